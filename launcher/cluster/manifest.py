@@ -1,0 +1,59 @@
+"""The cluster manifest: what `cdk deploy` provisioned, in the one shape that the launcher reads.
+
+The stacks write it as JSON into the SSM parameter `/slipway/clusters/NAME`; the launcher reads it
+by name or from a file. Nobody copies ids by hand.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+def manifest_parameter_name(cluster_name: str) -> str:
+    """The SSM parameter that holds the manifest of a cluster."""
+    return f"/slipway/clusters/{cluster_name}"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Subnet(_Part):
+    """A private subnet that training jobs run in."""
+
+    id: str
+    availability_zone: str
+
+
+class Buckets(_Part):
+    """Bucket names (not URIs, not ARNs) for the three kinds of objects."""
+
+    code: str
+    checkpoints: str
+    output: str
+
+
+class Lustre(_Part):
+    """The FSx for Lustre file system; `mount_name` is the first element of every DirectoryPath."""
+
+    id: str
+    mount_name: str
+    subnet_id: str
+    availability_zone: str
+    security_group_id: str
+
+
+class Cluster(_Part):
+    """What is provisioned under one name."""
+
+    name: str
+    region: str
+    vpc_id: str
+    subnets: list[Subnet] = Field(min_length=1)
+    security_group_ids: list[str] = Field(min_length=1)
+    role_arn: str
+    buckets: Buckets
+    kms_key_arn: str | None = None
+    lustre: Lustre | None = None
+    queue_arn: str | None = None
+    topic_arn: str | None = None

@@ -1,0 +1,1 @@
+"""The catalogue of failure modes: data, a file per family, and the finding that reports one."""

@@ -1,0 +1,154 @@
+"""What a failure mode is, and the finding that says one was met.
+
+A `FailureMode` is a row of the catalogue: knowledge, told once. A `Finding` is the one currency in
+which every stage reports: the job-file rules, the script lint, the live checks, the diagnosis and
+the container all speak it, and its JSON form is a contract of the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Severity(StrEnum):
+    """How much a finding weighs: an error stops a launch, a warning and an information do not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class Stage(StrEnum):
+    """Where a failure mode is met, in the order of a job's life."""
+
+    PROVISION = "provision"
+    SPEC = "spec"
+    SCRIPT = "script"
+    LIVE = "live"
+    LOG = "log"
+    RUNTIME = "runtime"
+
+    @property
+    def letter(self) -> str:
+        """The one-letter form used in tables: P S A L D R."""
+        return _LETTERS[self]
+
+
+_LETTERS = {
+    Stage.PROVISION: "P",
+    Stage.SPEC: "S",
+    Stage.SCRIPT: "A",
+    Stage.LIVE: "L",
+    Stage.LOG: "D",
+    Stage.RUNTIME: "R",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a file; line and column start at 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One failure mode met in one place.
+
+    `message` says what is wrong, with the value, and what would have happened; `remedy` says what to
+    do. `subject` names the thing at fault (a security group, a field, a rank). `ignored` marks a
+    finding that the user accepted on purpose, `verified=False` one that could not be checked.
+    """
+
+    code: str
+    severity: Severity
+    stage: Stage
+    message: str
+    remedy: str
+    source: str
+    location: Location | None = None
+    subject: str | None = None
+    ignored: bool = False
+    verified: bool = True
+
+    @property
+    def blocks(self) -> bool:
+        """Whether this finding alone makes a launch refuse (exit code 1)."""
+        return self.severity is Severity.ERROR and not self.ignored
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding in the shape that `--output json` prints.
+
+        `ignored` and `verified` appear only where they say something.
+        """
+        location = self.location
+        shape: dict[str, Any] = {
+            "code": self.code,
+            "severity": self.severity.value,
+            "stage": self.stage.value,
+            "message": self.message,
+            "remedy": self.remedy,
+            "location": None
+            if location is None
+            else {"file": location.file, "line": location.line, "column": location.column},
+            "subject": self.subject,
+            "source": self.source,
+        }
+        if self.ignored:
+            shape["ignored"] = True
+        if not self.verified:
+            shape["verified"] = False
+        return shape
+
+
+@dataclass(frozen=True, slots=True)
+class FailureMode:
+    """One known way in which a distributed training job stalls, crashes or wastes money.
+
+    `cause` and `remedy` are sentences for a reader who knows PyTorch and AWS; `sources` name where
+    the knowledge comes from; `severity` is the default of its findings.
+    """
+
+    code: str
+    title: str
+    cause: str
+    remedy: str
+    sources: tuple[str, ...]
+    severity: Severity = Severity.ERROR
+
+    def finding(
+        self,
+        stage: Stage,
+        message: str,
+        *,
+        remedy: str | None = None,
+        severity: Severity | None = None,
+        location: Location | None = None,
+        subject: str | None = None,
+        verified: bool = True,
+    ) -> Finding:
+        """A finding of this mode; remedy and severity are the catalogue's unless given."""
+        return Finding(
+            code=self.code,
+            severity=severity or self.severity,
+            stage=stage,
+            message=message,
+            remedy=remedy or self.remedy,
+            source="; ".join(self.sources),
+            location=location,
+            subject=subject,
+            verified=verified,
+        )
+
+
+def any_blocks(findings: Iterable[Finding]) -> bool:
+    """Whether at least one finding makes a launch refuse."""
+    return any(finding.blocks for finding in findings)

@@ -1,0 +1,1 @@
+"""From a job and a cluster to the training plan: pure derivation, no call and no upload."""
