@@ -1,1 +1,1 @@
-
+"""What the AWS account really holds, fetched into plain data."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from launcher.failure_modes.refusal import Refusal
 from launcher.plan.training_plan import TrainingPlan
 
 
@@ -70,7 +71,7 @@ class LogBatch:
 
 
 class Backend(Protocol):
-    """A place where plans run. All methods raise `BackendError` for what the user can act on."""
+    """A place where plans run. All methods raise `Refusal` for what the user can act on."""
 
     name: str
 
@@ -95,13 +96,8 @@ class Backend(Protocol):
         ...
 
 
-class BackendError(Exception):
-    """The place where the job should run refused or could not be reached.
+class BackendError(Refusal):
+    """The place where the job should run cannot take it as it is; exit code 2.
 
-    `message` is what is wrong, `remedy` what to do; the command line exits with 3.
+    What AWS itself refuses is an `AwsRefusal`.
     """
-
-    def __init__(self, message: str, remedy: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.remedy = remedy

@@ -1,1 +1,1 @@
-
+"""The command line: one file per command. Parse, call, render; nothing else."""

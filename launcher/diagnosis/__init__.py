@@ -1,1 +1,1 @@
-
+"""From what a failed job left behind to its cause."""

@@ -8,7 +8,7 @@ the container all speak it, and its JSON form is a contract of the command line.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -147,6 +147,16 @@ class FailureMode:
             subject=subject,
             verified=verified,
         )
+
+
+ALWAYS_COUNTED = frozenset({"SPEC001", "SPEC002", "SPEC003"})
+"""What cannot be accepted on purpose: a job file that could not be understood."""
+
+
+def accept(findings: Iterable[Finding], codes: Iterable[str]) -> tuple[Finding, ...]:
+    """The findings, those with one of the codes marked as ignored (`ignore` of the job file)."""
+    accepted = set(codes) - ALWAYS_COUNTED
+    return tuple(replace(finding, ignored=finding.code in accepted) for finding in findings)
 
 
 def any_blocks(findings: Iterable[Finding]) -> bool:

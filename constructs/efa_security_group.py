@@ -1,0 +1,57 @@
+"""The security group that lets Elastic Fabric Adapter traffic pass between training hosts."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from launcher.failure_modes import network
+from launcher.failure_modes.model import FailureMode
+
+PREVENTS: tuple[FailureMode, ...] = (
+    network.NO_INGRESS_FROM_ITSELF,
+    network.NO_EGRESS_TO_ITSELF,
+    network.NO_WAY_OUT,
+)
+
+
+class EfaSecurityGroup(ec2.SecurityGroup):
+    """A security group with exactly the three rules that EFA and a training job need.
+
+    All traffic from the group itself, all traffic to the group itself, all traffic to any IPv4
+    address. The last does not stand for the second: EFA traffic is not IP traffic, so only a rule
+    that names a group matches it. Source: EC2 user guide, efa-start (the group must allow all
+    inbound and outbound traffic to and from itself); awslabs/awsome-distributed-ai issue 546.
+
+    The rules are resources of their own, because `allow_all_outbound=True` drops the rule to itself
+    with no more than a warning (aws-cdk issue 38558).
+    """
+
+    def __init__(self, scope: Construct, id: str, *, vpc: ec2.IVpc) -> None:
+        """Create the group and its rules.
+
+        Args:
+            scope: the parent construct.
+            id: the construct's id.
+            vpc: the VPC that the training hosts run in.
+        """
+        super().__init__(
+            scope,
+            id,
+            vpc=vpc,
+            description="Training hosts: EFA between them, and the way out",
+            allow_all_outbound=False,
+            disable_inline_rules=True,
+        )
+        everything = ec2.Port.all_traffic()
+        self.add_ingress_rule(self, everything, "EFA from the other hosts")
+        self.add_egress_rule(self, everything, "EFA to the other hosts")
+        self.add_egress_rule(ec2.Peer.any_ipv4(), everything, "S3, ECR, logs and the like")
+
+        egress = [child for child in self.node.children if isinstance(child, ec2.CfnSecurityGroupEgress)]
+        to_any_address = next(rule for rule in egress if rule.cidr_ip)
+        for rule in egress:
+            if rule is not to_any_address:
+                # Adding a separate egress rule can strip an allow-all rule that is already there
+                # (aws-cdk issues 987 and 22140), so the way out is added last.
+                to_any_address.add_resource_dependency(rule)

@@ -1,0 +1,69 @@
+"""The way out of a network without NAT: interface endpoints to the services a training job calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from launcher.failure_modes import network
+from launcher.failure_modes.model import FailureMode
+
+PREVENTS: tuple[FailureMode, ...] = (network.NO_WAY_OUT,)
+
+_SERVICES = {
+    "EcrApi": ec2.InterfaceVpcEndpointAwsService.ECR,
+    "EcrDocker": ec2.InterfaceVpcEndpointAwsService.ECR_DOCKER,
+    "Logs": ec2.InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
+    "Monitoring": ec2.InterfaceVpcEndpointAwsService.CLOUDWATCH_MONITORING,
+    "Sts": ec2.InterfaceVpcEndpointAwsService.STS,
+    "SageMakerApi": ec2.InterfaceVpcEndpointAwsService.SAGEMAKER_API,
+}
+
+
+class ServiceEndpoints(Construct):
+    """Interface endpoints for images, logs, metrics, credentials and SageMaker, open to the hosts.
+
+    S3 is not among them: `TrainingNetwork` has its gateway endpoint. Source: SageMaker developer
+    guide, train-vpc; ECR user guide, vpc-endpoints (both ecr.api and ecr.dkr are needed to pull).
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        vpc: ec2.IVpc,
+        subnets: Sequence[ec2.ISubnet],
+        clients: ec2.ISecurityGroup,
+    ) -> None:
+        """Create the endpoints and the security group in front of them.
+
+        Args:
+            scope: the parent construct.
+            id: the construct's id.
+            vpc: the VPC; it must have DNS support and DNS host names on.
+            subnets: where the endpoints stand, at most one subnet per availability zone.
+            clients: the group of the hosts that call the services.
+        """
+        super().__init__(scope, id)
+        group = ec2.SecurityGroup(
+            self,
+            "SecurityGroup",
+            vpc=vpc,
+            description="Service endpoints: HTTPS from the training hosts",
+            allow_all_outbound=False,
+        )
+        group.add_ingress_rule(clients, ec2.Port.tcp(443), "HTTPS from the training hosts")
+        for name, service in _SERVICES.items():
+            ec2.InterfaceVpcEndpoint(
+                self,
+                name,
+                vpc=vpc,
+                service=service,
+                subnets=ec2.SubnetSelection(subnets=list(subnets)),
+                security_groups=[group],
+                open=False,
+                private_dns_enabled=True,
+            )

@@ -1,0 +1,103 @@
+"""The door to AWS: clients, the session's region, and AWS's errors in the launcher's words."""
+
+from __future__ import annotations
+
+import configparser
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from launcher.failure_modes.refusal import AwsRefusal
+
+CONNECT_TIMEOUT_SECONDS = 10
+READ_TIMEOUT_SECONDS = 60
+
+
+def session_region() -> str | None:
+    """The region of the user's AWS configuration, without calling or importing the SDK."""
+    for variable in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        if os.environ.get(variable):
+            return os.environ[variable]
+    file = Path(os.environ.get("AWS_CONFIG_FILE") or Path.home() / ".aws" / "config")
+    profile = os.environ.get("AWS_PROFILE") or "default"
+    config = configparser.RawConfigParser(strict=False)
+    try:
+        config.read(file)
+    except (configparser.Error, OSError, UnicodeDecodeError):
+        return None  # The SDK will say what is wrong with the file as soon as it is needed.
+    section = profile if profile == "default" else f"profile {profile}"
+    return config.get(section, "region", fallback=None)
+
+
+def aws_client(service: str, region: str | None) -> Any:
+    """A client of a service; raises AwsRefusal without a region."""
+    import boto3
+    from botocore.config import Config
+
+    config = Config(
+        retries={"mode": "standard", "max_attempts": 5},
+        connect_timeout=CONNECT_TIMEOUT_SECONDS,
+        read_timeout=READ_TIMEOUT_SECONDS,
+    )
+    with aws_errors(f"make a client for {service}"):
+        return boto3.client(service, region_name=region, config=config)
+
+
+def caller_account(sts: Any) -> str:
+    """The account id that the credentials belong to; the first call, so it tells whether they work."""
+    with aws_errors("find out whose credentials these are"):
+        return str(sts.get_caller_identity()["Account"])
+
+
+@contextmanager
+def aws_errors(action: str) -> Iterator[None]:
+    """Turn AWS's errors into AwsRefusal: what was tried, what AWS said, what to do."""
+    from boto3.exceptions import Boto3Error
+    from botocore import exceptions
+
+    try:
+        yield
+    except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
+        raise AwsRefusal(
+            f"no AWS credentials were found to {action}.",
+            "Sign in (`aws sso login` or `aws configure`), or run without an account: "
+            "--dry-run shows the request, --local trains on this machine.",
+        ) from error
+    except exceptions.NoRegionError as error:
+        raise AwsRefusal(
+            f"no AWS region is known to {action}.", "Set AWS_REGION, or `region` in the job file."
+        ) from error
+    except exceptions.ClientError as error:
+        raise _refused(action, error) from error
+    except (exceptions.ProfileNotFound, exceptions.ConfigParseError) as error:
+        raise AwsRefusal(f"could not {action}: {error}.", "Correct AWS_PROFILE or ~/.aws/config.") from error
+    except Boto3Error as error:
+        # The transfer of files has errors of its own, with AWS's answer in their text.
+        raise AwsRefusal(
+            f"could not {action}: {error}.", "Correct what the message names, then try again."
+        ) from error
+    except exceptions.BotoCoreError as error:
+        raise AwsRefusal(
+            f"could not {action}: AWS cannot be reached: {error}.", "Check the network, then try again."
+        ) from error
+
+
+_REMEDIES = {
+    "ExpiredToken": "Renew your credentials (`aws sso login`), then try again.",
+    "ExpiredTokenException": "Renew your credentials (`aws sso login`), then try again.",
+    "UnrecognizedClientException": "Check the access key: AWS does not know it.",
+    "InvalidClientTokenId": "Check the access key: AWS does not know it.",
+    "AccessDenied": "Ask for the permission that the message names.",
+    "AccessDeniedException": "Ask for the permission that the message names.",
+    "ResourceLimitExceeded": "Ask for a higher quota in Service Quotas, or use fewer or other hosts.",
+    "ThrottlingException": "AWS limits the rate of calls; try again in a minute.",
+}
+
+
+def _refused(action: str, error: Any) -> AwsRefusal:
+    code = str(error.response.get("Error", {}).get("Code", "unknown"))
+    text = str(error.response.get("Error", {}).get("Message", "")).strip().rstrip(".")
+    remedy = _REMEDIES.get(code, "Correct what the message names, then try again.")
+    return AwsRefusal(f"AWS refused to {action}: {code}: {text}.", remedy)

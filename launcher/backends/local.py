@@ -1,0 +1,202 @@
+"""The local backend: the same job on this machine, each host a process tree on loopback.
+
+A job lives in `<home>/<job name>/`: `request.json`, `status.json`, `checkpoints/` in place of the prefix
+on S3, and `hosts/<host>/ml/` in place of each container's /opt/ml, with `log` beside it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from launcher.backends.interface import BackendError, Cursor, JobState, JobStatus, LogBatch
+from launcher.backends.local_job import STOP_FILE, Grace, LocalJob
+from launcher.backends.local_layout import (
+    boot_command,
+    check_inputs,
+    choose_rendezvous,
+    host_environment,
+    hosts_of,
+    lay_out,
+    share_devices,
+    visible_devices,
+)
+from launcher.backends.local_logs import Position, read_lines
+from launcher.backends.local_processes import ProcessId, boots_among, kill_all, processes_of
+from launcher.backends.local_status import Record, read_record, write_private
+from launcher.plan.training_plan import TrainingPlan
+
+_JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+_DEFAULT_MAX_SECONDS = 86_400
+"""MaxRuntimeInSeconds where the request has none (SageMaker API, StoppingCondition)."""
+
+
+class LocalBackend:
+    """Runs plans on this machine.
+
+    `home` holds the jobs; `inputs` gives a folder of this machine for each of the job's channels. Jobs
+    end with the launcher: close the backend, or use it as a context manager, to end them in order; if
+    the launcher is killed they stop by themselves.
+    """
+
+    name = "local"
+
+    def __init__(
+        self, home: Path, inputs: Mapping[str, Path] | None = None, grace: Grace | None = None
+    ) -> None:
+        self._home = home.absolute()
+        self._inputs = dict(inputs or {})
+        self._grace = grace or Grace()
+        self._running: dict[str, LocalJob] = {}
+
+    def __enter__(self) -> LocalBackend:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def submit(self, plan: TrainingPlan) -> str:
+        """Start a plan's hosts and return the job's name.
+
+        Raises BackendError where this machine cannot run it: a strategy of the images' toolkit, a
+        channel without a folder, an unknown job to resume from, a name that is taken.
+        """
+        request, package = plan.request, plan.package
+        if plan.refused or request is None or package is None:
+            raise BackendError(
+                "the plan has errors and cannot be run.", "Repair them; `launch check` lists them."
+            )
+        name = str(request["TrainingJobName"])
+        folder = self._folder(name)
+        hosts = hosts_of(folder, request["ResourceConfig"]["InstanceCount"])
+        commands = {host: boot_command(request, host) for host in hosts}
+        check_inputs(request, self._inputs)
+        earlier = self._resumed(plan)
+        try:
+            folder.mkdir(mode=0o700, parents=True)
+        except FileExistsError:
+            raise BackendError(f"there is a local job {name} already.", "Use another name.") from None
+        record = Record(name, str(folder), ProcessId.of_this_process(), len(hosts))
+        job = LocalJob(record, hosts, max_seconds=_max_seconds(request), grace=self._grace)
+        try:
+            write_private(folder / "request.json", request)
+            if earlier is not None:
+                shutil.copytree(earlier, folder / "checkpoints")
+            lay_out(folder, request, package, self._inputs)
+            record.write()
+            processes = plan.job.get("distribution", {}).get("processes_per_host") or 1
+            devices = share_devices(visible_devices(), len(hosts), processes)
+            rendezvous = choose_rendezvous(request)
+            environments = {
+                host: host_environment(request, host, rendezvous, seen)
+                for host, seen in zip(hosts, devices, strict=True)
+            }
+            job.launch(commands, environments)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        self._running[name] = job
+        return name
+
+    def describe(self, job_name: str) -> JobStatus:
+        """How the job is, also one of another launcher's. Raises BackendError for an unknown job."""
+        record = self._record(job_name)
+        if record.state.is_final or record.launcher.is_alive:
+            return record.status()
+        # Its state may have become final between reading it and looking at its launcher.
+        record = self._record(job_name)
+        folder = Path(record.folder)
+        if not record.state.is_final:
+            if boots_among(processes_of(folder)):
+                record.state, record.phase = JobState.STOPPING, JobState.STOPPING.value
+            else:
+                kill_all(folder)
+                record.change(
+                    JobState.FAILED,
+                    failure_reason=f"ClientError: the launcher that ran this job (process "
+                    f"{record.launcher.pid}) ended before it, and the job with it",
+                )
+        return record.status()
+
+    def read_logs(self, job_name: str, cursor: Cursor) -> LogBatch:
+        """What the hosts printed since the cursor; the lines' times are when they were first seen."""
+        # The state first: what is written until it is final will still be read.
+        final = self.describe(job_name).state.is_final
+        record = self._record(job_name)
+        lines, reached = [], {}
+        for host in hosts_of(Path(record.folder), record.hosts):
+            position = Position.parse(cursor.get(host.name))
+            if host.log.exists():
+                found, position = read_lines(host, position, to_the_end=final)
+                lines += found
+            reached[host.name] = str(position)
+        return LogBatch(sorted(lines, key=lambda line: line.time), reached)
+
+    def stop(self, job_name: str) -> None:
+        """Ask whoever runs the job to stop it; nothing happens to one that has ended."""
+        record = self._record(job_name)
+        if not record.state.is_final:
+            (Path(record.folder) / STOP_FILE).touch()
+
+    def job_names(self) -> list[str]:
+        """The jobs below the home folder, in the order of their names."""
+        return sorted(folder.parent.name for folder in self._home.glob("*/status.json"))
+
+    def close(self) -> None:
+        """Stop this backend's jobs and wait until nothing of them is left, a bounded time."""
+        for job in self._running.values():
+            if job.is_alive():
+                self.stop(job.name)
+        # kill_all and the wait for the boots come after the grace, at most ten seconds each.
+        deadline = time.monotonic() + self._grace.stop + self._grace.report + 2 * 10.0
+        for job in self._running.values():
+            job.join(timeout=max(0.0, deadline - time.monotonic()))
+            if job.is_alive():
+                kill_all(job.folder)
+        self._running.clear()
+
+    def _resumed(self, plan: TrainingPlan) -> Path | None:
+        """The checkpoints of the job to resume from, or None for a job that starts anew."""
+        name = (plan.job.get("checkpoint") or {}).get("resume_from")
+        if not name:
+            return None
+        checkpoints: Path = self._home / name / "checkpoints"
+        if not _JOB_NAME.fullmatch(name) or not checkpoints.is_dir():
+            raise BackendError(
+                f"there is no local job {name} to resume from; there are: {self._known()}.",
+                "Give the name of a job that ran here in `checkpoint.resume_from`.",
+            )
+        return checkpoints
+
+    def _record(self, job_name: str) -> Record:
+        record = read_record(self._folder(job_name))
+        if record is None:
+            raise BackendError(
+                f"there is no local job {job_name} below {self._home}; there are: {self._known()}.",
+                "Correct the name, or go to the folder in which it was launched.",
+            )
+        return record
+
+    def _folder(self, job_name: str) -> Path:
+        if not _JOB_NAME.fullmatch(job_name):
+            raise BackendError(
+                f"{job_name!r} is no name of a training job.",
+                "Names have letters, digits and single hyphens, at most 63.",
+            )
+        return self._home / job_name
+
+    def _known(self) -> str:
+        return ", ".join(self.job_names()) or "none"
+
+
+def _max_seconds(request: Mapping[str, Mapping[str, float]]) -> float:
+    return request.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", _DEFAULT_MAX_SECONDS)

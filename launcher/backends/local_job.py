@@ -1,0 +1,180 @@
+"""One running local job: its boots, watched from a thread until nothing of it is left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from launcher.backends.interface import JobState
+from launcher.backends.local_layout import Host
+from launcher.backends.local_logs import LogClock
+from launcher.backends.local_processes import boots_among, kill, kill_all, processes_of
+from launcher.backends.local_status import HostEnd, Record, failure_reason
+
+POLL_SECONDS = 0.1
+STOP_FILE = "stop"
+"""Its presence in a job's folder asks whoever runs the job to stop it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grace:
+    """How many seconds processes have at the end of a job.
+
+    `stop`: from SIGTERM to SIGKILL when the job is stopped; SageMaker gives 120 s, a person at a
+    terminal waits less gladly. `peers`: for the other hosts after one has failed, to fail by themselves
+    and then to end after SIGTERM; they may be waiting for the dead one for ever. `report`: for a boot
+    whose processes were killed, to say why.
+    """
+
+    stop: float = 30.0
+    peers: float = 5.0
+    report: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """Why a job has to end before its hosts do by themselves, and when what is done (monotonic)."""
+
+    state: JobState
+    phase: str | None
+    terminate_at: float
+    kill_at: float
+
+
+class LocalJob(threading.Thread):
+    """Starts the boots of a prepared job, and sees it to its end.
+
+    The record is written at each change of state; the final one when no process is left. The boots
+    hold the reading end of a pipe: when this process is gone, however it went, they see the end of it
+    and stop by themselves.
+    """
+
+    def __init__(
+        self, record: Record, hosts: Sequence[Host], *, max_seconds: float, grace: Grace | None = None
+    ) -> None:
+        super().__init__(name=record.name, daemon=True)
+        self.folder = Path(record.folder)
+        self._record = record
+        self._hosts = hosts
+        self._max_seconds = max_seconds
+        self._grace = grace or Grace()
+        self._clock = LogClock(hosts)
+        self._boots: dict[Host, subprocess.Popen[bytes]] = {}
+        self._ends: dict[Host, HostEnd] = {}
+        self._ending: _Ending | None = None
+        self._terminated = False
+        self._lifeline: int | None = None
+
+    def launch(
+        self, commands: Mapping[Host, Sequence[str]], environments: Mapping[Host, Mapping[str, str]]
+    ) -> None:
+        """Start the boots and the watch over them. Raises OSError where a boot cannot be started."""
+        reading, self._lifeline = os.pipe()
+        try:
+            for host in self._hosts:
+                self._boots[host] = _start(host, commands[host], environments[host], reading)
+        except BaseException:
+            self._clean_up()
+            raise
+        finally:
+            os.close(reading)
+        self._record.change(JobState.IN_PROGRESS, "Training")
+        self.start()
+
+    def run(self) -> None:
+        """Watch the boots until all have ended, then leave nothing behind and say how it went."""
+        try:
+            self._watch()
+            self._clean_up()
+            self._conclude()
+        except BaseException as error:
+            self._clean_up()
+            reason = f"the launcher could not go on with the job: {type(error).__name__}: {error}"
+            self._record.change(JobState.FAILED, failure_reason=reason)
+            raise
+
+    def _watch(self) -> None:
+        while len(self._ends) < len(self._boots):
+            self._clock.tick()
+            self._note_ends()
+            if self._ending is None:
+                self._ending = self._why_end()
+            if self._ending is not None:
+                self._end(self._ending)
+            time.sleep(POLL_SECONDS)
+
+    def _note_ends(self) -> None:
+        for host, boot in self._boots.items():
+            if host not in self._ends and boot.poll() is not None:
+                self._ends[host] = HostEnd(host, boot.returncode, time.time())
+
+    def _why_end(self) -> _Ending | None:
+        now = time.monotonic()
+        failed = any(end.exit_code != 0 for end in self._ends.values())
+        if failed:
+            terminate_at = now + self._grace.peers
+            return _Ending(JobState.FAILED, None, terminate_at, terminate_at + self._grace.peers)
+        expired = time.time() - self._record.started > self._max_seconds
+        if not expired and not (self.folder / STOP_FILE).exists():
+            return None
+        self._record.change(JobState.STOPPING)
+        phase = "MaxRuntimeExceeded" if expired else None
+        return _Ending(JobState.STOPPED, phase, now, now + self._grace.stop)
+
+    def _end(self, ending: _Ending) -> None:
+        now = time.monotonic()
+        running = [boot for host, boot in self._boots.items() if host not in self._ends]
+        if now >= ending.terminate_at and not self._terminated:
+            self._terminated = True
+            for boot in running:
+                boot.send_signal(signal.SIGTERM)
+        if now >= ending.kill_at:
+            # The boots live a little longer: with its ranks gone, each can still say what had failed.
+            left = processes_of(self.folder)
+            kill(set(left) - set(boots_among(left)))
+        if now >= ending.kill_at + self._grace.report:
+            for boot in running:
+                boot.kill()
+
+    def _clean_up(self) -> None:
+        kill_all(self.folder)
+        for boot in self._boots.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                boot.wait(timeout=self._grace.report)
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+
+    def _conclude(self) -> None:
+        self._clock.tick()
+        ending, ends = self._ending, list(self._ends.values())
+        if ending is not None and ending.state is JobState.STOPPED:
+            self._record.change(JobState.STOPPED, ending.phase)
+        elif any(end.exit_code != 0 for end in ends):
+            self._record.change(JobState.FAILED, failure_reason=failure_reason(ends))
+        else:
+            self._record.change(JobState.COMPLETED)
+
+
+def _start(
+    host: Host, command: Sequence[str], environment: Mapping[str, str], lifeline: int
+) -> subprocess.Popen[bytes]:
+    with host.log.open("ab") as log:
+        return subprocess.Popen(
+            list(command),
+            env={**environment, "SLIPWAY_LIFELINE": str(lifeline)},
+            cwd=host.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            pass_fds=(lifeline,),
+            # Ctrl-C at the launcher's terminal must reach the launcher alone, which then stops the job.
+            start_new_session=True,
+        )

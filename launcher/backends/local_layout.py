@@ -1,0 +1,238 @@
+"""A local job's folders, config files and environment: what SageMaker gives a container, on this machine.
+
+Formats: Amazon SageMaker developer guide, "How Amazon SageMaker Provides Training Information".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.backends.interface import BackendError
+from launcher.backends.packaging import BOOT_NAME, SOURCE_NAME, build_boot, build_source
+from launcher.plan.training_plan import Request, SourcePackage
+
+CONTAINER_ROOT = "/opt/ml"
+CODE_CHANNEL = "code"
+
+_INHERITED = (
+    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
+    "VIRTUAL_ENV", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
+)  # fmt: skip
+"""All that a container on this machine gets from the launcher's environment: no credentials, no proxies,
+nothing that would make the job behave differently on AWS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One host of a local job: its folder, in it what stands for /opt/ml, and its log."""
+
+    name: str
+    folder: Path
+
+    @property
+    def root(self) -> Path:
+        """What stands for /opt/ml."""
+        return self.folder / "ml"
+
+    @property
+    def log(self) -> Path:
+        """What the host printed."""
+        return self.folder / "log"
+
+    @property
+    def log_times(self) -> Path:
+        """When the log had which size."""
+        return self.folder / "log.times"
+
+    @property
+    def failure(self) -> Path:
+        """The boot's report of a failure."""
+        return self.root / "output" / "failure"
+
+
+def hosts_of(folder: Path, count: int) -> list[Host]:
+    """The hosts of the job in `folder`, named as SageMaker names them."""
+    return [Host(f"algo-{number}", folder / "hosts" / f"algo-{number}") for number in range(1, count + 1)]
+
+
+def check_inputs(request: Request, inputs: Mapping[str, Path]) -> None:
+    """Raise BackendError unless each of the request's channels has a folder of this machine."""
+    channels = {channel["ChannelName"]: channel for channel in request.get("InputDataConfig", [])}
+    names = sorted(channels.keys() - {CODE_CHANNEL})
+    for name, folder in inputs.items():
+        if name not in names:
+            raise BackendError(
+                f"the job has no channel {name!r}; it has {', '.join(names) or 'none'}.",
+                "Correct the name in `--input NAME=DIR`, or add the channel to `inputs`.",
+            )
+        if not folder.is_dir():
+            raise BackendError(f"{folder}, given for the channel {name}, is no folder.", "Correct the path.")
+    for name in names:
+        if channels[name].get("InputMode") == "Pipe":
+            raise BackendError(
+                f"the channel {name} is a Pipe, which a local run cannot provide.",
+                "Use the mode File or FastFile.",
+            )
+        if name not in inputs:
+            raise BackendError(
+                f"the channel {name} comes from {_source(channels[name])}, which a local run does not read.",
+                f"Pass `--input {name}=DIR` with a folder of this machine that holds the data.",
+            )
+
+
+def lay_out(folder: Path, request: Request, package: SourcePackage, inputs: Mapping[str, Path]) -> list[Host]:
+    """Create the hosts' folders as a container finds /opt/ml when it starts; returns the hosts.
+
+    `folder` is the job's own and holds `checkpoints`, which all hosts share as they share a prefix on
+    S3. Raises BackendError where the source cannot be packed.
+    """
+    hosts = hosts_of(folder, request["ResourceConfig"]["InstanceCount"])
+    (folder / "checkpoints").mkdir(exist_ok=True)
+    build_boot(folder / BOOT_NAME)
+    build_source(package.source_dir, folder / SOURCE_NAME)
+    for host in hosts:
+        config, data = host.root / "input" / "config", host.root / "input" / "data"
+        config.mkdir(parents=True)
+        for name, content in _config_files(request, hosts, host).items():
+            (config / name).write_text(json.dumps(content), encoding="utf-8")
+        (data / CODE_CHANNEL).mkdir(parents=True)
+        for name in (BOOT_NAME, SOURCE_NAME):
+            shutil.copyfile(folder / name, data / CODE_CHANNEL / name)
+        for channel, source in inputs.items():
+            (data / channel).symlink_to(source.resolve(), target_is_directory=True)
+        checkpoints = Path(_below(host.root, _checkpoint_path(request)))
+        checkpoints.parent.mkdir(parents=True, exist_ok=True)
+        checkpoints.symlink_to(folder / "checkpoints", target_is_directory=True)
+        host.log.touch()
+    return hosts
+
+
+def boot_command(request: Request, host: Host) -> list[str]:
+    """The container's command with this interpreter and this host's copy of the boot.
+
+    Raises BackendError for a job that the boot does not start.
+    """
+    algorithm = request["AlgorithmSpecification"]
+    entrypoint = algorithm.get("ContainerEntrypoint") or []
+    if not entrypoint or not entrypoint[-1].endswith(f"/{BOOT_NAME}"):
+        raise BackendError(
+            "this strategy is started by the training toolkit of AWS's images, which is not on this machine.",
+            "Run locally with the strategy torchrun or none.",
+        )
+    boot = host.root / "input" / "data" / CODE_CHANNEL / BOOT_NAME
+    arguments = [_below(host.root, word) for word in algorithm.get("ContainerArguments", [])]
+    return [sys.executable, str(boot), *arguments]
+
+
+def host_environment(
+    request: Request, host: Host, rendezvous: str, devices: Mapping[str, str]
+) -> dict[str, str]:
+    """The whole environment of a host's boot. The request's values win over everything but the places."""
+    root = host.root
+    requested = {name: _below(root, value) for name, value in request.get("Environment", {}).items()}
+    return {
+        **{name: os.environ[name] for name in _INHERITED if name in os.environ},
+        "TRAINING_JOB_NAME": request["TrainingJobName"],
+        "SLIPWAY_CHECKPOINT_DIR": _below(root, _checkpoint_path(request)),
+        **devices,
+        **requested,
+        "SLIPWAY_ROOT": str(root),
+        "SLIPWAY_RENDEZVOUS": rendezvous,
+    }
+
+
+def choose_rendezvous(request: Request) -> str:
+    """An address and a port on loopback: the user's MASTER_PORT, else one that is free now."""
+    port = request.get("Environment", {}).get("MASTER_PORT")
+    if port is None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+    return f"127.0.0.1:{port}"
+
+
+def share_devices(devices: Sequence[str], hosts: int, processes: int) -> list[dict[str, str]]:
+    """What each host sees of this machine's GPUs: its own share, or none where they are too few.
+
+    NCCL refuses two ranks on one device, so a job that needs more GPUs than there are runs on CPUs.
+    """
+    share = len(devices) // hosts
+    if not devices or share < processes:
+        return [{"CUDA_VISIBLE_DEVICES": ""} if devices else {}] * hosts
+    return [
+        {"CUDA_VISIBLE_DEVICES": ",".join(devices[index * share : (index + 1) * share])}
+        for index in range(hosts)
+    ]
+
+
+def visible_devices() -> list[str]:
+    """This machine's GPUs, as CUDA_VISIBLE_DEVICES names them, without loading torch."""
+    limited = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if limited is not None:
+        return [device.strip() for device in limited.split(",") if device.strip()]
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return []
+    listing = subprocess.run([tool, "--list-gpus"], capture_output=True, text=True, check=False)
+    gpus = [line for line in listing.stdout.splitlines() if line.startswith("GPU ")]
+    return [str(index) for index in range(len(gpus))]
+
+
+def _config_files(request: Request, hosts: Sequence[Host], host: Host) -> dict[str, Any]:
+    names, instance_type = [each.name for each in hosts], request["ResourceConfig"]["InstanceType"]
+    group = "homogeneousCluster"
+    return {
+        "hyperparameters.json": {
+            name: _below(host.root, value) for name, value in request.get("HyperParameters", {}).items()
+        },
+        "inputdataconfig.json": {
+            channel["ChannelName"]: {
+                "TrainingInputMode": channel.get("InputMode", "File"),
+                "S3DistributionType": channel["DataSource"]
+                .get("S3DataSource", {})
+                .get("S3DataDistributionType", "FullyReplicated"),
+                "RecordWrapperType": "None",
+            }
+            for channel in request.get("InputDataConfig", [])
+        },
+        "resourceconfig.json": {
+            "current_host": host.name,
+            "current_instance_type": instance_type,
+            "current_group_name": group,
+            "hosts": names,
+            "instance_groups": [
+                {"instance_group_name": group, "instance_type": instance_type, "hosts": names}
+            ],
+            "network_interface_name": "lo0" if sys.platform == "darwin" else "lo",
+        },
+    }
+
+
+def _checkpoint_path(request: Request) -> str:
+    """The job's checkpoint path; one outside /opt/ml cannot be had here and becomes the default."""
+    default = f"{CONTAINER_ROOT}/checkpoints"
+    path = str(request.get("CheckpointConfig", {}).get("LocalPath") or default).rstrip("/")
+    return path if path.startswith(f"{CONTAINER_ROOT}/") else default
+
+
+def _below(root: Path, value: str) -> str:
+    """A path below /opt/ml as it is on this machine; any other value as it is."""
+    if value == CONTAINER_ROOT or value.startswith(f"{CONTAINER_ROOT}/"):
+        return f"{root}{value.removeprefix(CONTAINER_ROOT)}"
+    return value
+
+
+def _source(channel: Mapping[str, Any]) -> str:
+    source = channel["DataSource"]
+    if "S3DataSource" in source:
+        return str(source["S3DataSource"]["S3Uri"])
+    return f"the file system path {source['FileSystemDataSource']['DirectoryPath']}"

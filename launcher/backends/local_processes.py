@@ -1,0 +1,74 @@
+"""The processes of a local job, found by the environment that every one of them inherits.
+
+Parents and process groups do not suffice: torchrun gives its workers sessions of their own, and an
+orphan has no parent left to be found by.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+_GONE = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """A process for good: its id may be given to another one later, but not with the same start."""
+
+    pid: int
+    started: float
+
+    @classmethod
+    def of_this_process(cls) -> ProcessId:
+        """The launcher's own."""
+        process = psutil.Process()
+        return cls(process.pid, process.create_time())
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether that very process still runs."""
+        with contextlib.suppress(*_GONE):
+            process = psutil.Process(self.pid)
+            return process.create_time() == self.started and process.status() != psutil.STATUS_ZOMBIE
+        return False
+
+
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """The living processes of the job in `folder`, whoever their parent is."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(*_GONE):
+            if process.environ().get("SLIPWAY_ROOT", "").startswith(f"{folder}/"):
+                found.append(process)
+    return found
+
+
+def boots_among(processes: Collection[psutil.Process]) -> list[psutil.Process]:
+    """Those of the processes that are a host's boot."""
+    boots = []
+    for process in processes:
+        with contextlib.suppress(*_GONE):
+            if any(word.endswith("/slipway.pyz") for word in process.cmdline()[1:2]):
+                boots.append(process)
+    return boots
+
+
+def kill(processes: Collection[psutil.Process]) -> None:
+    """SIGKILL to each that still lives."""
+    for process in processes:
+        with contextlib.suppress(*_GONE):
+            process.kill()
+
+
+def kill_all(folder: Path, patience: float = 10.0) -> None:
+    """Kill the job's processes until none is left, at most for `patience` seconds."""
+    deadline = time.monotonic() + patience
+    while (left := processes_of(folder)) and time.monotonic() < deadline:
+        kill(left)
+        psutil.wait_procs(left, timeout=0.5)

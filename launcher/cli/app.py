@@ -1,0 +1,78 @@
+"""The `launch` command: its table of commands, and how mistakes end.
+
+Only this module and the command line library are imported for `--help`; a command's own module
+comes when it is called, and with it what the command needs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+from cyclopts import App, CycloptsError
+
+from launcher.cli.launch import launch
+from launcher.cli.output import message
+from launcher.failure_modes.refusal import Refusal
+
+app = App(
+    name="launch",
+    help="Launch distributed training on Amazon SageMaker, and refuse what would stall there.",
+    help_format="plaintext",
+    version=lambda: metadata.version("slipway"),
+    version_flags=["--version"],
+    result_action="return_value",
+)
+app.default(launch)
+app.command("launcher.cli.check:check", name="check", help="Judge a job file and its plan, offline.")
+app.command("launcher.cli.plan:plan", name="plan", help="Show the resolved plan and the request.")
+app.command("launcher.cli.explain:explain", name="explain", help="Explain a failure mode, or all of them.")
+
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run `launch` and exit: 0 done, 1 errors or a failed job, 2 usage, 3 AWS, 130 interrupted."""
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in tokens
+    sys.exit(_run([token for token in tokens if token != "--debug"], debug))
+
+
+def _run(tokens: list[str], debug: bool) -> int:
+    try:
+        if not tokens:
+            app.help_print()
+            return EXIT_USAGE
+        result = app(tokens, exit_on_error=False, print_error=False)
+        return result if isinstance(result, int) else 0
+    except CycloptsError as error:
+        message(f"error: {error}\nSee `launch --help`.")
+        return EXIT_USAGE
+    except Refusal as refusal:
+        if debug:
+            raise
+        message(f"error: {refusal.message}\n  → {refusal.remedy}")
+        return refusal.exit_code
+    except KeyboardInterrupt:
+        if debug:
+            raise
+        message("interrupted")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone (`launch explain --all | head`); there is nobody to tell.
+        sys.stderr.close()
+        return 1
+    except Exception as error:
+        if debug:
+            raise
+        message(
+            f"error: {type(error).__name__}: {error}\n"
+            "  → This is a fault of the launcher. Run again with --debug and report what it prints."
+        )
+        return 1
+
+
+if __name__ == "__main__":
+    main()

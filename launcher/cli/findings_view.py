@@ -1,0 +1,46 @@
+"""Findings on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from launcher.failure_modes.model import Finding, Severity
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+
+
+def show_findings(console: Console, findings: Sequence[Finding]) -> None:
+    """Print the findings, the worst first: what, where, and what to do."""
+    from rich.table import Table
+    from rich.text import Text
+
+    order = list(Severity)
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, style="bold")
+    grid.add_column(overflow="fold")
+    for finding in sorted(findings, key=lambda finding: (finding.ignored, order.index(finding.severity))):
+        style = "dim" if finding.ignored else STYLES[finding.severity]
+        body = Text(finding.message)
+        if finding.location is not None:
+            body.append(f"\nat {finding.location}", "dim")
+        if not finding.ignored:
+            body.append(f"\n→ {finding.remedy}")
+        label = "ignored" if finding.ignored else finding.severity.value
+        grid.add_row(Text(label, style), finding.code, body)
+    console.print(grid)
+
+
+def summary_of(findings: Sequence[Finding]) -> str:
+    """Such as `2 errors, 1 warning`."""
+    counted = [finding for finding in findings if not finding.ignored]
+    parts = []
+    for severity, word in ((Severity.ERROR, "error"), (Severity.WARNING, "warning")):
+        number = sum(finding.severity is severity for finding in counted)
+        if number:
+            parts.append(f"{number} {word}{'s' if number > 1 else ''}")
+    return ", ".join(parts) or "no errors"

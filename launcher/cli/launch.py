@@ -1,0 +1,154 @@
+"""`launch JOB.yaml`: check, submit, follow; here with `--local`, not at all with `--dry-run`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from launcher.cli.job_options import ClusterOption, IgnoreOption, JobFile, OutputOption, SetOption
+from launcher.cli.output import OutputFormat, console, message, print_json
+from launcher.failure_modes.model import Severity
+from launcher.failure_modes.refusal import Refusal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from launcher.plan.training_plan import TrainingPlan
+    from launcher.session.run import Outcome
+
+
+def launch(
+    job_file: JobFile,
+    /,
+    *,
+    dry_run: Annotated[bool, Parameter(negative="", help="Print the request; send nothing.")] = False,
+    local: Annotated[bool, Parameter(negative="", help="Run on this machine, without AWS.")] = False,
+    detach: Annotated[bool, Parameter(negative="", help="Submit, and do not follow.")] = False,
+    yes: Annotated[bool, Parameter(negative="", help="Submit without asking.")] = False,
+    inputs: Annotated[
+        list[str] | None,
+        Parameter(name="--input", negative="", help="With --local, a channel's folder: --input train=./data"),
+    ] = None,
+    cluster: ClusterOption = None,
+    set_: SetOption = None,
+    ignore: IgnoreOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+) -> int:
+    """Turn a job file into a training job: check it, submit it once, follow it, say why it failed."""
+    from launcher.account.aws import session_region
+    from launcher.cli.plan import show_plan
+    from launcher.session.preparation import JobSource, prepare, read_job
+
+    if local and (dry_run or detach):
+        raise Refusal("--local runs the job here and now.", "Leave out --dry-run and --detach.")
+    loaded = read_job(JobSource(job_file, cluster, set_ or ()))
+    manifest = None
+    if not dry_run and not local and loaded.spec is not None:
+        from launcher.session.run import provisioned_cluster
+
+        manifest = provisioned_cluster(loaded.spec.cluster, loaded.spec.region or session_region())
+    plan = prepare(loaded, session_region=session_region(), ignore=ignore or (), cluster=manifest)
+    if dry_run:
+        show_plan(plan, output)
+        return 1 if plan.refused else 0
+    if plan.refused:
+        return _refuse(plan, output)
+    return _run_local(plan, inputs or (), output) if local else _run_on_aws(plan, detach, yes, output)
+
+
+def _refuse(plan: TrainingPlan, output: OutputFormat) -> int:
+    from launcher.cli.findings_view import show_findings, summary_of
+    from launcher.cli.plan import plan_json
+
+    if output is OutputFormat.JSON:
+        print_json(plan_json(plan))
+    else:
+        show_findings(console(), plan.findings)
+    message(f"not launched: {summary_of(plan.findings)}")
+    return 1
+
+
+def _run_local(plan: TrainingPlan, inputs: list[str] | tuple[()], output: OutputFormat) -> int:
+    from launcher.cli.job_view import JobView
+    from launcher.session.run import Interrupted, run_here
+
+    # Where it would go on AWS, and what is not known about that, says nothing about a run here.
+    _introduce(plan, output, least=Severity.WARNING, places=False)
+    try:
+        with JobView(_screen(output)) as view:
+            outcome = run_here(plan, _folders(inputs), view)
+    except Interrupted as interrupted:
+        message(f"stopped; the job is {interrupted.status.state}. {interrupted.remedy}")
+        return 130
+    return _conclude(plan, outcome, output)
+
+
+def _run_on_aws(plan: TrainingPlan, detach: bool, yes: bool, output: OutputFormat) -> int:
+    from launcher.cli.job_view import JobView
+    from launcher.session.run import Interrupted, SageMakerSession
+
+    session = SageMakerSession.of(plan.region)
+    _introduce(plan, output)
+    if not yes and output is OutputFormat.TEXT and sys.stdin.isatty() and not _confirmed(session.account):
+        message("not submitted")
+        return 0
+    name = session.submit(plan)
+    message(f"submitted {name}")
+    if detach:
+        if output is OutputFormat.JSON:
+            print_json({"name": name, "state": "InProgress"})
+        return 0
+    try:
+        with JobView(_screen(output)) as view:
+            outcome = session.follow(name, view)
+    except Interrupted as interrupted:
+        message(f"{name} is {interrupted.status.state}. {interrupted.remedy}")
+        return 130
+    return _conclude(plan, outcome, output)
+
+
+def _introduce(
+    plan: TrainingPlan, output: OutputFormat, *, least: Severity = Severity.INFO, places: bool = True
+) -> None:
+    """Say what will run, and what was found that does not stop it."""
+    from launcher.cli.findings_view import show_findings
+    from launcher.cli.plan import show_summary
+
+    if output is OutputFormat.TEXT:
+        order = list(Severity)
+        shown = order[: order.index(least) + 1]
+        show_findings(console(), [f for f in plan.findings if not f.ignored and f.severity in shown])
+        show_summary(plan, places=places)
+
+
+def _conclude(plan: TrainingPlan, outcome: Outcome, output: OutputFormat) -> int:
+    from launcher.cli.job_view import outcome_json, show_outcome
+
+    if output is OutputFormat.JSON:
+        print_json({**outcome_json(outcome), "job": plan.job})
+    else:
+        show_outcome(console(), outcome)
+    return 0 if outcome.succeeded else 1
+
+
+def _screen(output: OutputFormat) -> Console:
+    """Where the run is shown: stdout belongs to the JSON document if one was asked for."""
+    return console(stderr=output is OutputFormat.JSON)
+
+
+def _confirmed(account: str) -> bool:
+    answer = console().input(f"Submit to SageMaker in account {account}? [y/N] ")
+    return answer.strip().lower() in ("y", "yes")
+
+
+def _folders(inputs: list[str] | tuple[()]) -> dict[str, Path]:
+    folders = {}
+    for text in inputs:
+        name, equals, folder = text.partition("=")
+        if not equals or not Path(folder).is_dir():
+            raise Refusal(f"--input {text} does not name a folder.", "Write it as --input CHANNEL=FOLDER.")
+        folders[name] = Path(folder).resolve()
+    return folders

@@ -1,0 +1,88 @@
+"""`launch plan`: the resolved plan and the request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from launcher.cli.job_options import ClusterOption, IgnoreOption, JobFile, OutputOption, SetOption
+from launcher.cli.output import OutputFormat, console, print_json
+
+if TYPE_CHECKING:
+    from launcher.plan.training_plan import TrainingPlan
+
+
+def plan(
+    job_file: JobFile,
+    /,
+    *,
+    cluster: ClusterOption = None,
+    set_: SetOption = None,
+    ignore: IgnoreOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+) -> int:
+    """Show what a job file becomes: hosts and processes, image, paths, settings, and the request."""
+    from launcher.account.aws import session_region
+    from launcher.session.preparation import JobSource, prepare, read_job
+
+    loaded = read_job(JobSource(job_file, cluster, set_ or ()))
+    made = prepare(loaded, session_region=session_region(), ignore=ignore or ())
+    show_plan(made, output)
+    return 1 if made.refused else 0
+
+
+def plan_json(plan: TrainingPlan) -> dict[str, Any]:
+    """The plan in the shape that `plan` and `--dry-run` print."""
+    return {
+        "job": plan.job,
+        "request": plan.request,
+        "findings": [finding.to_json() for finding in plan.findings],
+    }
+
+
+def show_plan(plan: TrainingPlan, output: OutputFormat) -> None:
+    """Print a plan as JSON, or as a summary with the request below it."""
+    if output is OutputFormat.JSON:
+        print_json(plan_json(plan))
+        return
+    from rich.syntax import Syntax
+
+    from launcher.cli.findings_view import show_findings, summary_of
+    from launcher.cli.output import as_json
+
+    terminal = console()
+    show_findings(terminal, plan.findings)
+    if plan.request is None:
+        terminal.print(f"No request: {summary_of(plan.findings)}.")
+        return
+    show_summary(plan)
+    terminal.print("\n[bold]CreateTrainingJob request[/bold]")
+    terminal.print(Syntax(as_json(plan.request), "json", background_color="default", word_wrap=True))
+
+
+def show_summary(plan: TrainingPlan, *, places: bool = True) -> None:
+    """Print the few lines that tell a person what will run, and with `places` where on AWS."""
+    from rich.table import Table
+
+    request = plan.request
+    if request is None:
+        return
+    hosts = request["ResourceConfig"]["InstanceCount"]
+    processes = plan.job["distribution"]["processes_per_host"]
+    strategy = plan.job["distribution"]["strategy"]
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim")
+    grid.add_column(overflow="fold")
+    rows = {
+        "job": request["TrainingJobName"],
+        "hosts": f"{hosts} × {request['ResourceConfig']['InstanceType']}",
+        "processes": f"{processes} per host, world size {hosts * processes}, {strategy}",
+    }
+    if places:
+        rows |= {
+            "image": request["AlgorithmSpecification"]["TrainingImage"],
+            "checkpoints": request.get("CheckpointConfig", {}).get("S3Uri", "none"),
+            "output": request["OutputDataConfig"]["S3OutputPath"],
+        }
+    for name, value in rows.items():
+        grid.add_row(name, str(value))
+    console().print(grid)

@@ -1,0 +1,76 @@
+"""Instance facts: what each SageMaker training instance type has.
+
+The table `instances.json` covers every type of the API's TrainingInstanceType enum. Its figures are
+those of EC2's DescribeInstanceTypes, but for the gaps that EC2's data leaves, filled from what AWS
+publishes: p2 and p3 (EC2 instance type pages), p6e-gb200 (Amazon EC2 P6e page: 740 GB of GPU memory
+over 4 GPUs, 144 vCPUs, 960 GiB) and trn2 (AWS Neuron documentation, Trainium2 architecture: 96 GiB a
+chip). None means unknown: no rule may judge by it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFacts:
+    """One training instance type.
+
+    `accelerators` counts GPUs or Neuron devices per host and `accelerator_memory_mib` is per device;
+    `efa_interfaces` is 0 where the type has no EFA; `plugin_environment` holds the NCCL settings
+    that the aws-ofi-nccl plugin makes on this type by itself, and `plugin_tuner` whether it brings a
+    tuner.
+    """
+
+    instance_type: str
+    accelerator: str | None
+    accelerator_kind: str | None
+    accelerators: int
+    neuron_cores_per_accelerator: int | None
+    accelerator_memory_mib: int | None
+    vcpus: int
+    host_memory_gib: float
+    local_nvme_gb: int
+    efa_interfaces: int
+    network_cards: int | None
+    gpudirect_rdma: bool | None
+    plugin_environment: dict[str, str]
+    plugin_tuner: bool
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether the accelerators are GPUs."""
+        return self.accelerator_kind == "gpu" and self.accelerators > 0
+
+    @property
+    def processes_per_host(self) -> int:
+        """One process per GPU or Neuron core; 1 on types without an accelerator."""
+        return self.accelerators * (self.neuron_cores_per_accelerator or 1) or 1
+
+
+def instance_facts(instance_type: str) -> InstanceFacts | None:
+    """The facts of a type such as `ml.p5.48xlarge`, or None for an unknown one."""
+    row = _table().get(instance_type)
+    return None if row is None else InstanceFacts(instance_type=instance_type, **row)
+
+
+def training_instance_types() -> list[str]:
+    """All known training instance types, sorted."""
+    return sorted(_table())
+
+
+def nearest_instance_types(instance_type: str) -> list[str]:
+    """Up to three known types that look like the given one."""
+    return difflib.get_close_matches(instance_type, _table(), n=3, cutoff=0.6)
+
+
+@cache
+def _table() -> dict[str, dict[str, Any]]:
+    text = resources.files("launcher.cluster").joinpath("instances.json").read_text("utf-8")
+    table: dict[str, dict[str, Any]] = json.loads(text)
+    return table

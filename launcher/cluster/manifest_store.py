@@ -1,0 +1,55 @@
+"""Manifests on this machine: files that the user names, and the cache of what was read from AWS.
+
+Planning never calls AWS; a cluster that is named comes from this cache, which a submission renews.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from launcher.cluster.manifest import Cluster
+
+
+class ManifestError(Exception):
+    """A manifest file is not there or not what it should be."""
+
+
+def is_path(reference: str) -> bool:
+    """Whether a job's `cluster` is a manifest's path (a slash or .json, .yaml) and not a name."""
+    return "/" in reference or reference.endswith((".json", ".yaml"))
+
+
+def load_manifest(path: Path) -> Cluster:
+    """Read a manifest file (JSON or YAML). Raises ManifestError, naming the file and the field."""
+    try:
+        return Cluster.model_validate(yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader))
+    except OSError as error:
+        raise ManifestError(f"the cluster manifest {path} cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise ManifestError(f"{path} is no cluster manifest: not readable as JSON or YAML") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise ManifestError(f"{path} is no cluster manifest: {field or 'file'}: {first['msg']}") from error
+
+
+def cached_manifest(name: str) -> Cluster | None:
+    """The manifest of a cluster as last read from AWS, or None."""
+    path = _cache_path(name)
+    return load_manifest(path) if path.exists() else None
+
+
+def cache_manifest(cluster: Cluster) -> None:
+    """Keep a manifest for planning without AWS."""
+    path = _cache_path(cluster.name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(cluster.model_dump_json(indent=2), "utf-8")
+
+
+def _cache_path(name: str) -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "slipway" / "clusters" / f"{name}.json"

@@ -1,0 +1,251 @@
+"""YAML with positions: a file as plain data, and where each part of it stands.
+
+Values have YAML 1.2 meanings (`on` and `yes` are strings, `13e9` is a number); PyYAML's C parser
+speaks 1.1, so scalars are resolved here by the 1.2 core schema. Files are untrusted: nothing is
+constructed but plain data, and aliases expand to a bounded number of nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+Path = tuple[str | int, ...]
+"""The way to a value: keys of mappings and indices of lists."""
+
+MAX_BYTES = 1_000_000
+MAX_NODES = 10_000
+MAX_DEPTH = 60
+"""Bounds on a file; the node bound counts what aliases expand to."""
+
+
+class AsWritten(str):
+    """The text of an unquoted number, boolean or null, exactly as it stands in the file.
+
+    A hyperparameter `lr: 1e-3` must reach the script as `1e-3`, not as `0.001`; that it was no string
+    still matters where the value is sent as JSON.
+    """
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands: `file` may also name a command line option; both numbers start at 1."""
+
+    file: str
+    line: int
+    column: int
+
+
+# YAML 1.2.2, chapter 10.3.2, tag resolution of the core schema.
+_INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(
+    r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+)
+_TAGS = {
+    f"tag:yaml.org,2002:{name}"
+    for name in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge", "value")
+}
+_NULL = {"", "~", "null", "Null", "NULL"}
+_BOOLEANS = {
+    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
+}  # fmt: skip
+
+
+class DocumentError(Exception):
+    """The text is no document: what is wrong, and where."""
+
+    def __init__(self, message: str, place: Place) -> None:
+        super().__init__(message)
+        self.message = message
+        self.place = place
+
+
+class Document:
+    """A parsed file: `data` is plain Python data, and every path has a place."""
+
+    def __init__(self, file: str, data: dict[str, Any], places: dict[Path, Place]) -> None:
+        self.file = file
+        self.data = data
+        self._places = places
+
+    def place(self, path: Path) -> Place:
+        """Where the value stands, or the nearest part around it that stands in the file."""
+        while path and path not in self._places:
+            path = path[:-1]
+        return self._places.get(path, Place(self.file, 1, 1))
+
+    def override(self, dotted: str, text: str, as_written: tuple[Path, ...]) -> None:
+        """Set the value at `a.b.c` to what the text means in YAML (`--set`).
+
+        Raises ValueError where the way leads through something that is no mapping, or the text is no
+        YAML.
+        """
+        keys = dotted.split(".")
+        if not all(keys):
+            raise ValueError(f"{dotted!r} is no path of keys")
+        keeps_text = _matches(tuple(keys), as_written)
+        try:
+            value = parse_document(
+                f"value: {text}", "--set", as_written=(("value",),) if keeps_text else ()
+            ).data["value"]
+        except DocumentError as error:
+            raise ValueError(f"the value {text!r} is no YAML: {error.message}") from error
+        target: Any = self.data
+        for depth, key in enumerate(keys[:-1]):
+            target = target.setdefault(key, {})
+            if not isinstance(target, dict):
+                raise ValueError(f"{'.'.join(keys[: depth + 1])} is no mapping")
+        path = tuple(keys)
+        target[keys[-1]] = value
+        self._places = {p: at for p, at in self._places.items() if p[: len(path)] != path}
+        self._places[path] = Place(f"--set {dotted}", 1, 1)
+
+
+def parse_document(text: str | bytes, file: str, as_written: tuple[Path, ...]) -> Document:
+    """Parse YAML into a document.
+
+    `as_written` lists the paths (`"*"` matches any key or index) whose unquoted scalars keep their
+    text, as `AsWritten`. Raises DocumentError for what is not readable, not a mapping or too large.
+    """
+    start = Place(file, 1, 1)
+    if isinstance(text, bytes):
+        text = _decode(text, file)
+    if len(text) > MAX_BYTES:
+        raise DocumentError(f"the file has {len(text):,} characters; {MAX_BYTES:,} is the most", start)
+    try:
+        root = yaml.compose(text, Loader=yaml.CSafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = start if mark is None else Place(file, mark.line + 1, mark.column + 1)
+        raise DocumentError(_plain_problem(error, text), where) from error
+    except yaml.YAMLError as error:
+        raise DocumentError(f"not readable as YAML: {error}", start) from error
+    except RecursionError as error:
+        raise DocumentError("nested too deeply", start) from error
+    if root is None:
+        raise DocumentError("the file is empty", start)
+    if not isinstance(root, yaml.MappingNode):
+        kind = "a list" if isinstance(root, yaml.SequenceNode) else "a single value"
+        raise DocumentError(f"the file holds {kind}; a mapping of fields is expected", start)
+    reader = _Reader(file, as_written)
+    data = reader.mapping(root, ())
+    return Document(file, data, reader.places)
+
+
+def _decode(raw: bytes, file: str) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = raw[: error.start]
+        line = before.count(b"\n") + 1
+        column = error.start - (before.rfind(b"\n") + 1) + 1
+        raise DocumentError(
+            f"the file is not UTF-8: byte 0x{raw[error.start]:02x} at position {error.start}",
+            Place(file, line, column),
+        ) from error
+
+
+def _plain_problem(error: yaml.MarkedYAMLError, text: str) -> str:
+    mark = error.problem_mark
+    if mark is not None:
+        lines = text.splitlines()
+        line = lines[mark.line] if mark.line < len(lines) else ""
+        if "\t" in line[: mark.column + 1]:
+            return "a tab is used for indentation; YAML allows spaces only"
+    problem = error.problem or "syntax error"
+    return f"not readable as YAML: {problem}"
+
+
+class _Reader:
+    """Turns composed nodes into plain data, and notes where each stands."""
+
+    def __init__(self, file: str, as_written: tuple[Path, ...]) -> None:
+        self.file = file
+        self.places: dict[Path, Place] = {}
+        self._as_written = as_written
+        self._nodes = 0
+
+    def value(self, node: yaml.Node, path: Path) -> Any:
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise DocumentError(f"the file expands to more than {MAX_NODES:,} values", self._at(node))
+        if len(path) > MAX_DEPTH:
+            raise DocumentError(f"nested more than {MAX_DEPTH} levels deep", self._at(node))
+        if node.tag not in _TAGS:
+            raise DocumentError(f"the tag {node.tag} has no meaning here", self._at(node))
+        self.places.setdefault(path, self._at(node))
+        if isinstance(node, yaml.MappingNode):
+            return self.mapping(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+        assert isinstance(node, yaml.ScalarNode)  # YAML has no fourth kind of node
+        return self._scalar(node, path)
+
+    def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+        own: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = self._key(key_node)
+            if key == "<<" and not key_node.style:
+                for source in self._merge_sources(value_node):
+                    for name, value in self.mapping(source, path).items():
+                        merged.setdefault(name, value)
+                continue
+            if key in own:
+                raise DocumentError(f"the key {key!r} is given twice", self._at(key_node))
+            # A value is best shown where its key stands: that is where one reads and mends it.
+            self.places[(*path, key)] = self._at(key_node)
+            own[key] = self.value(value_node, (*path, key))
+        return {**merged, **own}
+
+    def _merge_sources(self, node: yaml.Node) -> Iterator[yaml.MappingNode]:
+        for source in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+            if not isinstance(source, yaml.MappingNode):
+                raise DocumentError("the merge key << takes a mapping or a list of them", self._at(node))
+            self._nodes += 1
+            if self._nodes > MAX_NODES:
+                raise DocumentError(f"the file expands to more than {MAX_NODES:,} values", self._at(node))
+            yield source
+
+    def _key(self, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            raise DocumentError("a key must be a single value", self._at(node))
+        return str(node.value)
+
+    def _scalar(self, node: yaml.ScalarNode, path: Path) -> Any:
+        text = str(node.value)
+        if node.style:  # quoted or a block: a string whatever it looks like
+            return text
+        value = _resolve(text)
+        keeps_text = not isinstance(value, str) and _matches(path, self._as_written)
+        return AsWritten(text) if keeps_text else value
+
+    def _at(self, node: yaml.Node) -> Place:
+        return Place(self.file, node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+def _matches(path: Path, patterns: tuple[Path, ...]) -> bool:
+    return any(
+        len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True))
+        for pattern in patterns
+    )
+
+
+def _resolve(text: str) -> Any:
+    if text in _NULL:
+        return None
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    if _INTEGER.fullmatch(text) and len(text) <= 4000:
+        base = {"0o": 8, "0x": 16}.get(text[:2], 10)
+        return int(text, base)
+    if _FLOAT.fullmatch(text):
+        # Python writes the special values without YAML's leading dot.
+        return float(re.sub(r"\.(?=inf|nan)", "", text.lower()))
+    return text

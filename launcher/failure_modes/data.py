@@ -1,0 +1,115 @@
+"""How the data reaches the ranks: batches, samplers, loader workers, channels."""
+
+from __future__ import annotations
+
+from launcher.failure_modes import sources
+from launcher.failure_modes.model import FailureMode, Severity
+
+UNEVEN_BATCHES = FailureMode(
+    code="DATA001",
+    title="ranks get different numbers of batches: stall at the end of training",
+    cause=(
+        "Every backward pass averages the gradients over all ranks. A rank that runs out of batches leaves "
+        "the loop, and the others wait for it in one batch more, until the timeout. Sharding by file, "
+        "ShardedByS3Key and iterable datasets do this; a DistributedSampler does not, as it pads or drops "
+        "to equal numbers, so drop_last is no cure for it."
+    ),
+    remedy=(
+        "Use a DistributedSampler over the same data on every rank, or cut every rank to the smallest "
+        "number of batches (all_reduce with MIN before the epoch). For data that stays uneven wrap the "
+        "loop in torch.distributed.algorithms.Join."
+    ),
+    sources=(sources.DATA_PARALLEL_GUIDE, sources.TORCH_JOIN, sources.TRAINING_JOB_API),
+)
+
+FILES_UNSORTED = FailureMode(
+    code="DATA002",
+    title="input files read in an unsorted order",
+    cause=(
+        "os.listdir, glob and Path.iterdir answer in the order of the file system, which differs between "
+        "hosts. Ranks that should share a file then work on different ones, shards overlap or leave gaps, "
+        "and the loss does not converge."
+    ),
+    remedy=("Sort: `sorted(glob.glob(pattern))`, before the list is shuffled with a common seed or sharded."),
+    sources=(sources.MODEL_PARALLEL_GUIDE, sources.PYTHON_LISTDIR),
+)
+
+NO_DISTRIBUTED_SAMPLER = FailureMode(
+    code="DATA003",
+    title="no distributed sampler",
+    cause=(
+        "A DataLoader without a DistributedSampler gives every rank the whole dataset: N processes do the "
+        "same work N times over, an epoch gets no shorter with more hosts, and the GPUs are paid for "
+        "nothing."
+    ),
+    remedy=(
+        "Pass `sampler=DistributedSampler(dataset)` to the DataLoader instead of shuffle=True. An "
+        "iterable dataset must split itself by rank and by worker."
+    ),
+    sources=(sources.TRAINING_COMPILER_GUIDE, sources.DDP_ERROR_ARTICLE, sources.TORCH_DATA),
+)
+
+SET_EPOCH_NEVER_CALLED = FailureMode(
+    code="DATA004",
+    title="set_epoch never called",
+    cause=(
+        "DistributedSampler shuffles by seed plus epoch number. If set_epoch is never called, that number "
+        "stays 0 and every epoch repeats the same order, which costs accuracy without any error."
+    ),
+    remedy=(
+        "Call `sampler.set_epoch(epoch)` at the start of every epoch, before the DataLoader is iterated."
+    ),
+    sources=(sources.DDP_ERROR_ARTICLE, sources.TORCH_DATA),
+)
+
+LOADER_WORKER_KILLED = FailureMode(
+    code="DATA005",
+    title="DataLoader worker killed: shared memory or fork",
+    cause=(
+        "Workers hand batches over through /dev/shm; when it is full they die of a bus error, when host "
+        "memory is, of SIGKILL. A worker forked after CUDA or libfabric was initialised may abort or fail "
+        "with 'Cannot allocate memory'. The rank's death then stalls all others."
+    ),
+    remedy=(
+        "Lower num_workers, prefetch_factor (2 by default) or the batch; use "
+        "multiprocessing_context='spawn' or 'forkserver'; with EFA and 'Cannot allocate memory' set "
+        "FI_EFA_USE_HUGE_PAGE=0. /dev/shm cannot be remounted in a managed job, and "
+        "CUDA_LAUNCH_BLOCKING has nothing to do with it."
+    ),
+    sources=(
+        sources.DDP_GUIDE,
+        sources.TORCH_DATA,
+        sources.EFA_CHEATSHEET,
+        sources.EFA_PLUGIN_ENVIRONMENT,
+    ),
+)
+
+TOO_MANY_WORKERS = FailureMode(
+    code="DATA006",
+    title="more workers than CPUs per process",
+    cause=(
+        "num_workers counts for each process: 8 processes with 16 workers each are 128 on 96 vCPUs. They "
+        "take time and memory from each other and from the training processes, and the GPUs wait for data."
+    ),
+    remedy=(
+        "Use at most vCPUs divided by processes per host, less one for the training process; 11 on a "
+        "p4d.24xlarge with 8 processes."
+    ),
+    sources=(sources.DDP_GUIDE, sources.TORCH_DATA, sources.INSTANCE_TYPE_API),
+    severity=Severity.WARNING,
+)
+
+CHANNELS_DIFFER = FailureMode(
+    code="DATA007",
+    title="the script reads a channel that the job does not have, or the other way round",
+    cause=(
+        "A channel NAME appears as /opt/ml/input/data/NAME and SM_CHANNEL_NAME (in capitals). A script "
+        "that reads another name fails with KeyError or FileNotFoundError once the hosts run; a channel "
+        "that nobody reads is downloaded to every host for nothing."
+    ),
+    remedy=(
+        "Give the channel in `inputs` the name that the script reads, or read the path from the "
+        "SM_CHANNEL_ variable of that channel."
+    ),
+    sources=(sources.TRAINING_STORAGE, sources.TRAINING_DATA_ACCESS),
+)

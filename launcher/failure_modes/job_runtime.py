@@ -1,0 +1,140 @@
+"""What a running job needs and meets: capacity, image, code, disk, finite numbers."""
+
+from __future__ import annotations
+
+from launcher.failure_modes import sources
+from launcher.failure_modes.model import FailureMode
+
+NO_CAPACITY = FailureMode(
+    code="CAP001",
+    title="no capacity for this type",
+    cause=(
+        "AWS has not enough instances of the type free in the subnets' zones at the moment: 'CapacityError: "
+        "Unable to provision requested ML compute capacity', or a spot job that ends with "
+        "MaxWaitTimeExceeded. SageMaker's own RetryStrategy does not help; it repeats internal errors only."
+    ),
+    remedy=(
+        "Submit again later (`limits.max_retries` lets `launch` do it), in another zone or with another "
+        "type, or reserve capacity with a training plan (`capacity: {training_plan: <arn>}`)."
+    ),
+    sources=(sources.CAPACITY_ISSUE, sources.TRAINING_JOB_API, sources.SPOT_TRAINING),
+)
+
+QUOTA_TOO_SMALL = FailureMode(
+    code="CAP002",
+    title="quota too small",
+    cause=(
+        "Each instance type has a quota per account and region for training jobs, another for spot and "
+        "another for warm pools, and for large GPU types they begin at 0. Beyond them the submission is "
+        "refused with ResourceLimitExceeded."
+    ),
+    remedy=(
+        "Request an increase in Service Quotas for '<type> for training job usage' (or 'spot training job "
+        "usage', 'training warm pool usage'), stop jobs and warm pools that hold the quota, or use fewer "
+        "hosts."
+    ),
+    sources=(sources.SERVICE_QUOTAS, sources.DATA_PARALLEL_SUPPORT),
+)
+
+IMAGE_UNAVAILABLE = FailureMode(
+    code="IMG001",
+    title="image missing in the region, or the pull fails",
+    cause=(
+        "The tag does not exist in this region's registry, the role may not pull it, or the subnet has no "
+        "way to ECR. The job then fails before the script starts, after waiting for its hosts."
+    ),
+    remedy=(
+        "Name a framework version that has an image, or copy your own image into ECR in the job's region. "
+        "Grant the role ecr:GetAuthorizationToken, ecr:BatchGetImage and ecr:GetDownloadUrlForLayer; in a "
+        "VPC provide NAT, or endpoints for ecr.api, ecr.dkr and S3."
+    ),
+    sources=(sources.EXECUTION_ROLES, sources.TRAINING_IN_VPC, sources.PYTHON_SDK),
+)
+
+DRIVER_MISMATCH = FailureMode(
+    code="IMG002",
+    title="driver, CUDA or architecture mismatch",
+    cause=(
+        "The driver belongs to the host, CUDA to the image. An image whose CUDA is newer than the driver "
+        "allows stops with 'CUDA driver version is insufficient'; a torch built without the GPU's "
+        "architecture (sm_90 for H100, sm_100 for B200) with 'no kernel image is available'."
+    ),
+    remedy=(
+        "Use an AWS deep learning container whose CUDA suits the type, and let requirements.txt not "
+        "replace its torch; compile your own kernels for the type's architecture (TORCH_CUDA_ARCH_LIST)."
+    ),
+    sources=(sources.DDP_ERROR_ARTICLE, sources.CUDA_COMPATIBILITY),
+)
+
+SCRIPT_RAISED = FailureMode(
+    code="CODE001",
+    title="the script raised",
+    cause=(
+        "An exception ended the script on one rank; the ranks that waited for it then failed too, with "
+        "errors that are only consequences. The first rank's traceback is the one that counts."
+    ),
+    remedy=(
+        "Repair what the traceback of the first failing rank names, and try it with "
+        "`launch JOB.yaml --local` before paying for hosts. A main() decorated with "
+        "torch.distributed.elastic.multiprocessing.errors.record keeps tracebacks of all ranks apart."
+    ),
+    sources=(sources.DDP_ERROR_ARTICLE, sources.TORCH_ELASTIC_ERRORS),
+)
+
+ENTRY_POINT_MISSING = FailureMode(
+    code="CODE002",
+    title="entry point missing, or arguments that the script does not accept",
+    cause=(
+        "The entry point is not in the source directory that is uploaded, or the script's argument parser "
+        "refuses a hyperparameter and exits with code 2. Either is found only after hosts, image and data "
+        "were waited for."
+    ),
+    remedy=(
+        "Name the entry point relative to `code.source_dir`. Declare every hyperparameter with "
+        "add_argument, or use parse_known_args, which lets the others pass."
+    ),
+    sources=(sources.TRAINING_TOOLKIT, sources.PYTHON_SDK),
+)
+
+ENVIRONMENT_VALUE_NOT_STRING = FailureMode(
+    code="CODE003",
+    title="a value that is no string put into os.environ",
+    cause=(
+        "os.environ holds strings only: `os.environ['GPU_NUM_DEVICES'] = 4`, as AWS's own guide shows it, "
+        "raises TypeError ('str expected, not int') on every rank, once all hosts are up."
+    ),
+    remedy="Write `os.environ['NAME'] = str(value)`, or set the variable in the job file's `environment`.",
+    sources=(sources.TRAINING_COMPILER_GUIDE, sources.PYTHON_ENVIRON),
+)
+
+DISK_FULL = FailureMode(
+    code="DISK001",
+    title="disk full",
+    cause=(
+        "'No space left on device': data, checkpoints or caches outgrew the disk. Types with local NVMe "
+        "have that size and ignore volume_size_gb; other types have what was asked for; system folders "
+        "such as /home and /usr are small on both."
+    ),
+    remedy=(
+        "Write below /opt/ml or /tmp and point HF_HOME and other caches there, delete old checkpoints "
+        "(deleting them locally deletes them in S3 too), raise `resources.volume_size_gb`, or read the "
+        "data with FastFile or from Lustre."
+    ),
+    sources=(sources.TRAINING_STORAGE, sources.TRAINING_JOB_API),
+)
+
+LOSS_NOT_FINITE = FailureMode(
+    code="NUM001",
+    title="loss is not finite",
+    cause=(
+        "Once a NaN or infinity is in the loss, the gradient reduction spreads it to every rank and the "
+        "weights are lost; the job runs and bills on without learning. Too high a learning rate, fp16 "
+        "without loss scaling, and bad samples are the usual causes."
+    ),
+    remedy=(
+        "Stop, and go back to the last checkpoint with a finite loss; lower the learning rate or lengthen "
+        "the warm-up, clip gradients, prefer bf16 to fp16. `profile: debug` turns on anomaly detection, "
+        "which names the operation."
+    ),
+    sources=(sources.TRAINING_COMPILER_GUIDE, sources.TORCH_AMP),
+)

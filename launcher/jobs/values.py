@@ -1,0 +1,82 @@
+"""Value types of the job file: they parse what people write and hold one plain unit."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+_DURATION_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_SIZE_UNITS = {
+    "": 1,
+    "b": 1,
+    **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgtp", start=1)},
+    **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgtp", start=1)},
+}
+
+
+def parse_duration(value: Any) -> int:
+    """Seconds from `24h`, `1d12h`, `90m` or a number of seconds.
+
+    Raises ValueError for anything else, a negative number or a boolean.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    text = str(value).strip().lower()
+    if text.isdigit():
+        return int(text)
+    parts = re.findall(r"(\d+)([smhd])", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{value!r} is no duration; write it like 30m, 24h or 1d12h")
+    return sum(int(number) * _DURATION_UNITS[unit] for number, unit in parts)
+
+
+def parse_size(value: Any) -> int:
+    """Bytes from `500GB`, `2TB`, `64GiB` or a number of bytes.
+
+    Raises ValueError for anything else.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(value).strip().lower())
+    if match is None or match[2] not in _SIZE_UNITS:
+        raise ValueError(f"{value!r} is no size; write it like 500GB, 2TB or 64GiB")
+    return int(float(match[1]) * _SIZE_UNITS[match[2]])
+
+
+Duration = Annotated[
+    int,
+    BeforeValidator(parse_duration),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": r"^(\d+[smhdSMHD])+$"},
+                {"type": "integer", "minimum": 0},
+            ],
+            "description": "A duration such as 30m, 24h or 1d12h, or a number of seconds.",
+        }
+    ),
+]
+"""Seconds."""
+
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": r"^\d+(\.\d+)?\s*([kmgtpKMGTP]?[iI]?[bB])?$"},
+                {"type": "integer", "minimum": 0},
+            ],
+            "description": "A size such as 500GB, 2TB or 64GiB, or a number of bytes.",
+        }
+    ),
+]
+"""Bytes."""
+
+S3Uri = Annotated[str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?$")]
+"""`s3://bucket` or `s3://bucket/prefix`."""
+
+RoleArn = Annotated[str, Field(pattern=r"^arn:aws[a-z\-]*:iam::\d{12}:role/?[a-zA-Z_0-9+=,.@\-_/]+$")]
+"""The ARN of an IAM role (pattern of the SageMaker API model, RoleArn)."""

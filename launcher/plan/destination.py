@@ -1,0 +1,128 @@
+"""Where a job goes: region, role, buckets and network, from the job file, else from the cluster.
+
+What neither of them knows gets a recognisable placeholder, so that a plan can be made and read
+without an account; a submission to AWS refuses while there is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from launcher.cluster.manifest import Cluster
+from launcher.failure_modes import checkpoints, job_file, storage
+from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
+from launcher.failure_modes.registry import finds
+from launcher.jobs.specification import JobSpec
+
+PLACEHOLDER_ACCOUNT = "000000000000"
+PLACEHOLDER_BUCKET = "placeholder"
+PLACEHOLDER_REGION = "us-east-1"
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """The resolved places of a job. URIs end without a slash; `checkpoints` is None for no checkpoints.
+
+    `output` is the prefix that the service appends the job's name to; `code` and `checkpoints` hold
+    it already.
+    """
+
+    region: str
+    role_arn: str
+    code: str
+    output: str
+    checkpoints: str | None
+    subnets: tuple[str, ...]
+    security_group_ids: tuple[str, ...]
+    kms_key_arn: str | None
+    placeholders: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(slots=True)
+class _Gaps:
+    """The placeholders used so far, and the information about each."""
+
+    names: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    def fill(self, name: str, value: str, mode: FailureMode, remedy: str) -> str:
+        self.names.append(name)
+        self.findings.append(
+            mode.finding(
+                Stage.SPEC,
+                f"no {name} is known without a cluster; the plan shows the placeholder {value}",
+                remedy=remedy,
+                severity=Severity.INFO,
+                subject=name,
+            )
+        )
+        return value
+
+
+def resolve_destination(
+    job: JobSpec, cluster: Cluster | None, job_name: str, session_region: str | None
+) -> Destination:
+    """Find the places of a job; placeholders come with an information each."""
+    gaps = _Gaps()
+    region = _region(job, cluster, session_region, gaps)
+    role = job.role_arn or (cluster.role_arn if cluster else None)
+    if role is None:
+        role = gaps.fill(
+            "role_arn",
+            f"arn:aws:iam::{PLACEHOLDER_ACCOUNT}:role/{PLACEHOLDER_BUCKET}",
+            storage.ROLE_INSUFFICIENT,
+            "Give `role_arn`, or `cluster`.",
+        )
+    output = _output(job, cluster, gaps)
+    return Destination(
+        region=region,
+        role_arn=role,
+        code=f"s3://{cluster.buckets.code}/{job_name}" if cluster else f"{output}/{job_name}/code",
+        output=output,
+        checkpoints=checkpoint_prefix(job, cluster, job_name),
+        subnets=tuple(job.network.subnets or ([s.id for s in cluster.subnets] if cluster else [])),
+        security_group_ids=tuple(
+            job.network.security_group_ids or (cluster.security_group_ids if cluster else [])
+        ),
+        kms_key_arn=cluster.kms_key_arn if cluster else None,
+        placeholders=tuple(gaps.names),
+        findings=tuple(gaps.findings),
+    )
+
+
+@finds(Stage.SPEC, checkpoints.PREFIX_NOT_UNIQUE)
+def checkpoint_prefix(job: JobSpec, cluster: Cluster | None, job_name: str) -> str | None:
+    """The checkpoint prefix, which always ends in the job's own unique name.
+
+    Two jobs can therefore never share one. Checkpoints are on by default where there is a cluster.
+    """
+    base = job.checkpoint.s3_uri if job.checkpoint else None
+    if base is None:
+        if cluster is not None:
+            base = f"s3://{cluster.buckets.checkpoints}"
+        elif job.checkpoint is not None:
+            base = f"s3://{PLACEHOLDER_BUCKET}/checkpoints"
+        else:
+            return None
+    return f"{base.rstrip('/')}/{job_name}"
+
+
+def _region(job: JobSpec, cluster: Cluster | None, session_region: str | None, gaps: _Gaps) -> str:
+    region = job.region or (cluster.region if cluster else None) or session_region
+    return region or gaps.fill(
+        "region",
+        PLACEHOLDER_REGION,
+        job_file.INVALID_VALUE,
+        "Give `region`, or `cluster`, or set AWS_REGION.",
+    )
+
+
+def _output(job: JobSpec, cluster: Cluster | None, gaps: _Gaps) -> str:
+    if job.output:
+        return job.output.s3_uri.rstrip("/")
+    if cluster:
+        return f"s3://{cluster.buckets.output}"
+    return gaps.fill(
+        "bucket", f"s3://{PLACEHOLDER_BUCKET}", storage.BUCKET_UNUSABLE, "Give `output.s3_uri`, or `cluster`."
+    )

@@ -1,0 +1,136 @@
+"""The CreateTrainingJob request: built once, printed and sent as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.cluster.instances import InstanceFacts
+from launcher.cluster.manifest import Lustre
+from launcher.documents.document import AsWritten
+from launcher.jobs.specification import Input, JobSpec
+from launcher.plan.destination import Destination
+from launcher.plan.strategies.strategy import Entry
+from launcher.plan.training_plan import Request
+
+
+def build_request(
+    job: JobSpec,
+    *,
+    job_name: str,
+    image: str,
+    entry: Entry,
+    environment: Mapping[str, str],
+    destination: Destination,
+    facts: InstanceFacts | None,
+    lustre: Lustre | None,
+) -> Request:
+    """The request for a job whose every derived part is given.
+
+    `lustre` is the cluster's file system and must be there where an input asks for it.
+    """
+    request: Request = {
+        "TrainingJobName": job_name,
+        "AlgorithmSpecification": {
+            "TrainingImage": image,
+            "TrainingInputMode": "File",
+            "EnableSageMakerMetricsTimeSeries": True,
+            "ContainerEntrypoint": list(entry.entrypoint),
+            "ContainerArguments": list(entry.arguments),
+        },
+        "RoleArn": destination.role_arn,
+        "HyperParameters": {key: _hyperparameter(value) for key, value in job.hyperparameters.items()},
+        "InputDataConfig": [
+            *(_channel(name, source, lustre) for name, source in job.inputs.items()),
+            _s3_channel("code", destination.code, "FullyReplicated", "File"),
+        ],
+        "OutputDataConfig": _with_key({"S3OutputPath": f"{destination.output}/"}, "KmsKeyId", destination),
+        "ResourceConfig": _resources(job, destination, facts),
+        "StoppingCondition": _stopping(job),
+        "Environment": dict(environment),
+        "Tags": [{"Key": key, "Value": value} for key, value in job.tags.items()],
+        # Debugger's profiler runs unless it is switched off, and samples every host.
+        "ProfilerConfig": {"DisableProfiler": True},
+    }
+    if destination.subnets and destination.security_group_ids:
+        request["VpcConfig"] = {
+            "Subnets": list(destination.subnets),
+            "SecurityGroupIds": list(destination.security_group_ids),
+        }
+    if destination.checkpoints:
+        local_path = job.checkpoint.local_path if job.checkpoint else "/opt/ml/checkpoints"
+        request["CheckpointConfig"] = {"S3Uri": destination.checkpoints, "LocalPath": local_path}
+    if job.resources.capacity.kind == "spot":
+        request["EnableManagedSpotTraining"] = True
+    if job.limits.max_retries:
+        request["RetryStrategy"] = {"MaximumRetryAttempts": job.limits.max_retries}
+    return {key: value for key, value in request.items() if value not in ({}, [])}
+
+
+def _hyperparameter(value: Any) -> str:
+    """Text as the user wrote it; lists and mappings as JSON."""
+    return str(value) if isinstance(value, str | AsWritten) else json.dumps(value)
+
+
+def _channel(name: str, source: Input, lustre: Lustre | None) -> dict[str, Any]:
+    if source.s3_uri is not None:
+        return _s3_channel(name, source.s3_uri, source.distribution, source.mode)
+    if source.lustre is None or lustre is None:
+        raise ValueError(f"the input {name} needs a file system")
+    return {
+        "ChannelName": name,
+        "DataSource": {
+            "FileSystemDataSource": {
+                "FileSystemId": lustre.id,
+                "FileSystemType": "FSxLustre",
+                "FileSystemAccessMode": source.access,
+                # The path that a job may mount begins with the file system's mount name.
+                "DirectoryPath": f"/{lustre.mount_name}{source.lustre}".rstrip("/"),
+            }
+        },
+    }
+
+
+def _s3_channel(name: str, uri: str, distribution: str, mode: str) -> dict[str, Any]:
+    channel: dict[str, Any] = {
+        "ChannelName": name,
+        "DataSource": {
+            "S3DataSource": {
+                "S3DataType": "S3Prefix",
+                "S3Uri": uri,
+                "S3DataDistributionType": distribution,
+            }
+        },
+    }
+    if mode != "File":
+        channel["InputMode"] = mode
+    return channel
+
+
+def _resources(job: JobSpec, destination: Destination, facts: InstanceFacts | None) -> dict[str, Any]:
+    resources = job.resources
+    config: dict[str, Any] = {
+        "InstanceType": resources.instance_type,
+        "InstanceCount": resources.instance_count,
+        "VolumeSizeInGB": resources.volume_size_gb,
+    }
+    if resources.keep_alive:
+        config["KeepAlivePeriodInSeconds"] = resources.keep_alive
+    if resources.capacity.training_plan:
+        config["TrainingPlanArn"] = resources.capacity.training_plan
+    # A volume key is refused on types with local storage (SageMaker API, ResourceConfig).
+    if facts is not None and not facts.local_nvme_gb:
+        config = _with_key(config, "VolumeKmsKeyId", destination)
+    return config
+
+
+def _stopping(job: JobSpec) -> dict[str, int]:
+    condition = {"MaxRuntimeInSeconds": job.limits.max_runtime}
+    if job.resources.capacity.kind == "spot":
+        condition["MaxWaitTimeInSeconds"] = job.limits.max_wait or 2 * job.limits.max_runtime
+    return condition
+
+
+def _with_key(config: dict[str, Any], name: str, destination: Destination) -> dict[str, Any]:
+    return {**config, name: destination.kms_key_arn} if destination.kms_key_arn else config

@@ -1,0 +1,122 @@
+"""From a job file to a judged plan: load it, find its cluster, plan it, check it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from launcher.cluster.instances import instance_facts
+from launcher.cluster.manifest import Cluster
+from launcher.cluster.manifest_store import ManifestError, cached_manifest, is_path, load_manifest
+from launcher.failure_modes import job_file
+from launcher.failure_modes.model import Finding, Severity, Stage, accept
+from launcher.failure_modes.refusal import Refusal
+from launcher.jobs.load import LoadedJob, load_job
+from launcher.jobs.source import read_source
+from launcher.plan.naming import unique_part
+from launcher.plan.planner import plan_job
+from launcher.plan.training_plan import TrainingPlan
+from launcher.rules.spec.check import check_job
+from launcher.rules.spec.subject import JobSubject
+
+
+@dataclass(frozen=True, slots=True)
+class JobSource:
+    """What the command line says of a job: its file and what is changed for this run."""
+
+    file: Path
+    cluster: str | None = None
+    overrides: Sequence[str] = ()
+
+
+def read_job(source: JobSource) -> LoadedJob:
+    """Load a job file with the command line's changes.
+
+    Raises Refusal where the file cannot be opened or an override makes no sense.
+    """
+    try:
+        return load_job(source.file, _overrides(source))
+    except FileNotFoundError:
+        raise Refusal(
+            f"there is no job file {source.file}.", "Correct the path; `launch --help` shows the usage."
+        ) from None
+    except OSError as error:
+        raise Refusal(
+            f"the job file {source.file} cannot be read: {error.strerror}.",
+            "Give the path of a readable YAML file.",
+        ) from error
+    except ValueError as error:
+        raise Refusal(f"--set cannot be applied: {error}.", "Write it as --set field.field=value.") from error
+
+
+def prepare(
+    loaded: LoadedJob,
+    *,
+    session_region: str | None,
+    ignore: Sequence[str] = (),
+    cluster: Cluster | None = None,
+    unique: str | None = None,
+) -> TrainingPlan:
+    """Plan a loaded job and judge it. Calls nothing beyond this machine.
+
+    `cluster` is the manifest that was just read from AWS, where it was; otherwise it comes from the
+    file that the job names or from the cache. `ignore` holds codes accepted besides the file's.
+    Raises Refusal for an unreadable manifest.
+    """
+    job = loaded.spec
+    if job is None:
+        return TrainingPlan(job={}, region=None, request=None, package=None, findings=loaded.findings)
+    notes: list[Finding] = []
+    if cluster is None and job.cluster is not None:
+        cluster = _known_cluster(job.cluster, loaded.file.parent)
+        if cluster is None:
+            notes.append(_unknown_cluster(job.cluster, loaded))
+    plan = plan_job(
+        job,
+        cluster,
+        unique=unique or unique_part(),
+        folder=loaded.file.parent,
+        session_region=session_region,
+        locate=loaded.location,
+    )
+    subject = JobSubject(
+        job=job,
+        facts=instance_facts(job.resources.instance_type),
+        source=read_source(job, loaded.file.parent),
+        locate=loaded.location,
+    )
+    findings = accept([*check_job(subject), *plan.findings, *notes], [*job.ignore, *ignore])
+    return replace(plan, findings=findings)
+
+
+def _known_cluster(reference: str, folder: Path) -> Cluster | None:
+    try:
+        return load_manifest(folder / reference) if is_path(reference) else cached_manifest(reference)
+    except ManifestError as error:
+        raise Refusal(
+            f"{error}.", "Give the manifest that `cdk deploy` wrote, or the cluster's name."
+        ) from error
+
+
+def _unknown_cluster(name: str, loaded: LoadedJob) -> Finding:
+    return job_file.INVALID_VALUE.finding(
+        Stage.SPEC,
+        f"the cluster {name} was not read from AWS on this machine yet; the plan shows placeholders",
+        remedy="A submission reads it; until then the ids in the request are not the real ones.",
+        severity=Severity.INFO,
+        location=loaded.location("cluster"),
+        subject="cluster",
+    )
+
+
+def _overrides(source: JobSource) -> Mapping[str, str]:
+    overrides: dict[str, str] = {}
+    for text in source.overrides:
+        path, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"{text!r} has no =")
+        overrides[path.strip()] = value
+    if source.cluster is not None:
+        overrides["cluster"] = source.cluster
+    return overrides

@@ -1,0 +1,149 @@
+"""The boot: from SageMaker's config files to running ranks, and to a failure that names its cause."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from slipway.container import DEFAULT_ROOT, Container, read_container
+from slipway.environment import make_folders, script_environment
+from slipway.evidence import judge
+from slipway.failure import BootError, Cause, RankEnd, exit_status, root_cause, write_failure
+from slipway.processes import Ended, StopRequest, itself, supervise, workers
+from slipway.rendezvous import Rendezvous, check_port, find_rendezvous
+from slipway.source import find_entry_point, unpack
+from slipway.torchrun import failed_ranks, torchrun_command
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the job's container arguments ask for."""
+
+    strategy: str
+    processes_per_host: int
+    entry_point: str
+    arguments: tuple[str, ...]
+
+
+def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
+    """Run this host's part of the job and return the container's exit code.
+
+    0 for success, the failed rank's code, or 128 and the signal's number. `environment` is the
+    container's own.
+    """
+    environment = dict(os.environ if environment is None else environment)
+    stop = StopRequest()
+    stop.listen(environment.pop("SLIPWAY_LIFELINE", None))
+    task = parse_task(sys.argv[1:] if arguments is None else arguments)
+    root = Path(environment.get("SLIPWAY_ROOT") or DEFAULT_ROOT)
+    try:
+        return run(task, read_container(root), environment, stop)
+    except BootError as error:
+        text = str(error)
+    except Exception as error:  # whatever goes wrong here must reach the failure reason
+        text = f"the boot failed before the script was started: {type(error).__name__}: {error}"
+    print(f"slipway: {text}", file=sys.stderr, flush=True)
+    write_failure(root / "output" / "failure", text, time.time())
+    return 1
+
+
+def parse_task(arguments: Sequence[str]) -> Task:
+    """Read the container arguments; what follows `--` belongs to the script."""
+    own, script = list(arguments), []
+    if "--" in own:
+        cut = own.index("--")
+        own, script = own[:cut], own[cut + 1 :]
+    parser = argparse.ArgumentParser(
+        prog="slipway.pyz", description="Starts a training job in its container."
+    )
+    parser.add_argument("--strategy", choices=["torchrun", "none"], required=True)
+    parser.add_argument("--processes-per-host", type=int, default=1)
+    parser.add_argument("--entry-point", required=True)
+    options = parser.parse_args(own)
+    return Task(options.strategy, options.processes_per_host, options.entry_point, tuple(script))
+
+
+def run(task: Task, container: Container, environment: Mapping[str, str], stop: StopRequest) -> int:
+    """Unpack the source, start the processes, wait for them, and report a failure.
+
+    Raises BootError where the script cannot be started.
+    """
+    unpack(container.input_data / "code" / "source.tar.gz", container.code)
+    script = find_entry_point(container.code, task.entry_point)
+    rendezvous = find_rendezvous(container, environment)
+    torchrun = task.strategy == "torchrun"
+    if torchrun and container.node_rank == 0:
+        check_port(rendezvous, container.current_host)
+    arguments = [*hyperparameter_arguments(container.hyperparameters), *task.arguments]
+    inner = script_environment(
+        container,
+        environment,
+        archive=package_path(),
+        rendezvous=rendezvous,
+        entry_point=task.entry_point,
+        arguments=arguments,
+    )
+    make_folders(inner)
+    print(_announcement(task, container, rendezvous), flush=True)
+    if torchrun:
+        command = torchrun_command(container, rendezvous, task.processes_per_host, script, arguments)
+        ended = supervise(command, environment=inner, folder=container.code, stop=stop, targets=workers)
+    else:
+        command = [sys.executable, "-u", str(script), *arguments]
+        copies = (container.logs / "stdout.log", container.logs / "stderr.log")
+        ended = supervise(
+            command, environment=inner, folder=container.code, stop=stop, targets=itself, copies=copies
+        )
+    return conclude(task, container, ended, stop)
+
+
+def conclude(task: Task, container: Container, ended: Ended, stop: StopRequest) -> int:
+    """Write the failure file where the script failed by itself, and return the exit code.
+
+    What fails after a stop was asked for is the stop's consequence; what failed before is not, even
+    where the stop came first to the end.
+    """
+    if ended.exit_code == 0:
+        return 0
+    cause = _cause(task, container, ended)
+    if stop.at is not None and cause.time >= stop.at:
+        return 128 + stop.signal
+    text = cause.text(container.current_host)
+    print(f"slipway: {text}", file=sys.stderr, flush=True)
+    write_failure(container.failure_file, text, cause.time)
+    return exit_status(cause.exit_code or ended.exit_code)
+
+
+def hyperparameter_arguments(hyperparameters: Mapping[str, str]) -> list[str]:
+    """`--name value` for each, as SageMaker's toolkit passes them."""
+    return [word for name, value in hyperparameters.items() for word in (f"--{name}", str(value))]
+
+
+def package_path() -> Path:
+    """What this package was loaded from: the archive, or the folder that holds it."""
+    return Path(__file__).resolve().parent.parent
+
+
+def _cause(task: Task, container: Container, ended: Ended) -> Cause:
+    code_folder = str(container.code)
+    if task.strategy == "none":
+        ends = [RankEnd(container.node_rank, ended.exit_code, ended.time, ended.stderr)]
+    else:
+        first_rank = container.node_rank * task.processes_per_host
+        ends = failed_ranks(container.logs, ended.stderr, first_rank)
+    return root_cause(ends, code_folder) or Cause(
+        None, ended.time, ended.exit_code, judge(ended.stderr, ended.exit_code, code_folder)
+    )
+
+
+def _announcement(task: Task, container: Container, rendezvous: Rendezvous) -> str:
+    return (
+        f"slipway: {container.current_host}, host {container.node_rank + 1} of {len(container.hosts)}: "
+        f"{task.entry_point} by {task.strategy}, {task.processes_per_host} per host, "
+        f"rendezvous {rendezvous.address}:{rendezvous.port}"
+    )

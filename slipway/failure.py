@@ -1,0 +1,105 @@
+"""What the job's failure reason will say, with the failure mode's code first.
+
+The service hands `/opt/ml/output/failure` on as FailureReason, at most 1024 characters of it
+(DescribeTrainingJob), between `AlgorithmError: ` and `, exit code: N`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from slipway.evidence import Evidence, judge
+
+REPORTS: tuple[str, ...] = ("CODE001", "CODE002", "MEM001", "MEM002", "NCCL004", "NCCL006", "NCCL009")
+"""Every failure mode that the boot may write at run time."""
+
+MAX_CHARACTERS = 980
+_MAX_HEADLINE = 480
+
+
+class BootError(Exception):
+    """The job cannot be started, for a reason that has a failure mode: its code and what to say."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code} {message}")
+        self.code = code
+
+
+@dataclass(frozen=True)
+class RankEnd:
+    """A rank that ended badly.
+
+    `exit_code` is negative for a signal, None if unknown; `time` is the earliest sign of the failure,
+    in seconds since the epoch; `output` the traceback that torch recorded, else the end of its stderr.
+    """
+
+    rank: int
+    exit_code: int | None
+    time: float
+    output: str
+    recorded: bool = False
+
+
+@dataclass(frozen=True)
+class Cause:
+    """The rank that failed first, and why. `rank` is None where no rank was started."""
+
+    rank: int | None
+    time: float
+    exit_code: int | None
+    evidence: Evidence
+
+    def text(self, host: str) -> str:
+        """The content of the failure file."""
+        who = f"rank {self.rank} on {host}" if self.rank is not None else f"torchrun on {host}"
+        place = f" ({self.evidence.place})" if self.evidence.place else ""
+        message = self.evidence.message.replace("\n", " ")
+        headline = shorten(f"{self.evidence.code} {who}: {message}", _MAX_HEADLINE - len(place)) + place
+        return headline + _last_lines(self.evidence.details, MAX_CHARACTERS - len(headline))
+
+
+def root_cause(ends: Iterable[RankEnd], code_folder: str) -> Cause | None:
+    """The earliest failure among the ranks; a mere symptom loses against any other cause."""
+    causes = [
+        Cause(
+            end.rank,
+            end.time,
+            end.exit_code,
+            judge(end.output, end.exit_code, code_folder, recorded=end.recorded),
+        )
+        for end in ends
+    ]
+    return min(causes, key=lambda cause: (cause.evidence.weight, cause.time, cause.rank or 0), default=None)
+
+
+def write_failure(file: Path, text: str, time: float) -> None:
+    """Write the failure file; its modification time is that of the failure itself.
+
+    By it the hosts' failures can be ordered, although some hosts take longer to come down.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(shorten(text, MAX_CHARACTERS), encoding="utf-8")
+    os.utime(file, (time, time))
+
+
+def shorten(text: str, limit: int) -> str:
+    """The text, cut with an ellipsis where it is longer than `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def exit_status(code: int) -> int:
+    """An exit code as a shell reports it: 128 and the signal's number for a signal."""
+    return 128 - code if code < 0 else code
+
+
+def _last_lines(text: str, room: int) -> str:
+    """As many whole lines from the end as fit, each after a line break."""
+    kept = ""
+    for line in reversed([line for line in text.splitlines() if line.strip(" ^~")]):
+        if len(kept) + len(line) + 1 > room:
+            break
+        kept = f"\n{line}{kept}"
+    return kept

@@ -1,0 +1,269 @@
+"""Processes: start one, hand signals on to those that must checkpoint, leave none behind.
+
+torchrun starts each worker in a session of its own (torch 2.1 and later), so a process group does not
+reach them: descendants are found by their parents instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+POLL_SECONDS = 0.1
+SWEEP_SECONDS = 3.0
+_TAIL_BYTES = 256 * 1024
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended: its exit code (negative for a signal), when, and the end of its stderr."""
+
+    exit_code: int
+    time: float
+    stderr: str
+
+
+class StopRequest:
+    """Whether somebody wants the job to end: a signal, or the launcher's end of a pipe closed.
+
+    `at` is when it was first asked for and `grace` how many seconds the processes have to save their
+    work. SageMaker sends SIGTERM and kills after 120 s (API reference, StopTrainingJob); ten of them are
+    left for the boot's own end.
+    """
+
+    GRACE_SECONDS = 110.0
+    LIFELINE_GRACE_SECONDS = 10.0
+
+    def __init__(self) -> None:
+        self.at: float | None = None
+        self.grace = self.GRACE_SECONDS
+        self.signal = signal.SIGTERM
+        self.pending: list[int] = []
+
+    def listen(self, lifeline: str | None) -> None:
+        """Take SIGTERM and SIGINT, and watch the file descriptor `lifeline` where one is given."""
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGINT, self._on_signal)
+        if lifeline:
+            threading.Thread(target=self._watch, args=(int(lifeline),), daemon=True).start()
+
+    def request(self, number: int) -> None:
+        """Ask for the end with this signal; a second one is handed on as well."""
+        if self.at is None:
+            self.at, self.signal = time.time(), signal.Signals(number)
+        self.pending.append(number)
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        # Plain attributes: a lock or an event taken here could be held by the interrupted code.
+        self.request(number)
+
+    def _watch(self, descriptor: int) -> None:
+        """The pipe is at its end when the launcher is gone, however it went."""
+        while os.read(descriptor, 1):
+            pass
+        self.grace = self.LIFELINE_GRACE_SECONDS
+        self.request(signal.SIGTERM)
+
+
+def supervise(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    folder: Path,
+    stop: StopRequest,
+    targets: Callable[[int], list[int]],
+    copies: tuple[Path, Path] | None = None,
+) -> Ended:
+    """Run a command to its end, and everything that it started.
+
+    A requested stop is sent to the processes that `targets` names for the command's own process id;
+    what is left after the grace is killed. With `copies`, its stdout and stderr are also written to
+    these two files.
+    """
+    adopt_orphans()
+    process = subprocess.Popen(
+        list(command),
+        env=dict(environment),
+        cwd=folder,
+        stdout=subprocess.PIPE if copies else None,
+        stderr=subprocess.PIPE,
+        # Ctrl-C in a terminal goes to the foreground group: the boot alone must decide what it means.
+        start_new_session=True,
+    )
+    relays = [_Relay(process.stderr, sys.stderr, copies[1] if copies else None)]
+    if copies:
+        relays.append(_Relay(process.stdout, sys.stdout, copies[0]))
+    deadline: float | None = None
+    while process.poll() is None:
+        while stop.pending:
+            number = stop.pending.pop(0)
+            deadline = min(deadline or math.inf, time.monotonic() + stop.grace)
+            for pid in targets(process.pid):
+                send(pid, number)
+        if deadline is not None and time.monotonic() > deadline:
+            for pid in descendants(os.getpid()):
+                send(pid, signal.SIGKILL)
+        time.sleep(POLL_SECONDS)
+    ended = time.time()
+    sweep()
+    for relay in relays:
+        relay.join(timeout=SWEEP_SECONDS)
+    return Ended(process.returncode, ended, relays[0].tail)
+
+
+def itself(pid: int) -> list[int]:
+    """The process alone: what a script that was started directly wants to be stopped by."""
+    return [pid]
+
+
+def workers(pid: int) -> list[int]:
+    """torchrun's workers, or torchrun itself while it has none.
+
+    torchrun would give its workers 30 s and then kill them, and reports a failure afterwards. Asked
+    themselves, they have the whole grace, and when they save and exit torchrun ends as usual.
+    """
+    return [child for child in _children().get(pid, []) if _is_worker(child)] or [pid]
+
+
+def sweep() -> None:
+    """End every process that is still below this one: asked first, killed after three seconds."""
+    killing = time.monotonic() + SWEEP_SECONDS
+    giving_up = killing + SWEEP_SECONDS
+    asked: set[int] = set()
+    while time.monotonic() < giving_up:
+        left = descendants(os.getpid())
+        if not left:
+            return
+        for pid in left:
+            if time.monotonic() > killing:
+                send(pid, signal.SIGKILL)
+            elif pid not in asked:
+                send(pid, signal.SIGTERM)
+                asked.add(pid)
+        time.sleep(POLL_SECONDS / 2)
+
+
+def descendants(pid: int) -> list[int]:
+    """All living processes below a process, parents before their children."""
+    children = _children()
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        below = children.get(waiting.pop(0), [])
+        found += below
+        waiting += below
+    return found
+
+
+def send(pid: int, number: int) -> None:
+    """Send a signal to a process that may be gone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of orphaned descendants, so that they can still be found.
+
+    Linux only (prctl(2), PR_SET_CHILD_SUBREAPER); elsewhere orphans go to the system's first process.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+class _Relay(threading.Thread):
+    """Copies a pipe to a stream and a file, and keeps its end.
+
+    Lines are passed on whole, so that two pipes into one log do not cut each other's; what has no end
+    of line yet waits for a quarter of a second.
+    """
+
+    _PATIENCE_SECONDS = 0.25
+
+    def __init__(self, pipe: IO[bytes] | None, stream: IO[str], copy: Path | None) -> None:
+        super().__init__(daemon=True)
+        assert pipe is not None
+        self._pipe = pipe
+        self._stream = stream
+        self._copy = copy
+        self._kept = bytearray()
+        self.start()
+
+    @property
+    def tail(self) -> str:
+        return self._kept.decode("utf-8", "replace")
+
+    def run(self) -> None:
+        with contextlib.ExitStack() as stack:
+            file: IO[bytes] | None = None
+            if self._copy is not None:
+                self._copy.parent.mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context(self._copy.open("wb", buffering=0))
+            waiting = b""
+            while True:
+                if waiting and not select.select([self._pipe], [], [], self._PATIENCE_SECONDS)[0]:
+                    self._pass_on(waiting)
+                    waiting = b""
+                chunk = os.read(self._pipe.fileno(), 65536)
+                self._kept += chunk
+                del self._kept[:-_TAIL_BYTES]
+                if file is not None:
+                    file.write(chunk)
+                waiting += chunk
+                whole = max(waiting.rfind(b"\n"), waiting.rfind(b"\r")) + 1 if chunk else len(waiting)
+                self._pass_on(waiting[:whole])
+                waiting = waiting[whole:]
+                if not chunk:
+                    return
+
+    def _pass_on(self, text: bytes) -> None:
+        # Nobody may be left to read; the process must not block on a full pipe for that.
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.buffer.write(text)  # type: ignore[attr-defined]
+            self._stream.flush()
+
+
+def _is_worker(pid: int) -> bool:
+    """Whether torchrun gave this child a rank; true where the system does not tell."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        return b"\0RANK=" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+    return not Path("/proc/self/environ").exists()
+
+
+def _children() -> dict[int, list[int]]:
+    """The living children of every process."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in _from_proc() if Path("/proc/self/stat").exists() else _from_ps():
+        children.setdefault(parent, []).append(pid)
+    return children
+
+
+def _from_proc() -> list[tuple[int, int]]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # The name in parentheses may hold spaces and parentheses itself (proc(5)).
+            state, parent = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
+            if state != "Z":
+                found.append((int(folder.name), int(parent)))
+    return found
+
+
+def _from_ps() -> list[tuple[int, int]]:
+    with subprocess.Popen(["ps", "-A", "-o", "pid=,ppid=,stat="], stdout=subprocess.PIPE, text=True) as ps:
+        rows = [line.split() for line in ps.communicate()[0].splitlines()]
+    return [(int(row[0]), int(row[1])) for row in rows if row[2][0] != "Z" and int(row[0]) != ps.pid]

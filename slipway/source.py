@@ -1,0 +1,50 @@
+"""The user's source: unpack the archive, refuse what would leave its folder."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path, PurePosixPath
+
+from slipway.failure import BootError
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Extract `archive` (tar.gz) below `folder`.
+
+    Raises BootError (CODE002) where the archive is missing, unreadable, or holds a link, a device or a
+    path outside the folder; nothing is extracted then.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with tarfile.open(archive, "r:gz") as source:
+            members = source.getmembers()
+            for member in members:
+                _check(member, archive)
+            # The filter drops set-uid bits and owners; Python 3.8.17, 3.9.17, 3.10.12 and later have it.
+            if hasattr(tarfile, "data_filter"):
+                source.extractall(folder, members, filter="data")
+            else:
+                source.extractall(folder, members)
+    except (FileNotFoundError, EOFError, tarfile.TarError) as error:
+        raise BootError("CODE002", f"the job's source {archive} cannot be unpacked: {error}") from error
+
+
+def find_entry_point(folder: Path, entry_point: str) -> Path:
+    """The script below `folder`. Raises BootError (CODE002) where it is not there."""
+    script = folder / entry_point
+    if not script.is_file():
+        there = ", ".join(sorted(file.name for file in folder.iterdir())[:20]) or "nothing"
+        raise BootError(
+            "CODE002",
+            f"the entry point {entry_point} is not in the job's source, which holds: {there}. "
+            "Correct `code.entry_point` or `code.source_dir`",
+        )
+    return script
+
+
+def _check(member: tarfile.TarInfo, archive: Path) -> None:
+    path = PurePosixPath(member.name)
+    if path.is_absolute() or ".." in path.parts:
+        raise BootError("CODE002", f"{archive.name} holds {member.name!r}, a path outside its folder")
+    if not (member.isfile() or member.isdir()):
+        raise BootError("CODE002", f"{archive.name} holds {member.name!r}, which is no regular file")

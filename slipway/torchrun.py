@@ -1,0 +1,148 @@
+"""PyTorch's launcher: its command, and what its files and its report say about the ranks.
+
+The layout of its log folder, the error files and the report are the same from torch 1.9 to 2.13
+(torch/distributed/elastic/multiprocessing); its options are written as torch 2.0 and later take them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from slipway.container import Container
+from slipway.evidence import last_chain
+from slipway.failure import RankEnd
+from slipway.rendezvous import Rendezvous
+
+_FAILED_RANK = re.compile(
+    r"time\s+: (?P<time>\S+)\s+host\s+: .*\s+rank\s+: \d+ \(local_rank: (?P<local_rank>\d+)\)"
+    r"\s+exitcode\s+: (?P<exit_code>-?\d+)\s+\(pid: (?P<pid>\d+)\)"
+)
+_FIRST_FAILED = re.compile(
+    r"failed \(exitcode: (?P<exit_code>-?\d+)\) local_rank: (?P<local_rank>\d+) \(pid: (?P<pid>\d+)\)"
+)
+_CLOSED = re.compile(r"Sending process (\d+) closing signal")
+_TAIL_BYTES = 256 * 1024
+
+
+def torchrun_command(
+    container: Container, rendezvous: Rendezvous, processes: int, script: Path, arguments: Sequence[str]
+) -> list[str]:
+    """The command that starts this host's ranks with a static rendezvous on the first host."""
+    return [
+        sys.executable, "-m", "torch.distributed.run",
+        "--nnodes", str(len(container.hosts)),
+        "--nproc-per-node", str(processes),
+        "--node-rank", str(container.node_rank),
+        "--master-addr", rendezvous.address,
+        "--master-port", str(rendezvous.port),
+        # Newer versions look that often by themselves; torch 2.0 sees a dead rank after 5 s only.
+        "--monitor-interval", "0.1",
+        "--log-dir", str(container.logs),
+        # 3: stdout and stderr, into files and on.
+        "--tee", "3",
+        str(script), *arguments,
+    ]  # fmt: skip
+
+
+def failed_ranks(logs: Path, report: str, first_rank: int) -> list[RankEnd]:
+    """The ranks of this host that failed by themselves.
+
+    `logs` is torchrun's log folder, `report` the end of its stderr, `first_rank` the global rank of
+    local rank 0. Ranks that torchrun ended after the first failure are left out, unless there are no
+    others.
+    """
+    exits = _exits(report)
+    closed = {int(pid) for pid in _CLOSED.findall(report)}
+    ends: list[RankEnd] = []
+    ended_by_torchrun: list[RankEnd] = []
+    for folder in sorted(_rank_folders(logs), key=lambda folder: int(folder.name)):
+        local_rank = int(folder.name)
+        exit = exits.get(local_rank)
+        account = _account(folder)
+        # Where torchrun reported, but not this rank, the script survived what it printed.
+        if exit is None and (exits or account.time is None):
+            continue
+        end = RankEnd(
+            rank=first_rank + local_rank,
+            exit_code=exit.code if exit else None,
+            time=account.time or (exit.time if exit else None) or time.time(),
+            output=account.output,
+            recorded=account.recorded,
+        )
+        consequence = exit is not None and exit.pid in closed and account.time is None
+        (ended_by_torchrun if consequence else ends).append(end)
+    return ends or ended_by_torchrun
+
+
+class _Exit(NamedTuple):
+    """How a rank ended, in torchrun's words."""
+
+    code: int
+    pid: int
+    time: float | None
+
+
+class _Account(NamedTuple):
+    """What a rank left behind; `time` is None where that shows no exception."""
+
+    output: str
+    time: float | None
+    recorded: bool = False
+
+
+def _exits(report: str) -> dict[int, _Exit]:
+    """By local rank."""
+    exits: dict[int, _Exit] = {}
+    for match in [*_FIRST_FAILED.finditer(report), *_FAILED_RANK.finditer(report)]:
+        when = match.groupdict().get("time")
+        exits[int(match["local_rank"])] = _Exit(
+            int(match["exit_code"]), int(match["pid"]), _local_time(when) if when else None
+        )
+    return exits
+
+
+def _local_time(text: str) -> float | None:
+    """The end of the second: torchrun drops the fraction, and nothing may seem to precede its cause."""
+    try:
+        return 1 + time.mktime(time.strptime(text, "%Y-%m-%d_%H:%M:%S"))
+    except ValueError:
+        return None
+
+
+def _rank_folders(logs: Path) -> list[Path]:
+    """`<run>/attempt_<n>/<local rank>` of the newest attempt."""
+    attempts = sorted(logs.glob("*/attempt_*"), key=lambda folder: folder.stat().st_mtime)
+    return [folder for folder in attempts[-1].iterdir() if folder.name.isdigit()] if attempts else []
+
+
+def _account(folder: Path) -> _Account:
+    """A rank's error file, else the end of its stderr.
+
+    Times are those of the files: the timestamp in the error file has whole seconds only, too coarse to
+    order ranks by.
+    """
+    error_file, stderr = folder / "error.json", folder / "stderr.log"
+    recorded = _recorded(error_file)
+    if recorded:
+        return _Account(recorded, error_file.stat().st_mtime, recorded=True)
+    if not stderr.exists():
+        return _Account("", None)
+    text = stderr.read_bytes()[-_TAIL_BYTES:].decode("utf-8", "replace")
+    return _Account(text, stderr.stat().st_mtime if last_chain(text) else None)
+
+
+def _recorded(file: Path) -> str | None:
+    """The traceback that torch's `@record` wrote, in its form before and since torch 1.9."""
+    try:
+        message: Any = json.loads(file.read_text(encoding="utf-8"))["message"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if isinstance(message, dict):
+        message = (message.get("extraInfo") or {}).get("py_callstack") or message.get("message")
+    return message if isinstance(message, str) else None

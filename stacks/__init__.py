@@ -1,0 +1,1 @@
+"""What is deployed together. Each stack is thin: it wires the parts of `constructs/` to a `ClusterSpec`."""

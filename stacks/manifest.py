@@ -1,0 +1,80 @@
+"""The manifest stack: the last to be deployed and the first to be destroyed.
+
+The manifest is a stack of its own so that it appears only once everything it names is there, whatever
+stacks come to stand beside these, and is gone before the first of them is taken away: a launcher that
+can read it can use what it says.
+"""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+from constructs.cluster_manifest import ClusterManifest
+from constructs.training_buckets import TrainingBuckets
+from constructs.training_file_system import TrainingFileSystem
+
+from launcher.cluster.manifest import Buckets, Cluster, Lustre, Subnet
+from launcher.cluster.specification import ClusterSpec
+from stacks.access import AccessStack
+from stacks.network import NetworkStack
+from stacks.storage import StorageStack
+
+
+class ManifestStack(cdk.Stack):
+    """The SSM parameter that the launcher reads, and its name as the stack's output."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        spec: ClusterSpec,
+        network: NetworkStack,
+        storage: StorageStack,
+        access: AccessStack,
+        env: cdk.Environment,
+    ) -> None:
+        """Create the stack for a cluster, after all its others."""
+        super().__init__(scope, id, env=env, description=f"Slipway cluster {spec.name}: manifest")
+        for stack in (network, storage, access):
+            self.add_stack_dependency(stack, "the manifest is written when everything it names is there")
+        manifest = ClusterManifest(
+            self,
+            "Manifest",
+            cluster=Cluster(
+                name=spec.name,
+                region=spec.region,
+                vpc_id=network.network.vpc.vpc_id,
+                subnets=[
+                    Subnet(id=subnet.subnet_id, availability_zone=subnet.availability_zone)
+                    for subnet in network.network.subnets
+                ],
+                security_group_ids=[network.efa_security_group.security_group_id],
+                role_arn=access.role.role_arn,
+                buckets=_bucket_names(storage.buckets),
+                lustre=_lustre(storage.file_system),
+            ),
+        )
+        cdk.CfnOutput(self, "ManifestParameter", value=manifest.parameter_name)
+
+
+def _bucket_names(buckets: TrainingBuckets) -> Buckets:
+    def name(bucket: s3.IBucket) -> str:
+        return bucket.bucket_name
+
+    return Buckets(
+        code=name(buckets.code), checkpoints=name(buckets.checkpoints), output=name(buckets.output)
+    )
+
+
+def _lustre(file_system: TrainingFileSystem | None) -> Lustre | None:
+    if file_system is None:
+        return None
+    return Lustre(
+        id=file_system.file_system_id,
+        mount_name=file_system.mount_name,
+        subnet_id=file_system.subnet.subnet_id,
+        availability_zone=file_system.subnet.availability_zone,
+        security_group_id=file_system.security_group.security_group_id,
+    )

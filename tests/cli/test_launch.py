@@ -1,0 +1,177 @@
+"""`launch`, `check` and `plan` as their users call them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from launcher.cluster.manifest import Cluster
+from launcher.session import run as session_run
+from tests.emulator.sagemaker import TrainingScript, emulated_training
+
+RunLaunch = Callable[..., tuple[int, str, str]]
+WriteJob = Callable[..., Path]
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch, manifest: dict) -> Iterator[TrainingScript]:
+    """Emulated AWS with the provisioned cluster `dev`, and no waiting between looks."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    monkeypatch.setattr(session_run, "AWS_POLL_SECONDS", 0)
+    with mock_aws(), emulated_training(TrainingScript()) as script:
+        boto3.client("s3", region_name="us-west-2").create_bucket(
+            Bucket="dev-code", CreateBucketConfiguration={"LocationConstraint": "us-west-2"}
+        )
+        boto3.client("ssm", region_name="us-west-2").put_parameter(
+            Name="/slipway/clusters/dev",
+            Value=Cluster.model_validate(manifest).model_dump_json(),
+            Type="String",
+        )
+        yield script
+
+
+def test_a_dry_run_prints_job_request_and_findings(run_launch: RunLaunch, write_job: WriteJob) -> None:
+    code, out, _ = run_launch(write_job(), "--dry-run", "--output", "json")
+    printed = json.loads(out)
+    assert code == 0
+    assert list(printed) == ["job", "request", "findings"]
+    assert printed["request"]["ResourceConfig"]["InstanceCount"] == 2
+
+
+def test_the_dry_run_prints_what_a_submission_sends(
+    run_launch: RunLaunch, write_job: WriteJob, account: TrainingScript
+) -> None:
+    file = write_job(cluster="dev")
+    run_launch(file, "--yes")
+    _, out, _ = run_launch(file, "--dry-run", "--output", "json")
+    sent, shown = account.requests[0], json.loads(out)["request"]
+    text = json.dumps(shown).replace(shown["TrainingJobName"], sent["TrainingJobName"])
+    assert json.loads(text) == sent
+
+
+def test_a_submitted_job_is_followed_to_its_end(
+    run_launch: RunLaunch, write_job: WriteJob, account: TrainingScript
+) -> None:
+    account.logs = {"algo-1": ["epoch=1 loss=0.5"], "algo-2": ["ready"]}
+    code, out, _ = run_launch(write_job(cluster="dev"), "--yes")
+    assert code == 0
+    assert "algo-1 epoch=1 loss=0.5" in out
+    assert "Completed" in out
+
+
+def test_a_failed_job_exits_with_1_and_says_which_rank_and_what_to_do(
+    run_launch: RunLaunch, write_job: WriteJob, account: TrainingScript
+) -> None:
+    account.failure_reason = "AlgorithmError: CODE001 rank 3 on algo-2: ValueError: x, exit code: 1"
+    code, out, _ = run_launch(write_job(cluster="dev"), "--yes", "--output", "json")
+    ended = json.loads(out)
+    assert code == 1
+    assert ended["state"] == "Failed"
+    assert (ended["failure"]["code"], ended["failure"]["subject"]) == ("CODE001", "rank 3")
+
+
+def test_a_detached_job_is_submitted_and_left(
+    run_launch: RunLaunch, write_job: WriteJob, account: TrainingScript
+) -> None:
+    code, out, _ = run_launch(write_job(cluster="dev"), "--yes", "--detach", "--output", "json")
+    assert code == 0
+    assert json.loads(out)["name"] == account.requests[0]["TrainingJobName"]
+
+
+def test_an_unknown_cluster_exits_with_2_and_names_the_parameter(
+    run_launch: RunLaunch, write_job: WriteJob, account: TrainingScript
+) -> None:
+    code, _, err = run_launch(write_job(cluster="dve"), "--yes")
+    assert code == 2
+    assert "/slipway/clusters/dve" in err
+
+
+def test_missing_credentials_exit_with_3_and_show_the_ways_without(
+    run_launch: RunLaunch, write_job: WriteJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    with mock_aws(config={"core": {"mock_credentials": False}}):
+        code, out, err = run_launch(write_job(), "--yes")
+    assert code == 3
+    assert "credentials" in err
+    assert "--local" in err
+    assert "Traceback" not in out + err
+
+
+def test_a_job_without_role_and_bucket_is_not_submitted(
+    run_launch: RunLaunch, write_job: WriteJob, account: TrainingScript
+) -> None:
+    code, _, err = run_launch(write_job(), "--yes")
+    assert code == 2
+    assert "role_arn, bucket" in err
+    assert account.requests == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["nowhere.yaml"], 2, "nowhere.yaml"),
+        (["explain", "EFA02"], 2, "EFA002"),
+        (["--nonsense"], 2, "nonsense"),
+        (["check"], 2, "JOB_FILE"),
+        ([], 2, ""),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_one_clear_error(
+    run_launch: RunLaunch, arguments: list[str], code: int, says: str
+) -> None:
+    ended, out, err = run_launch(*arguments)
+    assert ended == code
+    assert says.lower() in err.lower()
+    assert "Traceback" not in out + err
+
+
+def test_debug_shows_the_traceback_of_a_refusal(write_job: WriteJob) -> None:
+    from launcher.cli.app import main
+    from launcher.failure_modes.refusal import Refusal
+
+    with pytest.raises(Refusal):
+        main(["nowhere.yaml", "--debug"])
+
+
+def test_findings_refuse_a_launch_with_1(run_launch: RunLaunch, write_job: WriteJob) -> None:
+    code, out, err = run_launch(write_job(code={"source_dir": "src", "entry_point": "no.py"}), "--local")
+    assert code == 1
+    assert "CODE002" in out
+    assert "not launched: 1 error" in err
+
+
+@pytest.mark.parametrize("command", ["check", "plan"])
+def test_a_sound_job_exits_with_0(run_launch: RunLaunch, write_job: WriteJob, command: str) -> None:
+    assert run_launch(command, write_job())[0] == 0
+
+
+def test_check_prints_findings_as_json(run_launch: RunLaunch, write_job: WriteJob) -> None:
+    code, out, _ = run_launch("check", write_job(name="a_b"), "--output", "json")
+    finding = json.loads(out)["findings"][0]
+    assert code == 1
+    assert (finding["code"], finding["stage"], finding["severity"]) == ("SPEC003", "spec", "error")
+    assert finding["location"]["line"] >= 1
+
+
+def test_options_change_the_job_for_this_run(run_launch: RunLaunch, write_job: WriteJob) -> None:
+    file = write_job(distribution={"strategy": "torchrun", "processes_per_host": 4})
+    arguments = ["--set", "resources.instance_count=3", "--ignore", "DIST001", "--output", "json"]
+    code, out, _ = run_launch("plan", file, *arguments)
+    printed = json.loads(out)
+    assert code == 0
+    assert printed["job"]["resources"]["instance_count"] == 3
+    assert [f["code"] for f in printed["findings"] if f.get("ignored")] == ["DIST001"]
+
+
+def test_text_output_shows_what_will_run(run_launch: RunLaunch, write_job: WriteJob) -> None:
+    _, out, _ = run_launch("plan", write_job())
+    assert "2 × ml.p4d.24xlarge" in out
+    assert "world size 16" in out

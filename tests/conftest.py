@@ -1,0 +1,79 @@
+"""What all tests share: no AWS configuration of the machine, and a job file to vary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+
+@pytest.fixture(autouse=True)
+def no_aws_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep the machine's AWS settings and caches out of the tests, and the tests out of them."""
+    import os
+
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    nowhere = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(nowhere / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(nowhere / "credentials"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(nowhere / "cache"))
+
+
+JOB: dict[str, Any] = {
+    "name": "digits",
+    "code": {"source_dir": "src", "entry_point": "train.py"},
+    "framework": {"name": "pytorch", "version": "2.8.0", "python": "py312"},
+    "resources": {"instance_type": "ml.p4d.24xlarge", "instance_count": 2},
+    "distribution": {"strategy": "torchrun"},
+}
+
+
+@pytest.fixture
+def job_data() -> dict[str, Any]:
+    """A valid job as plain data, to be changed by the test."""
+    return yaml.safe_load(yaml.safe_dump(JOB))
+
+
+@pytest.fixture
+def write_job(tmp_path: Path, job_data: dict[str, Any]) -> Callable[..., Path]:
+    """Write a job file with an entry point beside it; keyword arguments replace top-level fields."""
+
+    def write(text: str | None = None, **changes: Any) -> Path:
+        source = tmp_path / "src"
+        source.mkdir(exist_ok=True)
+        (source / "train.py").write_text("print('trained')\n")
+        data = {key: value for key, value in {**job_data, **changes}.items() if value is not None}
+        file = tmp_path / "job.yaml"
+        file.write_text(text if text is not None else yaml.safe_dump(data))
+        return file
+
+    return write
+
+
+@pytest.fixture
+def manifest() -> dict[str, Any]:
+    """A cluster manifest as the stacks write it."""
+    return {
+        "name": "dev",
+        "region": "us-west-2",
+        "vpc_id": "vpc-0123456789abcdef0",
+        "subnets": [{"id": "subnet-0123456789abcdef0", "availability_zone": "us-west-2a"}],
+        "security_group_ids": ["sg-0123456789abcdef0"],
+        "role_arn": "arn:aws:iam::111122223333:role/slipway-dev-training",
+        "buckets": {"code": "dev-code", "checkpoints": "dev-checkpoints", "output": "dev-output"},
+        "kms_key_arn": None,
+        "lustre": {
+            "id": "fs-0123456789abcdef0",
+            "mount_name": "abcdefgh",
+            "subnet_id": "subnet-0123456789abcdef0",
+            "availability_zone": "us-west-2a",
+            "security_group_id": "sg-0fedcba9876543210",
+        },
+        "queue_arn": None,
+        "topic_arn": None,
+    }

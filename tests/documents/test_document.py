@@ -1,0 +1,119 @@
+"""YAML with positions."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.documents.document import MAX_NODES, AsWritten, DocumentError, Place, parse_document
+
+
+def data_of(text: str) -> dict:
+    return parse_document(text, "job.yaml", ()).data
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("on", "on"),
+        ("yes", "yes"),
+        ("13e9", 13e9),
+        ("1e-3", 1e-3),
+        ("010", 10),
+        ("0o17", 15),
+        ("0x1F", 31),
+        ("'5'", "5"),
+        ("-.inf", float("-inf")),
+        ("~", None),
+        ("True", True),
+        ("2026-01-01", "2026-01-01"),
+        ("12:30:00", "12:30:00"),
+        ("1_000", "1_000"),
+    ],
+)
+def test_scalars_have_their_yaml_1_2_meaning(text: str, value: object) -> None:
+    assert data_of(f"a: {text}") == {"a": value}
+
+
+def test_an_unquoted_number_keeps_its_text_where_asked_and_a_nested_one_does_not() -> None:
+    document = parse_document("h: {lr: 1e-3, deep: {x: 1e-3}}", "job.yaml", (("h", "*"),))
+    assert document.data == {"h": {"lr": "1e-3", "deep": {"x": 0.001}}}
+    assert isinstance(document.data["h"]["lr"], AsWritten)
+
+
+def test_a_quoted_text_is_no_number_even_where_texts_are_kept() -> None:
+    assert not isinstance(parse_document("h: {a: '1'}", "f", (("h", "*"),)).data["h"]["a"], AsWritten)
+
+
+def test_a_value_stands_where_its_key_stands() -> None:
+    document = parse_document("a:\n  b: 1\n  c: [1, 2]\n", "job.yaml", ())
+    assert document.place(("a", "b")) == Place("job.yaml", 2, 3)
+    assert document.place(("a", "c", 1)) == Place("job.yaml", 3, 10)
+
+
+def test_the_place_of_what_is_missing_is_the_part_around_it() -> None:
+    document = parse_document("x: 1\na:\n  b: 1\n", "job.yaml", ())
+    assert document.place(("a", "missing", "deep")) == Place("job.yaml", 2, 1)
+
+
+def test_merge_keys_fill_in_and_never_overwrite() -> None:
+    assert data_of("b: &b {x: 1, y: 1}\nc: {<<: *b, y: 2}")["c"] == {"x": 1, "y": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "line"),
+    [
+        ("a: 1\na: 2", "given twice", 2),
+        ("a:\n\tb: 1", "tab", 2),
+        ("- 1", "list", 1),
+        ("just text", "single value", 1),
+        ("# nothing", "empty", 1),
+        ("a: [", "YAML", 2),
+        ("a: 1\nb: *nowhere", "alias", 2),
+        ("a: !!python/object:os.system {}", "tag", 1),
+        ("a: 1\n---\nb: 2", "document", 2),
+        (b"a: 1\nb: \xff", "UTF-8", 2),
+        ("? [a, b]\n: 1", "key", 1),
+    ],
+)
+def test_what_is_no_document_is_refused_with_its_line(text: str | bytes, says: str, line: int) -> None:
+    with pytest.raises(DocumentError) as refused:
+        parse_document(text, "job.yaml", ())
+    assert says in refused.value.message
+    assert refused.value.place.line == line
+
+
+def test_aliases_expand_to_a_bounded_number_of_values() -> None:
+    bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
+    )
+    with pytest.raises(DocumentError, match=f"{MAX_NODES:,}"):
+        data_of(bomb)
+
+
+def test_a_value_that_contains_itself_is_refused() -> None:
+    with pytest.raises(DocumentError):
+        data_of("a: &a [*a]")
+
+
+def test_an_override_sets_a_value_and_moves_its_place_to_the_option() -> None:
+    document = parse_document("a: {b: 1}", "job.yaml", ())
+    document.override("a.b", "[x, 2]", ())
+    document.override("new.deep", "3", ())
+    assert document.data == {"a": {"b": ["x", 2]}, "new": {"deep": 3}}
+    assert document.place(("a", "b")).file == "--set a.b"
+
+
+@pytest.mark.parametrize(("path", "text"), [("a.b", "1"), ("a..b", "1"), ("b", "[")])
+def test_an_override_that_makes_no_sense_is_refused(path: str, text: str) -> None:
+    with pytest.raises(ValueError, match=r"no mapping|no path|no YAML"):
+        parse_document("a: 1", "job.yaml", ()).override(path, text, ())
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200))
+def test_any_input_gives_a_document_or_a_refusal(raw: str | bytes) -> None:
+    try:
+        assert isinstance(parse_document(raw, "job.yaml", ()).data, dict)
+    except DocumentError as refused:
+        assert refused.place.line >= 1

@@ -1,0 +1,91 @@
+"""The catalogue is complete, and each entry says what an entry must say."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+from launcher import failure_modes
+from launcher.failure_modes import sources
+from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
+from launcher.failure_modes.model import FailureMode
+
+DOCUMENTED = json.loads((Path(__file__).parent / "documented_severities.json").read_text("utf-8"))
+"""Code to default severity, in the documented order."""
+
+KNOWN_SOURCES = sorted(value for name, value in vars(sources).items() if name.isupper())
+
+each_mode = pytest.mark.parametrize("mode", CATALOGUE.values(), ids=lambda mode: mode.code)
+
+
+def test_the_catalogue_holds_exactly_the_documented_codes_in_their_order() -> None:
+    assert list(CATALOGUE) == list(DOCUMENTED)
+
+
+def test_there_are_eighty_four_modes() -> None:
+    assert len(CATALOGUE) == 84
+
+
+@each_mode
+def test_the_default_severity_is_the_documented_one(mode: FailureMode) -> None:
+    assert mode.severity == DOCUMENTED[mode.code]
+
+
+def test_no_mode_that_a_family_defines_is_left_out() -> None:
+    defined = set()
+    for module in pkgutil.iter_modules(failure_modes.__path__, "launcher.failure_modes."):
+        members = vars(importlib.import_module(module.name)).values()
+        defined |= {member.code for member in members if isinstance(member, FailureMode)}
+    assert defined == set(CATALOGUE)
+
+
+def test_no_mode_stands_in_two_families() -> None:
+    listed = [mode.code for modes in FAMILIES.values() for mode in modes]
+    assert len(listed) == len(set(listed))
+
+
+@each_mode
+def test_a_mode_is_found_under_its_own_code(mode: FailureMode) -> None:
+    assert CATALOGUE[mode.code] is mode
+
+
+@each_mode
+def test_cause_and_remedy_are_whole_sentences(mode: FailureMode) -> None:
+    for text in (mode.cause, mode.remedy):
+        assert text == " ".join(text.split())
+        assert text.endswith(".")
+        assert len(text) > 40
+
+
+@each_mode
+def test_a_title_is_short_and_no_sentence(mode: FailureMode) -> None:
+    assert 0 < len(mode.title) <= 100
+    assert not mode.title.endswith(".")
+
+
+@each_mode
+def test_backticks_come_in_pairs(mode: FailureMode) -> None:
+    for text in (mode.title, mode.cause, mode.remedy):
+        assert text.count("`") % 2 == 0
+
+
+@each_mode
+def test_a_mode_names_its_sources(mode: FailureMode) -> None:
+    assert mode.sources
+    assert len(mode.sources) == len(set(mode.sources))
+    assert set(mode.sources) <= set(KNOWN_SOURCES)
+
+
+@pytest.mark.parametrize("source", KNOWN_SOURCES)
+def test_every_known_source_is_cited(source: str) -> None:
+    assert any(source in mode.sources for mode in CATALOGUE.values())
+
+
+@pytest.mark.parametrize("field", ["title", "cause", "remedy"])
+def test_no_two_modes_share_a_text(field: str) -> None:
+    texts = [getattr(mode, field) for mode in CATALOGUE.values()]
+    assert len(texts) == len(set(texts))

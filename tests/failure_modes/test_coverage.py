@@ -1,0 +1,82 @@
+"""What is claimed about stages is what the code does, and no more than was planned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.coverage import IN_WORDS, stages_covered
+from launcher.failure_modes.model import Stage
+from scripts import generate_failure_mode_page as generator
+
+PLANNED = json.loads((Path(__file__).parent / "planned_stages.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("path", [generator.PAGE, generator.COVERAGE], ids=lambda path: path.name)
+def test_what_is_generated_is_current(path: Path) -> None:
+    assert path.read_text("utf-8") == generator.generated()[path], f"run `{generator.COMMAND}`"
+
+
+def test_the_output_does_not_vary_from_run_to_run() -> None:
+    assert generator.generated() == generator.generated()
+
+
+@pytest.mark.parametrize("code", CATALOGUE)
+def test_a_mode_is_caught_only_at_stages_that_were_planned(code: str) -> None:
+    claimed = {stage.letter for stage in stages_covered(code)}
+    assert claimed <= set(PLANNED[code])
+
+
+def test_the_plan_knows_every_mode() -> None:
+    assert list(PLANNED) == list(CATALOGUE)
+
+
+def test_stages_come_in_the_order_of_a_jobs_life() -> None:
+    order = list(Stage)
+    for code in CATALOGUE:
+        positions = [order.index(stage) for stage in stages_covered(code)]
+        assert positions == sorted(positions)
+
+
+def test_an_unknown_code_is_caught_nowhere() -> None:
+    assert stages_covered("EFA999") == ()
+
+
+def test_every_stage_has_words() -> None:
+    assert list(IN_WORDS) == list(Stage)
+
+
+def test_the_page_has_a_section_for_every_mode() -> None:
+    page = generator.PAGE.read_text("utf-8")
+    assert [code for code in CATALOGUE if f"\n### {code}\n" not in page] == []
+
+
+def test_the_page_says_that_it_is_generated_and_how() -> None:
+    first_line = generator.PAGE.read_text("utf-8").splitlines()[0]
+    assert generator.COMMAND in first_line
+
+
+def test_check_fails_on_a_file_that_is_not_current(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    absent = generator.ROOT / "docs" / "absent.md"
+    monkeypatch.setattr(generator, "generated", lambda: {absent: "text"})
+    assert generator.main(["--check"]) == 1
+    assert "docs/absent.md is not current" in capsys.readouterr().err
+    assert not absent.exists()
+
+
+def test_a_claim_about_an_unknown_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generator, "_claims", lambda: iter([(Stage.RUNTIME, "EFA999", "slipway.failure")]))
+    with pytest.raises(ValueError, match=r"slipway\.failure claims EFA999"):
+        generator.collect()
+
+
+def test_markup_outside_of_code_is_shown_as_it_is() -> None:
+    covered = dict.fromkeys(CATALOGUE, ())
+    page = generator.page(covered)
+    assert "'\\<type> for training job usage'" in page
+    assert "`lustre: /train`" in page

@@ -1,0 +1,95 @@
+"""From a job file to a judged plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.cluster.manifest import Cluster
+from launcher.cluster.manifest_store import cache_manifest
+from launcher.failure_modes.refusal import Refusal
+from launcher.plan.training_plan import TrainingPlan
+from launcher.session.preparation import JobSource, prepare, read_job
+
+WriteJob = Callable[..., Path]
+
+
+def prepared(file: Path, **source: Any) -> TrainingPlan:
+    ignore = source.pop("ignore", ())
+    return prepare(read_job(JobSource(file, **source)), session_region="us-west-2", ignore=ignore)
+
+
+def codes(plan: TrainingPlan) -> dict[str, bool]:
+    return {finding.code: finding.ignored for finding in plan.findings}
+
+
+def test_a_cluster_by_path_is_read_relative_to_the_job_file(write_job: WriteJob, manifest: dict) -> None:
+    file = write_job(cluster="./dev.json")
+    (file.parent / "dev.json").write_text(json.dumps(manifest))
+    assert prepared(file).request["RoleArn"] == manifest["role_arn"]
+
+
+def test_a_cluster_by_name_comes_from_what_was_last_read(write_job: WriteJob, manifest: dict) -> None:
+    cache_manifest(Cluster.model_validate(manifest))
+    assert prepared(write_job(cluster="dev")).placeholders == ()
+
+
+def test_a_cluster_that_was_never_read_is_said_and_stands_open(write_job: WriteJob) -> None:
+    plan = prepared(write_job(cluster="dev"))
+    assert plan.request is not None
+    assert any(f.subject == "cluster" and f.severity == "info" for f in plan.findings)
+    assert plan.placeholders
+
+
+@pytest.mark.parametrize("content", [None, "{}", "[", "{a: 1"])
+def test_a_manifest_that_cannot_be_used_is_refused_by_name(write_job: WriteJob, content: str | None) -> None:
+    file = write_job(cluster="./dev.json")
+    if content is not None:
+        (file.parent / "dev.json").write_text(content)
+    with pytest.raises(Refusal, match=r"dev\.json"):
+        prepared(file)
+
+
+def test_a_missing_job_file_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match=r"nowhere\.yaml"):
+        read_job(JobSource(tmp_path / "nowhere.yaml"))
+
+
+@pytest.mark.parametrize("text", ["a.b", "name.x=1", "=3"])
+def test_an_override_that_makes_no_sense_is_refused(write_job: WriteJob, text: str) -> None:
+    with pytest.raises(Refusal, match="--set"):
+        read_job(JobSource(write_job(), overrides=[text]))
+
+
+def test_the_command_lines_cluster_replaces_the_files(write_job: WriteJob, manifest: dict) -> None:
+    file = write_job(cluster="other")
+    (file.parent / "dev.json").write_text(json.dumps(manifest))
+    assert prepared(file, cluster="./dev.json").placeholders == ()
+
+
+def test_an_accepted_finding_stays_and_does_not_refuse(write_job: WriteJob) -> None:
+    file = write_job(distribution={"strategy": "torchrun", "processes_per_host": 4})
+    assert prepared(file).refused
+    accepted = prepared(file, ignore=["DIST001"])
+    assert codes(accepted)["DIST001"] is True
+    assert not accepted.refused
+
+
+def test_a_newer_instance_type_can_be_let_through(write_job: WriteJob) -> None:
+    file = write_job(
+        resources={"instance_type": "ml.p9.48xlarge"},
+        distribution={"strategy": "torchrun", "processes_per_host": 16},
+        ignore=["SPEC004"],
+    )
+    assert prepared(file).request["ResourceConfig"]["InstanceType"] == "ml.p9.48xlarge"
+
+
+def test_an_unusable_job_has_findings_and_no_request(write_job: WriteJob) -> None:
+    plan = prepared(write_job(resources={}))
+    assert plan.refused
+    assert plan.request is None
+    assert codes(plan) == {"SPEC003": False}

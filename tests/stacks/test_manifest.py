@@ -1,0 +1,55 @@
+"""The manifest: the JSON that the launcher parses, written when all else is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from launcher.cluster.manifest import Cluster
+from tests.stacks.synthesis import Synthesized, dev_spec, synthesize
+
+
+def test_manifest_is_what_the_launcher_parses(dev: Synthesized) -> None:
+    cluster = parsed(dev)
+
+    assert (cluster.name, cluster.region) == ("dev", "us-west-2")
+    assert [subnet.availability_zone for subnet in cluster.subnets] == ["us-west-2a"]
+    assert cluster.lustre is not None
+    assert cluster.lustre.subnet_id == cluster.subnets[0].id
+    assert len({cluster.buckets.code, cluster.buckets.checkpoints, cluster.buckets.output}) == 3
+
+
+def test_manifest_has_every_field_even_if_null(dev: Synthesized) -> None:
+    cluster = parsed(dev)
+
+    assert cluster.model_fields_set == set(Cluster.model_fields)
+
+
+def test_cluster_without_lustre_says_so() -> None:
+    assert parsed(synthesize(dev_spec(lustre=None))).lustre is None
+
+
+def test_manifest_stands_under_the_name_of_the_cluster(dev: Synthesized) -> None:
+    (parameter,) = dev.resources("manifest", "AWS::SSM::Parameter").values()
+
+    assert parameter["Properties"]["Name"] == "/slipway/clusters/dev"
+
+
+def test_manifest_is_deployed_after_all_other_stacks(dev: Synthesized) -> None:
+    stacks = dev.stacks
+    needed = {stack.stack_name for stack in stacks.manifest.dependencies}
+
+    assert needed == {each.stack_name for each in (stacks.network, stacks.storage, stacks.access)}
+
+
+def parsed(cluster: Synthesized) -> Cluster:
+    """The manifest with each reference replaced by the name of what it refers to."""
+    (parameter,) = cluster.resources("manifest", "AWS::SSM::Parameter").values()
+    return Cluster.model_validate_json(flat(parameter["Properties"]["Value"]))
+
+
+def flat(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if "Fn::Join" in value:
+        return "".join(map(flat, value["Fn::Join"][1]))
+    return str(value["Fn::ImportValue"])

@@ -1,0 +1,49 @@
+"""The summary says what the templates hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stacks.summary import main, read_templates, rows
+from tests.stacks.synthesis import Synthesized
+
+
+def test_stacks_come_in_the_order_of_deployment(dev: Synthesized) -> None:
+    names = [name.rpartition("-")[2] for name, _ in read_templates(dev.folder)]
+
+    assert names == ["network", "storage", "access", "manifest"]
+
+
+def test_efa_rules_are_told_one_by_one(dev: Synthesized) -> None:
+    found = details(dev, "network")
+
+    assert [each.partition(":")[0] for each in found["ingress rule"]] == ["all traffic from itself"]
+    assert [each.partition(":")[0] for each in found["egress rule"]] == [
+        "all traffic to itself",
+        "all traffic to any address (0.0.0.0/0)",
+    ]
+
+
+def test_storage_says_what_goes_with_the_stack(dev: Synthesized) -> None:
+    found = details(dev, "storage")
+
+    assert found["file system"] == ("Lustre SCRATCH_2, 1200 GiB, compression LZ4 (deleted with the stack)",)
+    assert len(found["bucket"]) == 4
+
+
+def test_every_stack_is_printed(dev: Synthesized, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(dev.folder)]) == 0
+
+    printed = capsys.readouterr().out
+    assert all(f"slipway-dev-{part}" in printed for part in ("network", "storage", "access", "manifest"))
+
+
+def test_folder_without_an_app_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path)]) == 2
+    assert "run `cdk synth` first" in capsys.readouterr().err
+
+
+def details(cluster: Synthesized, part: str) -> dict[str, tuple[str, ...]]:
+    return {row.kind: row.details for row in rows(cluster.template(part))}
