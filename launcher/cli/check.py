@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from launcher.cli.job_options import ClusterOption, IgnoreOption, JobFile, OutputOption, SetOption
+from launcher.cli.job_options import (
+    ClusterOption,
+    IgnoreOption,
+    JobFile,
+    OutputOption,
+    SetOption,
+    plan_offline,
+)
 from launcher.cli.output import OutputFormat, console, print_json
 
 
@@ -19,12 +26,9 @@ def check(
 
     Calls nothing: a named cluster comes from what was last read of it on this machine.
     """
-    from launcher.account.aws import session_region
     from launcher.cli.findings_view import show_findings, summary_of
-    from launcher.session.preparation import JobSource, prepare, read_job
 
-    loaded = read_job(JobSource(job_file, cluster, set_ or ()))
-    plan = prepare(loaded, session_region=session_region(), ignore=ignore or ())
+    plan = plan_offline(job_file, cluster, set_, ignore)
     if output is OutputFormat.JSON:
         print_json({"findings": [finding.to_json() for finding in plan.findings]})
     else:

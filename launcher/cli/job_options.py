@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from launcher.cli.output import OutputFormat
+
+if TYPE_CHECKING:
+    from launcher.plan.training_plan import TrainingPlan
 
 JobFile = Annotated[Path, Parameter(help="The job file.")]
 ClusterOption = Annotated[
@@ -21,3 +25,14 @@ IgnoreOption = Annotated[
     list[str] | None, Parameter(name="--ignore", negative="", help="Accept the findings of a code.")
 ]
 OutputOption = Annotated[OutputFormat, Parameter(name="--output", help="What stdout gets.")]
+
+
+def plan_offline(
+    job_file: Path, cluster: str | None, overrides: Sequence[str] | None, ignore: Sequence[str] | None
+) -> TrainingPlan:
+    """The judged plan of a job file, made without a call to AWS."""
+    from launcher.account.aws import session_region
+    from launcher.session.preparation import JobSource, prepare, read_job
+
+    loaded = read_job(JobSource(job_file, cluster, overrides or ()))
+    return prepare(loaded, session_region=session_region(), ignore=ignore or ())

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from launcher.cli.job_options import ClusterOption, IgnoreOption, JobFile, OutputOption, SetOption
+from launcher.cli.job_options import (
+    ClusterOption,
+    IgnoreOption,
+    JobFile,
+    OutputOption,
+    SetOption,
+    plan_offline,
+)
 from launcher.cli.output import OutputFormat, console, message, print_json
 from launcher.failure_modes.model import Severity
 from launcher.failure_modes.refusal import Refusal
@@ -38,25 +45,31 @@ def launch(
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Turn a job file into a training job: check it, submit it once, follow it, say why it failed."""
-    from launcher.account.aws import session_region
     from launcher.cli.plan import show_plan
-    from launcher.session.preparation import JobSource, prepare, read_job
 
     if local and (dry_run or detach):
         raise Refusal("--local runs the job here and now.", "Leave out --dry-run and --detach.")
-    loaded = read_job(JobSource(job_file, cluster, set_ or ()))
-    manifest = None
-    if not dry_run and not local and loaded.spec is not None:
-        from launcher.session.run import provisioned_cluster
-
-        manifest = provisioned_cluster(loaded.spec.cluster, loaded.spec.region or session_region())
-    plan = prepare(loaded, session_region=session_region(), ignore=ignore or (), cluster=manifest)
+    if dry_run or local:
+        plan = plan_offline(job_file, cluster, set_, ignore)
+    else:
+        plan = _plan_with_aws(job_file, cluster, set_, ignore)
     if dry_run:
         show_plan(plan, output)
         return 1 if plan.refused else 0
     if plan.refused:
         return _refuse(plan, output)
     return _run_local(plan, inputs or (), output) if local else _run_on_aws(plan, detach, yes, output)
+
+
+def _plan_with_aws(
+    job_file: Path, cluster: str | None, overrides: list[str] | None, ignore: list[str] | None
+) -> TrainingPlan:
+    from launcher.account.aws import session_region
+    from launcher.session.preparation import JobSource, read_job
+    from launcher.session.run import plan_for_submission
+
+    loaded = read_job(JobSource(job_file, cluster, overrides or ()))
+    return plan_for_submission(loaded, session_region=session_region(), ignore=ignore or ())
 
 
 def _refuse(plan: TrainingPlan, output: OutputFormat) -> int:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from launcher.cli.job_options import ClusterOption, IgnoreOption, JobFile, OutputOption, SetOption
+from launcher.cli.job_options import (
+    ClusterOption,
+    IgnoreOption,
+    JobFile,
+    OutputOption,
+    SetOption,
+    plan_offline,
+)
 from launcher.cli.output import OutputFormat, console, print_json
 
 if TYPE_CHECKING:
@@ -21,11 +28,7 @@ def plan(
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Show what a job file becomes: hosts and processes, image, paths, settings, and the request."""
-    from launcher.account.aws import session_region
-    from launcher.session.preparation import JobSource, prepare, read_job
-
-    loaded = read_job(JobSource(job_file, cluster, set_ or ()))
-    made = prepare(loaded, session_region=session_region(), ignore=ignore or ())
+    made = plan_offline(job_file, cluster, set_, ignore)
     show_plan(made, output)
     return 1 if made.refused else 0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from launcher.cluster.manifest import Cluster
+from launcher.cluster.manifest import Cluster, Lustre
 from launcher.failure_modes import checkpoints, job_file, storage
 from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
@@ -17,6 +17,13 @@ from launcher.jobs.specification import JobSpec
 PLACEHOLDER_ACCOUNT = "000000000000"
 PLACEHOLDER_BUCKET = "placeholder"
 PLACEHOLDER_REGION = "us-east-1"
+PLACEHOLDER_LUSTRE = Lustre(
+    id="fs-00000000000000000",
+    mount_name="placeholder",
+    subnet_id="subnet-00000000000000000",
+    availability_zone="placeholder",
+    security_group_id="sg-00000000000000000",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +31,7 @@ class Destination:
     """The resolved places of a job. URIs end without a slash; `checkpoints` is None for no checkpoints.
 
     `output` is the prefix that the service appends the job's name to; `code` and `checkpoints` hold
-    it already.
+    it already. `lustre` is the cluster's file system.
     """
 
     region: str
@@ -35,6 +42,7 @@ class Destination:
     subnets: tuple[str, ...]
     security_group_ids: tuple[str, ...]
     kms_key_arn: str | None
+    lustre: Lustre | None
     placeholders: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
 
@@ -86,6 +94,7 @@ def resolve_destination(
             job.network.security_group_ids or (cluster.security_group_ids if cluster else [])
         ),
         kms_key_arn=cluster.kms_key_arn if cluster else None,
+        lustre=_lustre(job, cluster),
         placeholders=tuple(gaps.names),
         findings=tuple(gaps.findings),
     )
@@ -116,6 +125,12 @@ def _region(job: JobSpec, cluster: Cluster | None, session_region: str | None, g
         job_file.INVALID_VALUE,
         "Give `region`, or `cluster`, or set AWS_REGION.",
     )
+
+
+def _lustre(job: JobSpec, cluster: Cluster | None) -> Lustre | None:
+    if cluster is None and job.cluster is not None:
+        return PLACEHOLDER_LUSTRE
+    return cluster.lustre if cluster else None
 
 
 def _output(job: JobSpec, cluster: Cluster | None, gaps: _Gaps) -> str:

@@ -12,7 +12,7 @@ from launcher.failure_modes import distribution, job_runtime, storage
 from launcher.failure_modes.model import Finding, Location, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
-from launcher.plan.destination import resolve_destination
+from launcher.plan.destination import Destination, resolve_destination
 from launcher.plan.images import ImageUnavailableError, training_image
 from launcher.plan.naming import job_name
 from launcher.plan.request import build_request
@@ -48,7 +48,7 @@ def plan_job(
     findings += _unsupported(job, locate) if strategy is None else []
     findings += _unknown_processes(job, locate) if strategy and processes is None else []
     image, found = _image(job, facts, destination.region, locate)
-    findings += [*found, *_missing_lustre(job, cluster, locate)]
+    findings += [*found, *_missing_lustre(job, destination, cluster, locate)]
 
     request = package = None
     if strategy and processes and image and not any(finding.blocks for finding in findings):
@@ -68,7 +68,6 @@ def plan_job(
             ),
             destination=destination,
             facts=facts,
-            lustre=cluster.lustre if cluster else None,
         )
         package = SourcePackage(
             source_dir=(folder / job.code.source_dir).resolve(),
@@ -140,10 +139,12 @@ def _image(
 
 
 @finds(Stage.SPEC, storage.LUSTRE_PATH_OUTSIDE_MOUNT)
-def _missing_lustre(job: JobSpec, cluster: Cluster | None, locate: Locate) -> list[Finding]:
-    if cluster is not None and cluster.lustre is not None:
+def _missing_lustre(
+    job: JobSpec, destination: Destination, cluster: Cluster | None, locate: Locate
+) -> list[Finding]:
+    if destination.lustre is not None:
         return []
-    owner = f"the cluster {cluster.name} has none" if cluster else "the job's cluster is not known here"
+    owner = f"the cluster {cluster.name} has none" if cluster else "the job names no cluster"
     return [
         storage.LUSTRE_PATH_OUTSIDE_MOUNT.finding(
             Stage.SPEC,

@@ -24,11 +24,10 @@ def build_request(
     environment: Mapping[str, str],
     destination: Destination,
     facts: InstanceFacts | None,
-    lustre: Lustre | None,
 ) -> Request:
     """The request for a job whose every derived part is given.
 
-    `lustre` is the cluster's file system and must be there where an input asks for it.
+    The destination must have a file system where an input asks for one.
     """
     request: Request = {
         "TrainingJobName": job_name,
@@ -42,7 +41,7 @@ def build_request(
         "RoleArn": destination.role_arn,
         "HyperParameters": {key: _hyperparameter(value) for key, value in job.hyperparameters.items()},
         "InputDataConfig": [
-            *(_channel(name, source, lustre) for name, source in job.inputs.items()),
+            *(_channel(name, source, destination.lustre) for name, source in job.inputs.items()),
             _s3_channel("code", destination.code, "FullyReplicated", "File"),
         ],
         "OutputDataConfig": _with_key({"S3OutputPath": f"{destination.output}/"}, "KmsKeyId", destination),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +13,13 @@ from launcher.account.cluster_manifest import fetch_manifest
 from launcher.backends.interface import Backend, JobState, JobStatus
 from launcher.backends.local import LocalBackend
 from launcher.backends.sagemaker import SageMakerBackend
-from launcher.cluster.manifest import Cluster
 from launcher.cluster.manifest_store import cache_manifest, is_path
 from launcher.diagnosis.failure_reason import finding_of
 from launcher.failure_modes.model import Finding
+from launcher.jobs.load import LoadedJob
 from launcher.plan.training_plan import TrainingPlan
-from launcher.session.follow import Display, follow
+from launcher.session.follow import Display, Follower
+from launcher.session.preparation import prepare
 
 LOCAL_HOME = Path(".slipway") / "local"
 """Where local runs are kept, below the current directory."""
@@ -62,11 +63,12 @@ def run_here(
     """
     with closing(LocalBackend(home=home, inputs=inputs)) as backend:
         name = backend.submit(plan)
+        follower = Follower(backend, name, display)
         try:
-            status = follow(backend, name, display, _pause(LOCAL_POLL_SECONDS))
+            status = follower.until_end(_pause(LOCAL_POLL_SECONDS))
         except KeyboardInterrupt:
             backend.stop(name)
-            status = follow(backend, name, display, _pause(LOCAL_POLL_SECONDS))
+            status = follower.until_end(_pause(LOCAL_POLL_SECONDS))
             raise Interrupted(
                 status, f"Resume it from its checkpoints with --set checkpoint.resume_from={name}"
             ) from None
@@ -101,7 +103,8 @@ class SageMakerSession:
     def follow(self, name: str, display: Display) -> Outcome:
         """Follow a submitted job. Raises Interrupted on Ctrl-C, which leaves the job running."""
         try:
-            return _outcome(follow(self.backend, name, display, _pause(AWS_POLL_SECONDS), AWS_END_READS))
+            follower = Follower(self.backend, name, display)
+            return _outcome(follower.until_end(_pause(AWS_POLL_SECONDS), AWS_END_READS))
         except KeyboardInterrupt:
             raise Interrupted(
                 self.backend.describe(name),
@@ -110,16 +113,22 @@ class SageMakerSession:
             ) from None
 
 
-def provisioned_cluster(reference: str | None, region: str | None) -> Cluster | None:
-    """The named cluster's manifest, fresh from AWS, and cached for planning offline.
+def plan_for_submission(
+    loaded: LoadedJob, *, session_region: str | None, ignore: Sequence[str] = ()
+) -> TrainingPlan:
+    """The plan of a job with its cluster's manifest fresh from AWS.
 
-    None where the job names no cluster, or names a manifest file.
+    The job is judged offline first: what is wrong with the file needs no call. A manifest that was
+    read is cached for planning offline. Raises Refusal for an unknown cluster, AwsRefusal where AWS
+    refuses.
     """
-    if reference is None or is_path(reference):
-        return None
-    cluster = fetch_manifest(aws_client("ssm", region), reference)
+    draft = prepare(loaded, session_region=session_region, ignore=ignore)
+    job = loaded.spec
+    if draft.refused or job is None or job.cluster is None or is_path(job.cluster):
+        return draft
+    cluster = fetch_manifest(aws_client("ssm", job.region or session_region), job.cluster)
     cache_manifest(cluster)
-    return cluster
+    return prepare(loaded, session_region=session_region, ignore=ignore, cluster=cluster)
 
 
 def _outcome(status: JobStatus) -> Outcome:

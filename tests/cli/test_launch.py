@@ -175,3 +175,19 @@ def test_text_output_shows_what_will_run(run_launch: RunLaunch, write_job: Write
     _, out, _ = run_launch("plan", write_job())
     assert "2 × ml.p4d.24xlarge" in out
     assert "world size 16" in out
+
+
+def test_what_is_wrong_with_the_file_is_said_before_aws_is_asked(
+    run_launch: RunLaunch, write_job: WriteJob
+) -> None:
+    code, out, _ = run_launch(write_job(cluster="dev", code={"entry_point": "no.py"}), "--yes")
+    assert code == 1
+    assert "CODE002" in out
+
+
+def test_no_environment_value_of_the_job_is_printed_when_it_is_refused(
+    run_launch: RunLaunch, write_job: WriteJob
+) -> None:
+    file = write_job(environment={"TOKEN": "planted-value"}, code={"entry_point": "no.py"})
+    _, out, err = run_launch(file, "--local")
+    assert "planted-value" not in out + err

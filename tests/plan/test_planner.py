@@ -21,8 +21,13 @@ WriteJob = Callable[..., Path]
 
 @pytest.fixture
 def plan_of(write_job: WriteJob) -> Callable[..., TrainingPlan]:
-    def plan(cluster: dict[str, Any] | None = None, unique: str = "0unique", **changes: Any) -> TrainingPlan:
-        loaded = load_job(write_job(**changes))
+    def plan(
+        cluster: dict[str, Any] | None = None,
+        unique: str = "0unique",
+        cluster_name: str | None = None,
+        **changes: Any,
+    ) -> TrainingPlan:
+        loaded = load_job(write_job(cluster=cluster_name, **changes))
         assert loaded.spec is not None, loaded.findings
         return plan_job(
             loaded.spec,
@@ -127,6 +132,15 @@ def test_a_lustre_input_without_a_file_system_is_refused(plan_of: Callable[..., 
     plan = plan_of(inputs={"corpus": {"lustre": "/train"}})
     assert plan.request is None
     assert [f.code for f in plan.findings if f.severity is Severity.ERROR] == ["FSX003"]
+
+
+def test_a_lustre_input_of_a_cluster_not_read_yet_has_a_placeholder(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    channel = plan_of(cluster_name="dev", inputs={"corpus": {"lustre": "/train"}}).request["InputDataConfig"][
+        0
+    ]
+    assert channel["DataSource"]["FileSystemDataSource"]["DirectoryPath"] == "/placeholder/train"
 
 
 def test_spot_has_a_waiting_time_of_twice_the_runtime_unless_given(

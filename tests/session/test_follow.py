@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from launcher.backends.interface import Cursor, JobState, JobStatus, LogBatch, LogLine
 from launcher.plan.training_plan import TrainingPlan
-from launcher.session.follow import follow
+from launcher.session.follow import Follower
 
 
 class ScriptedBackend:
@@ -55,7 +57,7 @@ def test_every_line_is_shown_once_and_the_last_ones_too() -> None:
         (JobState.FAILED, []),
     )
     shown = Recorder()
-    final = follow(backend, "job", shown, pause=lambda: None)
+    final = Follower(backend, "job", shown).until_end(pause=lambda: None)
     assert final.state is JobState.FAILED
     assert shown.texts == ["a", "b", "the traceback"]
 
@@ -65,7 +67,7 @@ def test_lines_that_arrive_after_the_end_are_waited_for() -> None:
         (JobState.COMPLETED, []), (JobState.COMPLETED, ["late"]), (JobState.COMPLETED, [])
     )
     shown = Recorder()
-    follow(backend, "job", shown, pause=lambda: None, end_reads=2)
+    Follower(backend, "job", shown).until_end(pause=lambda: None, end_reads=2)
     assert shown.texts == ["late"]
 
 
@@ -74,5 +76,21 @@ def test_it_pauses_only_when_there_was_nothing_to_show() -> None:
         (JobState.IN_PROGRESS, ["a"]), (JobState.IN_PROGRESS, []), (JobState.COMPLETED, [])
     )
     pauses: list[None] = []
-    follow(backend, "job", Recorder(), pause=lambda: pauses.append(None))
+    Follower(backend, "job", Recorder()).until_end(pause=lambda: pauses.append(None))
     assert len(pauses) == 1
+
+
+def test_after_an_interruption_it_goes_on_where_it_was() -> None:
+    backend = ScriptedBackend(
+        (JobState.IN_PROGRESS, ["a"]), (JobState.IN_PROGRESS, []), (JobState.STOPPED, ["b"])
+    )
+    shown = Recorder()
+    follower = Follower(backend, "job", shown)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        follower.until_end(pause=interrupt)
+    follower.until_end(pause=lambda: None)
+    assert shown.texts == ["a", "b"]
