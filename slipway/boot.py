@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
     except BootError as error:
         text = str(error)
     except Exception as error:  # whatever goes wrong here must reach the failure reason
-        text = f"the boot failed before the script was started: {type(error).__name__}: {error}"
+        text = f"the boot itself failed: {type(error).__name__}: {error}"
     print(f"slipway: {text}", file=sys.stderr, flush=True)
     write_failure(root / "output" / "failure", text, time.time())
     return 1
@@ -92,7 +92,8 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
     print(_announcement(task, container, rendezvous), flush=True)
     if torchrun:
         command = torchrun_command(container, rendezvous, task.processes_per_host, script, arguments)
-        ended = supervise(command, environment=inner, folder=container.code, stop=stop, targets=workers)
+        targets = ranks_to_stop(container.logs)
+        ended = supervise(command, environment=inner, folder=container.code, stop=stop, targets=targets)
     else:
         command = [sys.executable, "-u", str(script), *arguments]
         copies = (container.logs / "stdout.log", container.logs / "stderr.log")
@@ -114,9 +115,25 @@ def conclude(task: Task, container: Container, ended: Ended, stop: StopRequest) 
     if stop.at is not None and cause.time >= stop.at:
         return 128 + stop.signal
     text = cause.text(container.current_host)
-    print(f"slipway: {text}", file=sys.stderr, flush=True)
+    # Its first line: the traceback is in the log already, where the rank printed it.
+    print(f"slipway: {text.splitlines()[0]}", file=sys.stderr, flush=True)
     write_failure(container.failure_file, text, cause.time)
     return exit_status(cause.exit_code or ended.exit_code)
+
+
+def ranks_to_stop(logs: Path) -> Callable[[int], list[int]]:
+    """Whom to send a stop signal, by torchrun's process id: its workers.
+
+    torchrun would give them 30 s and then kill them, and report a failure afterwards. Asked themselves,
+    they have the whole grace, and when they save and exit torchrun ends as usual. It is asked itself
+    only before it starts them; afterwards it waits for the other hosts, and not long.
+    """
+
+    def targets(torchrun: int) -> list[int]:
+        found = workers(torchrun)
+        return found or ([] if any(logs.glob("*/attempt_*")) else [torchrun])
+
+    return targets
 
 
 def hyperparameter_arguments(hyperparameters: Mapping[str, str]) -> list[str]:

@@ -129,7 +129,7 @@ def _of_signal(text: str, exit_code: int) -> Evidence:
     tail = _tail(text)
     killed = f"killed by {signal_name(exit_code) or 'a signal'} (exit {exit_code})"
     if exit_code == -signal.SIGKILL:
-        return Evidence("MEM002", f"{killed}: the usual reason is host memory", None, tail)
+        return Evidence("MEM002", f"{killed}: the usual reason is host memory", None, "")
     reasons = _decisive(tail) or [match.strip() for match in _WHAT.findall(tail)]
     return Evidence(_code(tail), ": ".join([killed, *reasons[-1:]]), None, tail)
 

@@ -89,9 +89,9 @@ def supervise(
 ) -> Ended:
     """Run a command to its end, and everything that it started.
 
-    A requested stop is sent to the processes that `targets` names for the command's own process id;
-    what is left after the grace is killed. With `copies`, its stdout and stderr are also written to
-    these two files.
+    A requested stop is sent to the processes that `targets` names for the command's own process id, as
+    soon as it names any; what is left after the grace is killed. With `copies`, its stdout and stderr
+    are also written to these two files.
     """
     adopt_orphans()
     process = subprocess.Popen(
@@ -106,19 +106,11 @@ def supervise(
     relays = [_Relay(process.stderr, sys.stderr, copies[1] if copies else None)]
     if copies:
         relays.append(_Relay(process.stdout, sys.stdout, copies[0]))
-    deadline: float | None = None
-    while process.poll() is None:
-        while stop.pending:
-            number = stop.pending.pop(0)
-            deadline = min(deadline or math.inf, time.monotonic() + stop.grace)
-            for pid in targets(process.pid):
-                send(pid, number)
-        if deadline is not None and time.monotonic() > deadline:
-            for pid in descendants(os.getpid()):
-                send(pid, signal.SIGKILL)
-        time.sleep(POLL_SECONDS)
-    ended = time.time()
-    sweep()
+    try:
+        _wait(process, stop, targets)
+        ended = time.time()
+    finally:
+        sweep()
     for relay in relays:
         relay.join(timeout=SWEEP_SECONDS)
     return Ended(process.returncode, ended, relays[0].tail)
@@ -130,12 +122,8 @@ def itself(pid: int) -> list[int]:
 
 
 def workers(pid: int) -> list[int]:
-    """torchrun's workers, or torchrun itself while it has none.
-
-    torchrun would give its workers 30 s and then kill them, and reports a failure afterwards. Asked
-    themselves, they have the whole grace, and when they save and exit torchrun ends as usual.
-    """
-    return [child for child in _children().get(pid, []) if _is_worker(child)] or [pid]
+    """The children that torchrun gave a rank."""
+    return [child for child in _children().get(pid, []) if _is_worker(child)]
 
 
 def sweep() -> None:
@@ -181,6 +169,21 @@ def adopt_orphans() -> None:
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _wait(process: subprocess.Popen[bytes], stop: StopRequest, targets: Callable[[int], list[int]]) -> None:
+    deadline = math.inf
+    while process.poll() is None:
+        if stop.pending:
+            deadline = min(deadline, time.monotonic() + stop.grace)
+            asked = targets(process.pid)
+            number = stop.pending.pop(0) if asked else 0
+            for pid in asked:
+                send(pid, number)
+        if time.monotonic() > deadline:
+            for pid in descendants(os.getpid()):
+                send(pid, signal.SIGKILL)
+        time.sleep(POLL_SECONDS)
 
 
 class _Relay(threading.Thread):
@@ -237,7 +240,7 @@ class _Relay(threading.Thread):
 
 def _is_worker(pid: int) -> bool:
     """Whether torchrun gave this child a rank; true where the system does not tell."""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+    with contextlib.suppress(OSError):
         return b"\0RANK=" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
     return not Path("/proc/self/environ").exists()
 

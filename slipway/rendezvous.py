@@ -44,7 +44,6 @@ def check_port(rendezvous: Rendezvous, host: str) -> None:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("", rendezvous.port))
-            probe.listen(1)
         except OSError as error:
             if error.errno not in (errno.EADDRINUSE, errno.EACCES):
                 raise

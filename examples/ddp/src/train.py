@@ -99,6 +99,10 @@ class Interruption:
         """The same answer on every rank: one that stopped alone would leave the others waiting."""
         asked = torch.tensor(int(self._asked), device=self._device)
         dist.all_reduce(asked, op=dist.ReduceOp.MAX)
+        if asked:
+            # The agreement is faster than the signal, which may reach this rank's host only now and
+            # would end the interpreter in the middle of its exit.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         return bool(asked)
 
     def _on_signal(self, number: int, frame: object) -> None:

@@ -1,0 +1,111 @@
+"""Parts of the local backend that need no processes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from launcher.backends.local_layout import Host, share_devices
+from launcher.backends.local_logs import LogClock, Position, read_lines
+from launcher.backends.local_status import HostEnd, failure_reason
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    (tmp_path / "algo-1").mkdir()
+    host = Host("algo-1", tmp_path / "algo-1")
+    host.log.touch()
+    return host
+
+
+def write(host: Host, text: bytes) -> None:
+    with host.log.open("ab") as log:
+        log.write(text)
+
+
+def test_lines_come_once_and_only_when_they_are_whole(host: Host) -> None:
+    write(host, b"one\ntw")
+    lines, position = read_lines(host, Position(), to_the_end=False)
+    assert [line.text for line in lines] == ["one"]
+    write(host, b"o\n\x1b[31mred\x1b[0m\n")
+    lines, position = read_lines(host, Position.parse(str(position)), to_the_end=False)
+    assert [line.text for line in lines] == ["two", "\x1b[31mred\x1b[0m"]
+    assert read_lines(host, position, to_the_end=False)[0] == []
+
+
+def test_the_rest_comes_at_the_end(host: Host) -> None:
+    write(host, b"one\nbroken \xff")
+    lines, position = read_lines(host, Position(), to_the_end=True)
+    assert [line.text for line in lines] == ["one", "broken �"]
+    assert read_lines(host, position, to_the_end=True)[0] == []
+
+
+def test_each_line_has_the_time_at_which_it_was_first_seen(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = LogClock([host])
+    for now, text in ((100.0, b"a\nb\n"), (105.0, b"c\nd"), (107.0, b"d\n")):
+        write(host, text)
+        monkeypatch.setattr("time.time", lambda now=now: now)
+        clock.tick()
+        clock.tick()
+    lines, position = read_lines(host, Position(), to_the_end=False)
+    assert [(line.text, line.time) for line in lines] == [("a", 100), ("b", 100), ("c", 105), ("dd", 107)]
+    write(host, b"e\n")
+    os.utime(host.log, (200, 200))
+    lines, _ = read_lines(host, position, to_the_end=False)
+    assert [(line.text, line.time) for line in lines] == [("e", 200)]
+
+
+def ended(host: Host, code: int, text: str | None, time: float) -> HostEnd:
+    if text is not None:
+        host.failure.parent.mkdir(parents=True)
+        host.failure.write_text(text)
+        os.utime(host.failure, (time, time))
+    return HostEnd(host, code, time + 5)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        ((1, "CODE001 a", 10.0), (1, "CODE001 b", 11.0), "AlgorithmError: CODE001 a, exit code: 1"),
+        ((1, "NCCL006 a", 10.0), (2, "CODE001 b", 11.0), "AlgorithmError: CODE001 b, exit code: 2"),
+        ((1, "NCCL006 a", 10.0), (1, "NCCL004 b", 11.0), "AlgorithmError: NCCL004 b, exit code: 1"),
+        ((1, "NCCL006 a", 10.0), (143, None, 9.0), "AlgorithmError: NCCL006 a, exit code: 1"),
+        ((0, None, 10.0), (137, "MEM002 b", 11.0), "AlgorithmError: MEM002 b, exit code: 137"),
+        ((1, "NCCL006 a", 10.0), (-9, None, 9.0),
+         "AlgorithmError: MEM002 algo-2: the boot was killed by SIGKILL: the usual reason is host memory, "
+         "exit code: 137"),
+    ],
+)  # fmt: skip
+def test_the_job_fails_for_its_first_cause(
+    tmp_path: Path,
+    first: tuple[int, str | None, float],
+    second: tuple[int, str | None, float],
+    reason: str,
+) -> None:
+    ends = [
+        ended(Host(f"algo-{number}", tmp_path / f"algo-{number}"), *end)
+        for number, end in enumerate((first, second), start=1)
+    ]
+    assert failure_reason(ends) == reason
+    assert failure_reason(reversed(ends)) == reason
+
+
+@pytest.mark.parametrize(
+    ("devices", "hosts", "processes", "expected"),
+    [
+        ([], 2, 2, [None, None]),
+        (["0", "1", "2", "3"], 2, 2, ["0,1", "2,3"]),
+        (["0", "1", "2", "3"], 1, 1, ["0,1,2,3"]),
+        (["0"], 2, 1, ["", ""]),
+        (["0", "1"], 1, 4, [""]),
+    ],
+)
+def test_gpus_are_shared_out_or_not_used_at_all(
+    devices: list[str], hosts: int, processes: int, expected: list[str | None]
+) -> None:
+    shares = share_devices(devices, hosts, processes)
+    assert [share.get("CUDA_VISIBLE_DEVICES") for share in shares] == expected

@@ -1,0 +1,189 @@
+"""The boot as a container runs it, without a launcher beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from launcher.backends.packaging import build_boot, build_source
+
+PATIENCE_SECONDS = 60.0
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+class Boot:
+    """A container's root with a script in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.mark = uuid.uuid4().hex
+
+    def start(self, script: str, *arguments: str) -> subprocess.Popen[str]:
+        data, source = self.root / "input" / "data" / "code", self.root / "src"
+        config = self.root / "input" / "config"
+        for folder in (data, source, config):
+            folder.mkdir(parents=True)
+        (source / "train.py").write_text(textwrap.dedent(script))
+        build_source(source, data / "source.tar.gz")
+        build_boot(data / "slipway.pyz")
+        resources = {"current_host": "algo-1", "hosts": ["algo-1"], "network_interface_name": "lo"}
+        (config / "resourceconfig.json").write_text(json.dumps(resources))
+        words = ["--strategy", "none", "--entry-point", "train.py", *arguments]
+        return subprocess.Popen(
+            [sys.executable, str(data / "slipway.pyz"), *words],
+            env={**os.environ, "SLIPWAY_ROOT": str(self.root), "TEST_MARK": self.mark},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def left(self) -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("TEST_MARK") == self.mark:
+                    found.append(process)
+            except (psutil.Error, OSError):
+                continue
+        return found
+
+    @property
+    def failure(self) -> str:
+        return (self.root / "output" / "failure").read_text()
+
+
+@pytest.fixture
+def boot(tmp_path: Path) -> Iterator[Boot]:
+    boot = Boot(tmp_path)
+    yield boot
+    for process in boot.left():
+        process.kill()
+
+
+def test_success_is_0_and_leaves_no_failure(boot: Boot) -> None:
+    process = boot.start("print('trained')")
+    out, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0
+    assert out.splitlines()[-1] == "trained"
+    assert not (boot.root / "output" / "failure").exists()
+
+
+def test_the_output_is_passed_on_and_kept(boot: Boot) -> None:
+    process = boot.start("import sys; print('out'); print('err', file=sys.stderr); print('end', end='')")
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert out.splitlines()[-2:] == ["out", "end"]
+    assert err == "err\n"
+    logs = boot.root / "output" / "data" / "slipway" / "algo-1"
+    assert (logs / "stdout.log").read_text() == "out\nend"
+    assert (logs / "stderr.log").read_text() == "err\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "failure"),
+    [
+        ("raise SystemExit(7)", 7, "CODE001 rank 0 on algo-1: exited with code 7"),
+        ("import os; os.kill(os.getpid(), 9)", 137, "MEM002 rank 0 on algo-1: killed by SIGKILL (exit -9)"),
+        ("import os; os.abort()", 134, "CODE001 rank 0 on algo-1: killed by SIGABRT (exit -6)"),
+        ("import argparse; argparse.ArgumentParser().parse_args()", 2, "CODE002 rank 0 on algo-1: train.py: "
+         "error: unrecognized arguments: --foo"),
+        ("def broken(:", 1, "CODE001 rank 0 on algo-1: SyntaxError"),
+    ],
+)  # fmt: skip
+def test_a_failure_has_its_code_and_the_scripts_exit_code(
+    boot: Boot, script: str, code: int, failure: str
+) -> None:
+    process = boot.start(script, "--", "--foo")
+    _, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == code
+    assert boot.failure.startswith(failure)
+    assert failure in err.splitlines()[-1]
+
+
+def test_a_missing_entry_point_is_reported_before_anything_starts(boot: Boot) -> None:
+    process = boot.start("pass", "--entry-point", "main.py")
+    process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 1
+    assert boot.failure.startswith("CODE002 the entry point main.py is not in the job's source")
+
+
+def test_a_broken_container_is_reported_too(boot: Boot) -> None:
+    process = boot.start("pass")
+    process.kill()
+    process.communicate()
+    (boot.root / "input" / "config" / "resourceconfig.json").write_text("{")
+    process = subprocess.Popen(process.args, env={**os.environ, "SLIPWAY_ROOT": str(boot.root)}, stderr=-1)
+    process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 1
+    assert "the boot itself failed: JSONDecodeError" in boot.failure
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_reach_the_script(boot: Boot, number: signal.Signals) -> None:
+    script = f"""
+        import signal, sys, time
+        from pathlib import Path
+        signal.signal({number.value}, lambda *_: sys.exit(print("saved")))
+        Path({str(boot.root)!r}, "running").touch()
+        time.sleep(600)
+    """
+    process = boot.start(script)
+    eventually((boot.root / "running").exists)
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert out.splitlines()[-1] == "saved"
+    assert process.returncode == 0
+    assert not (boot.root / "output" / "failure").exists()
+
+
+def test_dying_of_the_stop_is_no_failure_of_the_script(boot: Boot) -> None:
+    process = boot.start(
+        f"import pathlib, time; pathlib.Path({str(boot.root)!r}, 'running').touch(); time.sleep(600)"
+    )
+    eventually((boot.root / "running").exists)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert not (boot.root / "output" / "failure").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux only")
+@pytest.mark.parametrize("deaf", [False, True])
+def test_nothing_is_left_behind_not_even_daemons(boot: Boot, deaf: bool) -> None:
+    script = f"""
+        import os, signal, time
+        if {deaf}:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                time.sleep(600)
+            os._exit(0)
+        os.wait()
+    """
+    process = boot.start(script)
+    process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0
+    assert boot.left() == []
+
+
+def test_scripts_may_import_the_package(boot: Boot) -> None:
+    process = boot.start("import slipway; print(slipway.__file__)")
+    out, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert out.splitlines()[-1].startswith(str(boot.root / "input" / "data" / "code" / "slipway.pyz"))

@@ -1,0 +1,71 @@
+"""Reading SageMaker's config files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from slipway.boot import hyperparameter_arguments, parse_task
+from slipway.container import natural_order, read_container
+
+
+def write_config(root: Path, **files: object) -> None:
+    folder = root / "input" / "config"
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+
+
+RESOURCES = {
+    "current_host": "algo-10",
+    "current_instance_type": "ml.m5.xlarge",
+    "hosts": ["algo-1", "algo-10", "algo-2"],
+    "network_interface_name": "eth0",
+}
+
+
+def test_hosts_are_in_natural_order_and_the_rank_follows_it(tmp_path: Path) -> None:
+    write_config(tmp_path, resourceconfig=RESOURCES)
+    container = read_container(tmp_path)
+    assert container.hosts == ("algo-1", "algo-2", "algo-10")
+    assert container.node_rank == 2
+
+
+def test_hyperparameters_and_channels_may_be_missing(tmp_path: Path) -> None:
+    write_config(tmp_path, resourceconfig=RESOURCES)
+    container = read_container(tmp_path)
+    assert container.hyperparameters == {}
+    assert container.input_data_config == {}
+
+
+def test_hyperparameters_become_arguments_as_the_user_wrote_them(tmp_path: Path) -> None:
+    write_config(tmp_path, resourceconfig=RESOURCES, hyperparameters={"lr": "0.10", "name": "a b"})
+    arguments = hyperparameter_arguments(read_container(tmp_path).hyperparameters)
+    assert arguments == ["--lr", "0.10", "--name", "a b"]
+
+
+def test_a_missing_resource_config_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="resourceconfig"):
+        read_container(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "expected"),
+    [
+        (["algo-10", "algo-9", "algo-1"], ["algo-1", "algo-9", "algo-10"]),
+        (["b-1", "a-2"], ["a-2", "b-1"]),
+        (["10-algo", "9-algo"], ["9-algo", "10-algo"]),
+        (["algo-2", "algo"], ["algo", "algo-2"]),
+    ],
+)
+def test_numbers_in_host_names_count_by_value(hosts: list[str], expected: list[str]) -> None:
+    assert sorted(hosts, key=natural_order) == expected
+
+
+def test_what_follows_two_dashes_belongs_to_the_script() -> None:
+    own = ["--strategy", "torchrun", "--processes-per-host", "8", "--entry-point", "a.py"]
+    task = parse_task([*own, "--", "--strategy", "x", "--", "-y"])
+    assert (task.strategy, task.processes_per_host, task.entry_point) == ("torchrun", 8, "a.py")
+    assert task.arguments == ("--strategy", "x", "--", "-y")

@@ -1,0 +1,160 @@
+"""The first failing rank, and what the failure reason says."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from slipway.evidence import judge
+from slipway.failure import MAX_CHARACTERS, REPORTS, Cause, RankEnd, exit_status, root_cause, write_failure
+from slipway.torchrun import failed_ranks
+
+CODE = "/opt/ml/code"
+TRACEBACK = 'Traceback (most recent call last):\n  File "/opt/ml/code/train.py", line 41, in f\n    g()\n'
+CLOSED = f"{TRACEBACK}RuntimeError: [gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.2]:8\n"
+RAISED = f"{TRACEBACK}ValueError: bad learning rate\n"
+
+
+def report_of(*ranks: tuple[int, int, str], closed: tuple[int, ...] = ()) -> str:
+    """torchrun's report: local rank, exit code and time of each; its pid is 100 and the local rank."""
+    lines = [f"W1118 api.py:9] Sending process {pid} closing signal SIGTERM" for pid in closed]
+    lines += ["torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ", "=" * 60, "Failures:"]
+    for index, (rank, code, time) in enumerate(ranks):
+        lines += [
+            f"[{index}]:",
+            f"  time      : 2026-08-20_{time}",
+            "  host      : algo-2",
+            f"  rank      : {rank + 2} (local_rank: {rank})",
+            f"  exitcode  : {code} (pid: {100 + rank})",
+            "  error_file: <N/A>",
+            "  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html",
+        ]
+    return "\n".join(lines)
+
+
+class Ranks:
+    """The log folder that torchrun leaves."""
+
+    def __init__(self, root: Path) -> None:
+        self.logs = root
+        self._folder = root / "none_abcd" / "attempt_0"
+
+    def stderr(self, rank: int, text: str, time: float) -> None:
+        self._write(rank, "stderr.log", text, time)
+
+    def error_file(self, rank: int, content: object, time: float) -> None:
+        self._write(rank, "error.json", json.dumps(content), time)
+
+    def _write(self, rank: int, name: str, text: str, time: float) -> None:
+        folder = self._folder / str(rank)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+        os.utime(folder / name, (time, time))
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> Ranks:
+    return Ranks(tmp_path)
+
+
+def cause_of(ranks: Ranks, report: str = "") -> Cause:
+    cause = root_cause(failed_ranks(ranks.logs, report, first_rank=2), CODE)
+    assert cause is not None
+    return cause
+
+
+def test_the_earliest_rank_is_the_cause(ranks: Ranks) -> None:
+    ranks.stderr(0, RAISED.replace("bad", "later"), time=20.0)
+    ranks.stderr(1, RAISED, time=10.5)
+    cause = cause_of(ranks, report_of((0, 1, "11:30:44"), (1, 1, "11:30:44")))
+    assert cause.text("algo-2").splitlines()[0] == (
+        "CODE001 rank 3 on algo-2: ValueError: bad learning rate (train.py:41)"
+    )
+
+
+def test_a_symptom_loses_though_it_came_first(ranks: Ranks) -> None:
+    ranks.stderr(0, CLOSED, time=10.0)
+    ranks.stderr(1, RAISED, time=10.5)
+    assert cause_of(ranks, report_of((0, 1, "11:30:44"), (1, 1, "11:30:44"))).rank == 3
+
+
+def test_a_symptom_alone_is_reported(ranks: Ranks) -> None:
+    ranks.stderr(0, CLOSED, time=10.0)
+    cause = cause_of(ranks, report_of((0, 1, "11:30:44")))
+    assert (cause.rank, cause.evidence.code) == (2, "NCCL006")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"message": "ValueError: x", "extraInfo": {"py_callstack": RAISED, "timestamp": "1724151044"}},
+        {"message": "ValueError: x", "extraInfo": {"py_callstack": RAISED}, "errorCode": -6},
+        RAISED,
+    ],
+    ids=["recorded", "with an error code", "before torch 1.9"],
+)
+def test_the_error_file_of_a_rank_tells_more_than_its_output(ranks: Ranks, message: object) -> None:
+    ranks.error_file(1, {"message": message}, time=10.0)
+    ranks.stderr(1, "a warning", time=11.0)
+    cause = cause_of(ranks, report_of((1, 1, "11:30:44")))
+    assert (cause.rank, cause.time) == (3, 10.0)
+    assert cause.evidence.message == "ValueError: bad learning rate"
+
+
+def test_a_broken_error_file_is_no_obstacle(ranks: Ranks) -> None:
+    ranks.error_file(1, ["?"], time=10.0)
+    ranks.stderr(1, RAISED, time=11.0)
+    assert cause_of(ranks, report_of((1, 1, "11:30:44"))).time == 11.0
+
+
+def test_a_killed_rank_is_named_and_those_that_torchrun_ended_are_not(ranks: Ranks) -> None:
+    for rank in (0, 1, 2):
+        ranks.stderr(rank, "", time=5.0)
+    report = report_of((0, -15, "11:30:44"), (1, -9, "11:30:44"), (2, -9, "11:31:14"), closed=(100, 102))
+    cause = cause_of(ranks, report)
+    assert (cause.rank, cause.evidence.code, cause.exit_code) == (3, "MEM002", -9)
+
+
+def test_a_printed_but_survived_exception_is_no_failure(ranks: Ranks) -> None:
+    ranks.stderr(0, RAISED, time=5.0)
+    ranks.stderr(1, "", time=9.0)
+    assert cause_of(ranks, report_of((1, -9, "11:30:44"))).rank == 3
+
+
+def test_without_a_report_the_ranks_own_accounts_count(ranks: Ranks) -> None:
+    ranks.stderr(0, "only a warning", time=5.0)
+    ranks.stderr(1, RAISED, time=9.0)
+    assert cause_of(ranks, "").rank == 3
+
+
+def test_no_rank_no_cause(tmp_path: Path) -> None:
+    assert failed_ranks(tmp_path, "", first_rank=0) == []
+
+
+def test_the_text_keeps_within_what_the_service_takes(tmp_path: Path) -> None:
+    long = TRACEBACK * 30 + "ValueError: " + "x" * 3000
+    cause = root_cause([RankEnd(0, 1, 1.0, long)], CODE)
+    assert cause is not None
+    text = cause.text("algo-1")
+    assert len(text) <= MAX_CHARACTERS
+    assert text.startswith("CODE001 rank 0 on algo-1: ValueError: xxx")
+    assert "(train.py:41)" in text
+    write_failure(tmp_path / "output" / "failure", text * 3, time=12.5)
+    assert len((tmp_path / "output" / "failure").read_text()) <= MAX_CHARACTERS
+    assert (tmp_path / "output" / "failure").stat().st_mtime == 12.5
+
+
+@pytest.mark.parametrize(
+    "output", [RAISED, CLOSED, "", "Address already in use", "error: unrecognized arguments"]
+)
+@pytest.mark.parametrize("exit_code", [1, 2, -6, -9, -11, 137])
+def test_only_announced_codes_are_written(output: str, exit_code: int) -> None:
+    assert judge(output, exit_code, CODE).code in REPORTS
+
+
+@pytest.mark.parametrize(("code", "status"), [(0, 0), (1, 1), (125, 125), (-9, 137), (-15, 143)])
+def test_signals_end_as_a_shell_reports_them(code: int, status: int) -> None:
+    assert exit_status(code) == status
