@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.backends.local_layout import Host, share_devices
-from launcher.backends.local_logs import LogClock, Position, read_lines
-from launcher.backends.local_status import HostEnd, failure_reason
+from launcher.backends.local.layout import Host, share_devices, share_threads
+from launcher.backends.local.logs import LogClock, Position, read_lines
+from launcher.backends.local.status import HostEnd, failure_reason
 
 
 @pytest.fixture
@@ -109,3 +109,15 @@ def test_gpus_are_shared_out_or_not_used_at_all(
 ) -> None:
     shares = share_devices(devices, hosts, processes)
     assert [share.get("CUDA_VISIBLE_DEVICES") for share in shares] == expected
+
+
+def test_ranks_share_the_threads_of_this_machine_and_not_those_of_the_jobs_hosts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    assert share_threads(4, {}) == {"OMP_NUM_THREADS": "2"}
+    assert share_threads(16, {}) == {"OMP_NUM_THREADS": "1"}
+
+
+def test_the_users_number_of_threads_is_kept() -> None:
+    assert share_threads(4, {"OMP_NUM_THREADS": "3"}) == {}

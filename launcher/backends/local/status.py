@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from launcher.backends.interface import JobState, JobStatus
-from launcher.backends.local_layout import Host
-from launcher.backends.local_processes import ProcessId
+from launcher.backends.local.layout import Host
+from launcher.backends.local.processes import ProcessId
 
 _SYMPTOMS = ("NCCL004", "NCCL006")
 """Codes of hosts that wait for, or lost, another one: from the weaker to the weakest evidence."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.backends.interface import JobState
-from launcher.backends.local_layout import Host
-from launcher.backends.local_logs import LogClock
-from launcher.backends.local_processes import boots_among, kill, kill_all, processes_of
-from launcher.backends.local_status import HostEnd, Record, failure_reason
+from launcher.backends.local.layout import Host
+from launcher.backends.local.logs import LogClock
+from launcher.backends.local.processes import boots_among, kill, kill_all, processes_of
+from launcher.backends.local.status import HostEnd, Record, failure_reason
 
 POLL_SECONDS = 0.1
 STOP_FILE = "stop"

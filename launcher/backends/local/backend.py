@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 
 from launcher.backends.interface import BackendError, Cursor, JobState, JobStatus, LogBatch
-from launcher.backends.local_job import STOP_FILE, Grace, LocalJob
-from launcher.backends.local_layout import (
+from launcher.backends.local.job import STOP_FILE, Grace, LocalJob
+from launcher.backends.local.layout import (
     boot_command,
     check_inputs,
     choose_rendezvous,
@@ -23,11 +23,12 @@ from launcher.backends.local_layout import (
     hosts_of,
     lay_out,
     share_devices,
+    share_threads,
     visible_devices,
 )
-from launcher.backends.local_logs import Position, read_lines
-from launcher.backends.local_processes import ProcessId, boots_among, kill_all, processes_of
-from launcher.backends.local_status import Record, read_record, write_private
+from launcher.backends.local.logs import Position, read_lines
+from launcher.backends.local.processes import ProcessId, boots_among, kill_all, processes_of
+from launcher.backends.local.status import Record, read_record, write_private
 from launcher.plan.training_plan import TrainingPlan
 
 _JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
@@ -96,8 +97,9 @@ class LocalBackend:
             processes = plan.job.get("distribution", {}).get("processes_per_host") or 1
             devices = share_devices(visible_devices(), len(hosts), processes)
             rendezvous = choose_rendezvous(request)
+            threads = share_threads(len(hosts) * processes, plan.job.get("environment", {}))
             environments = {
-                host: host_environment(request, host, rendezvous, seen)
+                host: host_environment(request, host, rendezvous, seen, threads)
                 for host, seen in zip(hosts, devices, strict=True)
             }
             job.launch(commands, environments)

@@ -134,9 +134,13 @@ def boot_command(request: Request, host: Host) -> list[str]:
 
 
 def host_environment(
-    request: Request, host: Host, rendezvous: str, devices: Mapping[str, str]
+    request: Request, host: Host, rendezvous: str, devices: Mapping[str, str], threads: Mapping[str, str]
 ) -> dict[str, str]:
-    """The whole environment of a host's boot. The request's values win over everything but the places."""
+    """The whole environment of a host's boot.
+
+    The request's values win over everything but the places, and over the `threads` that this machine
+    has instead of the job's hosts.
+    """
     root = host.root
     requested = {name: _below(root, value) for name, value in request.get("Environment", {}).items()}
     return {
@@ -145,6 +149,7 @@ def host_environment(
         "SLIPWAY_CHECKPOINT_DIR": _below(root, _checkpoint_path(request)),
         **devices,
         **requested,
+        **threads,
         "SLIPWAY_ROOT": str(root),
         "SLIPWAY_RENDEZVOUS": rendezvous,
     }
@@ -172,6 +177,17 @@ def share_devices(devices: Sequence[str], hosts: int, processes: int) -> list[di
         {"CUDA_VISIBLE_DEVICES": ",".join(devices[index * share : (index + 1) * share])}
         for index in range(hosts)
     ]
+
+
+def share_threads(ranks: int, users_environment: Mapping[str, str]) -> dict[str, str]:
+    """The threads that each rank may have on this machine, unless the user said how many.
+
+    The plan counts the vCPUs of the job's hosts; with theirs, ranks on a smaller machine wait for each
+    other's threads most of the time.
+    """
+    if "OMP_NUM_THREADS" in users_environment:
+        return {}
+    return {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // ranks))}
 
 
 def visible_devices() -> list[str]:

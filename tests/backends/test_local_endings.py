@@ -1,0 +1,276 @@
+"""How local jobs end: named for their first cause, or stopped, and nothing is left of them."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import subprocess
+import sys
+import textwrap
+
+from launcher.backends.interface import JobState
+from launcher.backends.local.backend import LocalBackend
+from launcher.plan.training_plan import TrainingPlan
+from tests.backends.workplace import (
+    SHORT,
+    WAIT,
+    Workplace,
+    all_lines,
+    eventually,
+    finish,
+)
+
+
+def test_an_exception_names_the_rank_the_host_and_the_line(workplace: Workplace, local: LocalBackend) -> None:
+    # The other host waits for ever, as one does at a collective: it has to be ended.
+    script = """
+        import os, time
+        if os.environ["SM_CURRENT_HOST"] == "algo-2":
+            raise ValueError("bad learning rate")
+        time.sleep(600)
+    """
+    local.submit(workplace.plan(script, hosts=2))
+    status = finish(local)
+    assert status.state is JobState.FAILED
+    assert status.failure_reason is not None
+    assert status.failure_reason.splitlines()[0] == (
+        "AlgorithmError: CODE001 rank 1 on algo-2: ValueError: bad learning rate (train.py:4)"
+    )
+    assert status.failure_reason.endswith("ValueError: bad learning rate, exit code: 1")
+    assert workplace.processes() == []
+
+
+def test_a_host_that_only_lost_its_peer_is_not_the_cause(workplace: Workplace, local: LocalBackend) -> None:
+    script = f"""{WAIT}
+    if os.environ["SM_CURRENT_HOST"] == "algo-1":
+        (shared / "gone").touch()
+        raise RuntimeError("[gloo/transport/tcp/pair.cc:598] Connection closed by peer [127.0.0.1]:8")
+    wait_for("gone")
+    time.sleep(0.5)
+    raise KeyError("label")
+    """
+    local.submit(workplace.plan(script, hosts=2))
+    reason = finish(local).failure_reason
+    assert reason is not None
+    assert reason.startswith("AlgorithmError: CODE001 rank 1 on algo-2: KeyError: 'label'")
+
+
+def test_a_failure_is_not_lost_though_its_host_comes_down_last(
+    workplace: Workplace, local: LocalBackend
+) -> None:
+    """Rank 1 raises, its sibling ignores SIGTERM, so torchrun is still busy when the job is ended."""
+    script = f"""{WAIT}
+    rank = int(os.environ["RANK"])
+    if rank == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        (shared / "deaf").touch()
+        time.sleep(600)
+    if rank == 1:
+        wait_for("deaf")
+        (shared / "raised").touch()
+        raise ValueError("the cause")
+    wait_for("raised")
+    raise RuntimeError("[gloo/transport/tcp/pair.cc:598] Connection closed by peer [127.0.0.1]:8")
+    """
+    local.submit(workplace.plan(script, hosts=2, strategy="torchrun", processes=2))
+    reason = finish(local).failure_reason
+    assert reason is not None
+    assert reason.startswith("AlgorithmError: CODE001 rank 1 on algo-1: ValueError: the cause")
+
+
+def test_a_killed_rank_is_named_and_nothing_is_left(workplace: Workplace, local: LocalBackend) -> None:
+    script = """
+        import os, signal, time
+        if os.environ["RANK"] == "3":
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(600)
+    """
+    local.submit(workplace.plan(script, hosts=2, strategy="torchrun", processes=2))
+    status = finish(local)
+    assert status.failure_reason == (
+        "AlgorithmError: MEM002 rank 3 on algo-2: killed by SIGKILL (exit -9): the usual reason is host "
+        "memory, exit code: 137"
+    )
+    assert workplace.processes() == []
+
+
+def test_a_stop_lets_the_script_save_its_work(workplace: Workplace, local: LocalBackend) -> None:
+    script = f"""{WAIT}
+    def save(number, frame):
+        (shared / "saved").write_text("epoch 3")
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, save)
+    (shared / "running").touch()
+    time.sleep(600)
+    """
+    local.submit(workplace.plan(script))
+    eventually(workplace.shared("running").exists)
+    assert local.describe("job-1").state is JobState.IN_PROGRESS
+    local.stop("job-1")
+    assert finish(local).state is JobState.STOPPED
+    assert workplace.shared("saved").read_text() == "epoch 3"
+    assert workplace.processes() == []
+
+
+def test_torchruns_workers_are_asked_themselves_and_end_well(
+    workplace: Workplace, local: LocalBackend
+) -> None:
+    script = f"""{WAIT}
+    rank = os.environ["RANK"]
+
+    def save(number, frame):
+        (shared / f"saved-{{rank}}").touch()
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, save)
+    (shared / f"running-{{rank}}").touch()
+    time.sleep(600)
+    """
+    local.submit(workplace.plan(script, hosts=2, strategy="torchrun", processes=2))
+    eventually(lambda: all(workplace.shared(f"running-{rank}").exists() for rank in range(4)))
+    local.stop("job-1")
+    assert finish(local).state is JobState.STOPPED
+    assert all(workplace.shared(f"saved-{rank}").exists() for rank in range(4))
+    assert not any("Traceback" in line.text for line in all_lines(local))
+    assert workplace.processes() == []
+
+
+def test_a_script_that_ignores_the_stop_is_killed_after_the_grace(
+    workplace: Workplace, local: LocalBackend
+) -> None:
+    script = f"""{WAIT}
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    (shared / "running").touch()
+    time.sleep(600)
+    """
+    local.submit(workplace.plan(script))
+    eventually(workplace.shared("running").exists)
+    local.stop("job-1")
+    status = finish(local)
+    assert (status.state, status.failure_reason) == (JobState.STOPPED, None)
+    assert workplace.processes() == []
+
+
+def test_another_launcher_may_stop_the_job(workplace: Workplace, local: LocalBackend) -> None:
+    local.submit(workplace.plan("import time; time.sleep(600)"))
+    LocalBackend(workplace.home).stop("job-1")
+    assert finish(local).state is JobState.STOPPED
+
+
+def test_closing_the_backend_ends_its_jobs(workplace: Workplace) -> None:
+    with LocalBackend(workplace.home, grace=SHORT) as local:
+        local.submit(workplace.plan("import time; time.sleep(600)", hosts=2))
+        eventually(workplace.processes)
+    assert workplace.processes() == []
+    assert local.describe("job-1").state is JobState.STOPPED
+
+
+def test_the_limit_on_the_run_time_holds(workplace: Workplace, local: LocalBackend) -> None:
+    plan = workplace.plan("import time; time.sleep(600)", StoppingCondition={"MaxRuntimeInSeconds": 1})
+    local.submit(plan)
+    status = finish(local)
+    assert (status.state, status.phase) == (JobState.STOPPED, "MaxRuntimeExceeded")
+
+
+DAEMON = """
+    import os, sys, time
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(600)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_what_a_script_leaves_in_the_background_is_ended(workplace: Workplace, local: LocalBackend) -> None:
+    local.submit(workplace.plan(DAEMON))
+    assert finish(local).state is JobState.COMPLETED
+    assert workplace.processes() == []
+
+
+def test_a_killed_boot_leaves_nothing_behind(workplace: Workplace, local: LocalBackend) -> None:
+    script = f"""{WAIT}
+    (shared / "running").touch()
+    time.sleep(600)
+    """
+    local.submit(workplace.plan(script, hosts=2, strategy="torchrun"))
+    eventually(workplace.shared("running").exists)
+    boots = [process for process in workplace.processes() if "--entry-point" in process.cmdline()]
+    next(boot for boot in boots if "algo-2" in boot.environ()["SLIPWAY_ROOT"]).kill()
+    status = finish(local)
+    assert status.failure_reason is not None
+    assert status.failure_reason.startswith("AlgorithmError: MEM002 algo-2: the boot was killed by SIGKILL")
+    assert workplace.processes() == []
+
+
+LAUNCHER = """
+    import pickle, sys, time
+    from pathlib import Path
+    from launcher.backends.local.backend import LocalBackend
+
+    plan = pickle.loads(Path(sys.argv[1]).read_bytes())
+    LocalBackend(Path(sys.argv[2])).submit(plan)
+    time.sleep(600)
+"""
+
+
+def launch_elsewhere(workplace: Workplace, plan: TrainingPlan) -> subprocess.Popen[bytes]:
+    """Submit a plan from a process of its own, which a test can kill."""
+    (workplace.folder / "plan").write_bytes(pickle.dumps(plan))
+    words = [str(workplace.folder / "plan"), str(workplace.home)]
+    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(LAUNCHER), *words])
+
+
+def test_a_killed_launcher_takes_its_job_with_it(workplace: Workplace) -> None:
+    script = f"""{WAIT}
+    (shared / f"running-{{os.environ['RANK']}}").touch()
+    time.sleep(600)
+    """
+    launcher = launch_elsewhere(workplace, workplace.plan(script, hosts=2, strategy="torchrun", processes=2))
+    try:
+        eventually(lambda: all(workplace.shared(f"running-{rank}").exists() for rank in range(4)))
+        assert len(workplace.processes()) == 2 + 2 + 4
+    finally:
+        launcher.kill()
+        launcher.wait()
+    eventually(lambda: not workplace.processes())
+    status = LocalBackend(workplace.home).describe("job-1")
+    assert status.state is JobState.FAILED
+    assert status.failure_reason is not None
+    assert f"process {launcher.pid}" in status.failure_reason
+
+
+def test_what_outlives_launcher_and_boot_ends_when_the_job_is_looked_at(workplace: Workplace) -> None:
+    script = f"""{WAIT}
+    (shared / "running").touch()
+    time.sleep(600)
+    """
+    launcher = launch_elsewhere(workplace, workplace.plan(script))
+    try:
+        eventually(workplace.shared("running").exists)
+        boot = next(process for process in workplace.processes() if "--entry-point" in process.cmdline())
+        boot.suspend()
+    finally:
+        launcher.kill()
+        launcher.wait()
+    local = LocalBackend(workplace.home)
+    assert local.describe("job-1").state is JobState.STOPPING
+    boot.kill()
+    eventually(lambda: local.describe("job-1").state is JobState.FAILED)
+    assert workplace.processes() == []
+
+
+def test_a_port_in_use_is_reported_before_anybody_waits(workplace: Workplace, local: LocalBackend) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen(1)
+        port = str(other.getsockname()[1])
+        plan = workplace.plan("pass", hosts=2, strategy="torchrun", environment={"MASTER_PORT": port})
+        local.submit(plan)
+        reason = finish(local).failure_reason
+    assert reason is not None
+    assert reason.startswith("AlgorithmError: NCCL009 ")
+    assert f"127.0.0.1:{port}" in reason
+    assert "MASTER_PORT" in reason
