@@ -27,6 +27,7 @@ app = App(
 app.default(launch)
 app.command("launcher.cli.check:check", name="check", help="Judge a job file and its plan, offline.")
 app.command("launcher.cli.plan:plan", name="plan", help="Show the resolved plan and the request.")
+app.command("launcher.cli.schema:schema", name="schema", help="Print the JSON schema of job files.")
 app.command("launcher.cli.explain:explain", name="explain", help="Explain a failure mode, or all of them.")
 
 EXIT_USAGE = 2

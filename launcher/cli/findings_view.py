@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from launcher.failure_modes.model import Finding, Severity
+from launcher.failure_modes.model import Finding, Location, Severity
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+EXCERPT_WIDTH = 72
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
 
@@ -28,11 +30,24 @@ def show_findings(console: Console, findings: Sequence[Finding]) -> None:
         body = Text(finding.message)
         if finding.location is not None:
             body.append(f"\nat {finding.location}", "dim")
+            body.append(_excerpt(finding.location), "dim")
         if not finding.ignored:
             body.append(f"\n→ {finding.remedy}")
         label = "ignored" if finding.ignored else finding.severity.value
         grid.add_row(Text(label, style), finding.code, body)
     console.print(grid)
+
+
+def _excerpt(location: Location) -> str:
+    """The line of the file with a caret below the place, or nothing where there is no such line.
+
+    Long lines are cut around the place; tabs count as one column, as in the location.
+    """
+    line = linecache.getline(location.file, location.line).rstrip("\n").replace("\t", " ")
+    if not line.strip():
+        return ""
+    start = max(0, location.column - 1 - EXCERPT_WIDTH // 2)
+    return f"\n  {line[start : start + EXCERPT_WIDTH]}\n  {' ' * (location.column - 1 - start)}^"
 
 
 def summary_of(findings: Sequence[Finding]) -> str:

@@ -12,6 +12,7 @@ from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Location, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import AS_WRITTEN, JobSpec
+from launcher.jobs.variables import UnknownVariableError, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +29,26 @@ class LoadedJob:
         return None if self.document is None else _location(self.document.place(path))
 
 
-def load_job(file: Path, overrides: Mapping[str, str] | None = None) -> LoadedJob:
+def load_job(
+    file: Path,
+    overrides: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> LoadedJob:
     """Read and validate a job file.
 
-    `overrides` maps dotted paths to YAML texts (`--set`). Raises OSError where the file cannot be
-    opened, ValueError for an override that makes no sense; all else comes as findings.
+    `overrides` maps dotted paths to YAML texts (`--set`); `variables` are what `${NAME}` stands for.
+    Raises OSError where the file cannot be opened, ValueError for an override that makes no sense; all
+    else comes as findings.
     """
     document, unreadable = _parse(file.read_bytes(), str(file))
     if document is None:
         return LoadedJob(file, None, None, unreadable)
     for dotted, text in (overrides or {}).items():
         document.override(dotted, text, AS_WRITTEN)
+    unknown = [_unknown_variable(error, document) for error in substitute(document, variables or {})]
     spec, problems = validate(JobSpec, document)
-    return LoadedJob(file, document, spec, tuple(_finding(problem) for problem in problems))
+    findings = (*unknown, *(_finding(problem) for problem in problems))
+    return LoadedJob(file, document, None if findings else spec, findings)
 
 
 @finds(Stage.SPEC, job_file.UNREADABLE)
@@ -64,6 +72,17 @@ def _finding(problem: Problem) -> Finding:
         remedy=problem.remedy,
         location=_location(problem.place),
         subject=problem.field or None,
+    )
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def _unknown_variable(error: UnknownVariableError, document: Document) -> Finding:
+    return job_file.INVALID_VALUE.finding(
+        Stage.SPEC,
+        error.message,
+        remedy=error.remedy,
+        location=_location(document.place(error.path)),
+        subject=".".join(map(str, error.path)),
     )
 
 

@@ -24,7 +24,7 @@ from pydantic import (
 
 from launcher.documents.document import AsWritten, Path
 from launcher.failure_modes.catalogue import CATALOGUE
-from launcher.jobs.values import Duration, RoleArn, S3Uri, Size
+from launcher.jobs.values import Duration, RoleArn, S3Uri, ScalarText, Size
 
 AS_WRITTEN: tuple[Path, ...] = (
     ("environment", "*"),
@@ -62,14 +62,14 @@ class Code(_Part):
 
     source_dir: str = Field(".", description="Folder of the code, relative to the job file.")
     entry_point: str = Field(description="The script to run, relative to source_dir.", min_length=1)
-    arguments: list[str] = Field([], description="Further arguments for the script.")
+    arguments: list[ScalarText] = Field([], description="Further arguments for the script.")
 
 
 class Framework(_Part):
     """An AWS deep learning container, by framework."""
 
     name: Literal["pytorch"] = Field("pytorch", description="The framework.")
-    version: str = Field(description="The framework's version, such as 2.8.0 or 2.8.")
+    version: ScalarText = Field(description="The framework's version, such as 2.8.0 or 2.8.")
     python: str | None = Field(None, pattern=r"^py\d{2,3}$", description="Such as py312.")
 
 
@@ -147,6 +147,10 @@ def _input(value: Any) -> Any:
 ChannelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9.\-_]{1,64}$")]
 
 
+Channel = Annotated[Input, BeforeValidator(_input, json_schema_input_type=S3Uri | Input)]
+"""An S3 URI alone, or a mapping."""
+
+
 class Checkpoint(_Part):
     """Where checkpoints go; a part unique to the job is always appended."""
 
@@ -177,8 +181,17 @@ class Data(_Part):
     size: Size | None = Field(None, description="Size of the training set, such as 2TB.")
 
 
+def _seconds_forms(schema: dict[str, Any]) -> None:
+    """Both limits may also be given in seconds, as the API names them."""
+    for name in ("max_runtime", "max_wait"):
+        seconds = {"type": "integer", "minimum": 1, "description": f"{name}, in seconds."}
+        schema["properties"][f"{name}_seconds"] = seconds
+
+
 class Limits(_Part):
     """What the job may use up."""
+
+    model_config = ConfigDict(json_schema_extra=_seconds_forms)
 
     max_runtime: Duration = Field(86_400, ge=1, le=2_419_200, description="At most 28 days.")
     max_wait: Duration | None = Field(None, ge=1, description="Waiting and running, spot only.")
@@ -222,29 +235,24 @@ class JobSpec(_Part):
     hyperparameters: dict[str, Any] = Field({}, description="Passed to the script as --key value.")
     resources: Resources
     distribution: Distribution = Distribution()
-    inputs: dict[ChannelName, Annotated[Input, BeforeValidator(_input)]] = Field({}, description="Channels.")
+    inputs: dict[ChannelName, Channel] = Field({}, description="Input channels, by name.")
     checkpoint: Checkpoint | None = None
     model: Model | None = None
     data: Data | None = None
-    debugger: bool = False
-    profile: Literal["normal", "debug"] = "normal"
-    environment: dict[str, str] = Field({}, description="Environment of every process.")
+    debugger: bool = Field(False, description="SageMaker Debugger; off where it would break the job.")
+    profile: Literal["normal", "debug"] = Field(
+        "normal", description="debug: verbose NCCL, and checks that slow the training down."
+    )
+    environment: dict[str, ScalarText] = Field({}, description="Environment of every process.")
     limits: Limits = Limits()
     output: Output | None = None
-    tags: dict[str, str] = Field({}, max_length=50)
+    tags: dict[str, ScalarText] = Field({}, max_length=50, description="Tags of the training job.")
     ignore: list[str] = Field([], description="Codes of findings accepted on purpose.")
 
     @field_validator("hyperparameters")
     @classmethod
     def _texts(cls, value: dict[str, Any]) -> dict[str, Any]:
         return {key: _hyperparameter(item) for key, item in value.items()}
-
-    @field_validator("environment", "tags", mode="before")
-    @classmethod
-    def _strings(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {key: _environment_value(key, item) for key, item in value.items()}
 
     @field_validator("inputs")
     @classmethod
@@ -276,11 +284,3 @@ def _hyperparameter(value: Any) -> Any:
     if isinstance(value, str | dict | list):
         return value
     return AsWritten(json.dumps(value))
-
-
-def _environment_value(key: str, value: Any) -> Any:
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, bool | int | float):
-        return json.dumps(value)
-    raise ValueError(f"{key} must be a single value, as environment variables and tags are strings")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated, Any
 
@@ -74,6 +75,22 @@ Size = Annotated[
     ),
 ]
 """Bytes."""
+
+
+def scalar_text(value: Any) -> str:
+    """The text of a single value, as an environment variable or a tag takes it.
+
+    Raises ValueError for lists, mappings and null.
+    """
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    raise ValueError("must be a single value: environment variables and tags are strings")
+
+
+ScalarText = Annotated[str, BeforeValidator(scalar_text, json_schema_input_type=str | int | float | bool)]
+"""A string; a number or a boolean becomes one, as it was written."""
 
 S3Uri = Annotated[str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?$")]
 """`s3://bucket` or `s3://bucket/prefix`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,7 +37,7 @@ def read_job(source: JobSource) -> LoadedJob:
     Raises Refusal where the file cannot be opened or an override makes no sense.
     """
     try:
-        return load_job(source.file, _overrides(source))
+        return load_job(source.file, _overrides(source), os.environ)
     except FileNotFoundError:
         raise Refusal(
             f"there is no job file {source.file}.", "Correct the path; `launch --help` shows the usage."

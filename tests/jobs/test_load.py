@@ -58,7 +58,7 @@ def test_an_unknown_field_is_told_the_nearest_known_one_where_it_stands(write_jo
         ({"limits": {"max_runtime": "29d"}}, "limits.max_runtime"),
         ({"limits": {"max_runtime": "1h", "max_runtime_seconds": 3}}, "limits"),
         ({"ignore": ["EFA06"]}, "ignore"),
-        ({"environment": {"A": {"b": "c"}}}, "environment"),
+        ({"environment": {"A": {"b": "c"}}}, "environment.A"),
         ({"model": {"parameters": float("inf")}}, "model.parameters"),
     ],
 )
