@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
-from pathlib import Path
-
-import aws_cdk as cdk
-from cdk_nag import AwsSolutionsChecks
-
-from launcher.cluster.specification import ClusterFileError
-from stacks.slipway_app import add_stacks, load_cluster
-
-CLUSTERS = Path(__file__).parent / "clusters"
 
 
 def main() -> int:
-    """Synthesize the stacks of the chosen cluster; 2 where there is no such cluster."""
-    app = cdk.App()
-    chosen = app.node.try_get_context("cluster") or "dev"
-    try:
-        spec = load_cluster(str(chosen), CLUSTERS)
-    except ClusterFileError as error:
-        print(f"slipway: {error}", file=sys.stderr)
+    """Synthesize the stacks of the chosen cluster; 2 where there is no such cluster, or no node."""
+    # The CDK starts node as soon as it is imported, and fails with a traceback where there is none.
+    if shutil.which(os.environ.get("JSII_NODE") or "node") is None:
+        print(
+            "slipway: the CDK needs node, and there is none on PATH.\n"
+            "  → node comes with the Python packages: run `make setup`, then `source .venv/bin/activate`.",
+            file=sys.stderr,
+        )
         return 2
-    add_stacks(app, spec)
-    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    app.synth()
-    return 0
+    from stacks.synthesis import synthesize
+
+    return synthesize()
 
 
 if __name__ == "__main__":

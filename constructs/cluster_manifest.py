@@ -6,10 +6,6 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from launcher.cluster.manifest import Cluster, manifest_parameter_name
-from launcher.failure_modes.model import FailureMode
-
-PREVENTS: tuple[FailureMode, ...] = ()
-"""None by itself: it keeps people from copying ids by hand."""
 
 
 class ClusterManifest(Construct):

@@ -25,15 +25,29 @@ class EfaSecurityGroup(ec2.SecurityGroup):
 
     The rules are resources of their own, because `allow_all_outbound=True` drops the rule to itself
     with no more than a warning (aws-cdk issue 38558).
+
+    In an isolated network the third rule is HTTPS to S3 instead, whose gateway endpoint has no group
+    to name; `ServiceEndpoints` and `TrainingFileSystem` add the rules to their own groups.
     """
 
-    def __init__(self, scope: Construct, id: str, *, vpc: ec2.IVpc) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        vpc: ec2.IVpc,
+        isolated: bool = False,
+        s3_prefix_list_id: str | None = None,
+    ) -> None:
         """Create the group and its rules.
 
         Args:
             scope: the parent construct.
             id: the construct's id.
             vpc: the VPC that the training hosts run in.
+            isolated: whether there is no way out to any address.
+            s3_prefix_list_id: with `isolated`, the prefix list of S3 to which HTTPS is confined; without
+                it HTTPS may go to any address, and the routes decide what can be reached.
         """
         super().__init__(
             scope,
@@ -46,6 +60,10 @@ class EfaSecurityGroup(ec2.SecurityGroup):
         everything = ec2.Port.all_traffic()
         self.add_ingress_rule(self, everything, "EFA from the other hosts")
         self.add_egress_rule(self, everything, "EFA to the other hosts")
+        if isolated:
+            s3 = ec2.Peer.prefix_list(s3_prefix_list_id) if s3_prefix_list_id else ec2.Peer.any_ipv4()
+            self.add_egress_rule(s3, ec2.Port.tcp(443), "S3 through its gateway endpoint")
+            return
         self.add_egress_rule(ec2.Peer.any_ipv4(), everything, "S3, ECR, logs and the like")
 
         egress = [child for child in self.node.children if isinstance(child, ec2.CfnSecurityGroupEgress)]

@@ -19,7 +19,10 @@ _SERVICES = {
     "Monitoring": ec2.InterfaceVpcEndpointAwsService.CLOUDWATCH_MONITORING,
     "Sts": ec2.InterfaceVpcEndpointAwsService.STS,
     "SageMakerApi": ec2.InterfaceVpcEndpointAwsService.SAGEMAKER_API,
+    "Ssm": ec2.InterfaceVpcEndpointAwsService.SSM,
 }
+_FSX = ec2.InterfaceVpcEndpointAwsService.FSX
+_KMS = ec2.InterfaceVpcEndpointAwsService.KMS
 
 
 class ServiceEndpoints(Construct):
@@ -27,6 +30,9 @@ class ServiceEndpoints(Construct):
 
     S3 is not among them: `TrainingNetwork` has its gateway endpoint. Source: SageMaker developer
     guide, train-vpc; ECR user guide, vpc-endpoints (both ecr.api and ecr.dkr are needed to pull).
+
+    Attributes:
+        security_group: the group in front of the endpoints.
     """
 
     def __init__(
@@ -37,6 +43,8 @@ class ServiceEndpoints(Construct):
         vpc: ec2.IVpc,
         subnets: Sequence[ec2.ISubnet],
         clients: ec2.ISecurityGroup,
+        kms: bool = False,
+        fsx: bool = False,
     ) -> None:
         """Create the endpoints and the security group in front of them.
 
@@ -45,25 +53,30 @@ class ServiceEndpoints(Construct):
             id: the construct's id.
             vpc: the VPC; it must have DNS support and DNS host names on.
             subnets: where the endpoints stand, at most one subnet per availability zone.
-            clients: the group of the hosts that call the services.
+            clients: the group of the hosts that call the services; it gets a rule that leads here.
+            kms: whether the hosts use a key of the account.
+            fsx: whether there is a file system to describe.
         """
         super().__init__(scope, id)
-        group = ec2.SecurityGroup(
+        self.security_group = ec2.SecurityGroup(
             self,
             "SecurityGroup",
             vpc=vpc,
             description="Service endpoints: HTTPS from the training hosts",
             allow_all_outbound=False,
         )
-        group.add_ingress_rule(clients, ec2.Port.tcp(443), "HTTPS from the training hosts")
-        for name, service in _SERVICES.items():
+        https = ec2.Port.tcp(443)
+        self.security_group.add_ingress_rule(clients, https, "HTTPS from the training hosts")
+        clients.add_egress_rule(self.security_group, https, "HTTPS to the service endpoints")
+        services = {**_SERVICES, **({"Kms": _KMS} if kms else {}), **({"Fsx": _FSX} if fsx else {})}
+        for name, service in services.items():
             ec2.InterfaceVpcEndpoint(
                 self,
                 name,
                 vpc=vpc,
                 service=service,
                 subnets=ec2.SubnetSelection(subnets=list(subnets)),
-                security_groups=[group],
+                security_groups=[self.security_group],
                 open=False,
                 private_dns_enabled=True,
             )

@@ -3,64 +3,97 @@
 from __future__ import annotations
 
 import aws_cdk as cdk
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
-
-from launcher.failure_modes.model import FailureMode
-
-PREVENTS: tuple[FailureMode, ...] = ()
-"""None: buckets prevent no failure mode of a job; they are here so that the role can be exact."""
 
 
 class TrainingBuckets(Construct):
     """Three private, encrypted buckets that refuse plain HTTP and log every access into a fourth.
 
-    Source: Amazon S3 user guide, security-best-practices.
+    They are versioned: SageMaker mirrors deletions of the local checkpoint folder into the bucket, so
+    a script that clears its folder would otherwise have deleted its checkpoints for good. Old versions
+    go after two weeks. Source: Amazon S3 user guide, security-best-practices; SageMaker developer
+    guide, model-checkpoints.
 
     Attributes:
         code: what the launcher uploads and the containers read.
         checkpoints: what jobs write and resume from.
         output: model artifacts and what else a job leaves.
-        access_logs: the server access logs of the three.
+        access_logs: the server access logs of those created here, or None where all exist already.
     """
 
-    def __init__(self, scope: Construct, id: str, *, removal_policy: cdk.RemovalPolicy) -> None:
-        """Create the buckets, with names that CloudFormation chooses.
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        removal_policy: cdk.RemovalPolicy,
+        encryption_key: kms.IKey | None = None,
+        existing_code: str | None = None,
+        existing_checkpoints: str | None = None,
+        existing_output: str | None = None,
+    ) -> None:
+        """Create those of the buckets that do not exist, with names that CloudFormation chooses.
 
         Args:
             scope: the parent construct.
             id: the construct's id.
             removal_policy: whether the buckets outlive the stack; a bucket that holds objects is
                 never deleted.
+            encryption_key: the key of the objects; by default S3's own.
+            existing_code: name of a bucket to use for code, which is left as it is.
+            existing_checkpoints: the same for checkpoints.
+            existing_output: the same for output.
         """
         super().__init__(scope, id)
         self._removal_policy = removal_policy
-        self.access_logs = self._bucket("AccessLogs", expire_after=cdk.Duration.days(90))
-        self.code = self._bucket("Code", access_logs=self.access_logs)
-        self.checkpoints = self._bucket("Checkpoints", access_logs=self.access_logs)
-        self.output = self._bucket("Output", access_logs=self.access_logs)
+        self._encryption_key = encryption_key
+        self.access_logs: s3.Bucket | None = None
+        self.code = self._existing_or_new("Code", existing_code)
+        self.checkpoints = self._existing_or_new("Checkpoints", existing_checkpoints)
+        self.output = self._existing_or_new("Output", existing_output)
 
-    def _bucket(
-        self,
-        name: str,
-        *,
-        access_logs: s3.IBucket | None = None,
-        expire_after: cdk.Duration | None = None,
-    ) -> s3.Bucket:
+    def _existing_or_new(self, name: str, existing: str | None) -> s3.IBucket:
+        if existing is not None:
+            return s3.Bucket.from_bucket_name(self, name, existing)
+        if self.access_logs is None:
+            self.access_logs = self._log_bucket()
+        key = self._encryption_key
         bucket = s3.Bucket(
             self,
             name,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            encryption=s3.BucketEncryption.S3_MANAGED,
+            bucket_key_enabled=True if key else None,
+            encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
+            encryption_key=key,
             enforce_ssl=True,
             removal_policy=self._removal_policy,
-            server_access_logs_bucket=access_logs,
-            server_access_logs_prefix=f"{name.lower()}/" if access_logs else None,
+            server_access_logs_bucket=self.access_logs,
+            server_access_logs_prefix=f"{name.lower()}/",
+            versioned=True,
         )
         bucket.add_lifecycle_rule(
             # A host that dies while it uploads a checkpoint leaves parts that are paid for and seen
             # by no listing.
             abort_incomplete_multipart_upload_after=cdk.Duration.days(7),
-            expiration=expire_after,
+            noncurrent_version_expiration=cdk.Duration.days(14),
+            expired_object_delete_marker=True,
+        )
+        return bucket
+
+    def _log_bucket(self) -> s3.Bucket:
+        bucket = s3.Bucket(
+            self,
+            "AccessLogs",
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            # S3 delivers access logs into no bucket that a key of the account encrypts by default
+            # (Amazon S3 user guide, troubleshooting-server-access-logging).
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            removal_policy=self._removal_policy,
+        )
+        bucket.add_lifecycle_rule(
+            abort_incomplete_multipart_upload_after=cdk.Duration.days(7), expiration=cdk.Duration.days(90)
         )
         return bucket

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_fsx as fsx
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from launcher.cluster.lustre import LUSTRE_TCP_PORTS
-from launcher.cluster.specification import LustreSpec
+from launcher.cluster.storage_specification import Association, LustreSpec
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import FailureMode
 
 PREVENTS: tuple[FailureMode, ...] = (storage.LUSTRE_PORTS_CLOSED,)
+
+_GIB = 2**30
 
 
 class TrainingFileSystem(Construct):
@@ -22,6 +26,9 @@ class TrainingFileSystem(Construct):
     among the servers; with less, creation fails ("do not permit Lustre LNET network traffic on port
     988") or the mount hangs. Source: FSx for Lustre guide, limit-access-security-groups and
     troubleshooting.
+
+    A file system with EFA stands in the clients' group too, whose rules to and from itself are what
+    EFA between clients and servers needs; IP rules do not match it.
 
     Attributes:
         security_group: the group of the file system's interfaces.
@@ -39,18 +46,23 @@ class TrainingFileSystem(Construct):
         vpc: ec2.IVpc,
         subnet: ec2.ISubnet,
         clients: ec2.ISecurityGroup,
+        clients_reach_any_address: bool = True,
         lustre: LustreSpec,
+        encryption_key: kms.IKey | None = None,
         removal_policy: cdk.RemovalPolicy,
     ) -> None:
-        """Create the file system after the rules that it needs.
+        """Create the file system after the rules that it needs, and its links to S3 after that.
 
         Args:
             scope: the parent construct.
             id: the construct's id.
             vpc: the VPC of the subnet.
             subnet: the one subnet that the file system stands in.
-            clients: the group of the hosts that mount it; it must let IP traffic out to any address.
-            lustre: deployment type, throughput, capacity and compression.
+            clients: the group of the hosts that mount it.
+            clients_reach_any_address: whether that group lets all IP traffic out; if not, it gets the
+                rules that lead to the servers.
+            lustre: deployment type, throughput, capacity and what goes with them.
+            encryption_key: the key of the data on it, persistent types only; by default FSx's own.
             removal_policy: whether the data outlive the stack.
         """
         super().__init__(scope, id)
@@ -63,7 +75,13 @@ class TrainingFileSystem(Construct):
             allow_all_outbound=False,
             disable_inline_rules=True,
         )
-        rules = self._open_ports(clients)
+        rules = self._open_ports(clients, clients_reach_any_address)
+        groups = [self.security_group.security_group_id]
+        if lustre.efa:
+            groups.append(clients.security_group_id)
+            everything = ec2.Port.all_traffic()
+            self.security_group.add_ingress_rule(self.security_group, everything, "EFA from the servers")
+            self.security_group.add_egress_rule(self.security_group, everything, "EFA to the servers")
         resource = fsx.CfnFileSystem(
             self,
             "Resource",
@@ -72,35 +90,87 @@ class TrainingFileSystem(Construct):
             storage_type=lustre.storage_type,
             storage_capacity=lustre.capacity_gib,
             subnet_ids=[subnet.subnet_id],
-            security_group_ids=[self.security_group.security_group_id],
-            lustre_configuration=fsx.CfnFileSystem.LustreConfigurationProperty(
-                deployment_type=lustre.deployment,
-                per_unit_storage_throughput=lustre.throughput,
-                data_compression_type=lustre.compression,
-                drive_cache_type="NONE" if lustre.storage_type == "HDD" else None,
-            ),
+            security_group_ids=groups,
+            kms_key_id=encryption_key.key_arn if encryption_key else None,
+            lustre_configuration=_configuration(lustre),
         )
         resource.apply_removal_policy(removal_policy)
         # The group alone is not enough: FSx looks at its rules while it creates the file system
         # (aws-parallelcluster issue 6181).
         resource.node.add_dependency(self.security_group, *rules)
-
         self.file_system_id = resource.ref
         self.mount_name = resource.attr_lustre_mount_name
         self.arn = cdk.Stack.of(self).format_arn(
             service="fsx", resource="file-system", resource_name=resource.ref
         )
+        self._capacity_gib = lustre.capacity_gib
+        self._link(lustre.associations)
 
-    def _open_ports(self, clients: ec2.ISecurityGroup) -> list[ec2.CfnSecurityGroupIngress]:
+    def metric(self, name: str, *, statistic: str = "Sum", label: str | None = None) -> cloudwatch.Metric:
+        """A metric of the file system, such as DataReadBytes (FSx for Lustre guide, fs-metrics)."""
+        return cloudwatch.Metric(
+            namespace="AWS/FSx",
+            metric_name=name,
+            dimensions_map={"FileSystemId": self.file_system_id},
+            statistic=statistic,
+            label=label,
+            period=cdk.Duration.minutes(1),
+        )
+
+    def alarm_on_free_capacity(self, scope: Construct, id: str, *, percent: int) -> cloudwatch.Alarm:
+        """An alarm for when less than so many percent are free: a full file system fails every write.
+
+        Args:
+            scope: where the alarm goes, such as the stack of those who are told.
+            id: the alarm's id there.
+            percent: of the capacity.
+        """
+        return cloudwatch.Alarm(
+            scope,
+            id,
+            alarm_description=f"Less than {percent} % of the file system is free: checkpoints may fail",
+            metric=self.metric("FreeDataStorageCapacity"),
+            threshold=self._capacity_gib * _GIB * percent // 100,
+            comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            evaluation_periods=5,
+            treat_missing_data=cloudwatch.TreatMissingData.IGNORE,
+        )
+
+    def _link(self, associations: list[Association]) -> None:
+        for number, each in enumerate(associations, 1):
+            fsx.CfnDataRepositoryAssociation(
+                self,
+                f"Association{number}",
+                file_system_id=self.file_system_id,
+                file_system_path=each.path,
+                data_repository_path=each.s3_uri,
+                batch_import_meta_data_on_create=each.import_on_create,
+                s3=fsx.CfnDataRepositoryAssociation.S3Property(
+                    auto_import_policy=fsx.CfnDataRepositoryAssociation.AutoImportPolicyProperty(
+                        events=[event.upper() for event in each.auto_import]
+                    )
+                    if each.auto_import
+                    else None,
+                    auto_export_policy=fsx.CfnDataRepositoryAssociation.AutoExportPolicyProperty(
+                        events=[event.upper() for event in each.auto_export]
+                    )
+                    if each.auto_export
+                    else None,
+                )
+                if each.auto_import or each.auto_export
+                else None,
+            )
+
+    def _open_ports(
+        self, clients: ec2.ISecurityGroup, clients_reach_any_address: bool
+    ) -> list[ec2.CfnSecurityGroupIngress | ec2.CfnSecurityGroupEgress]:
         """Add the rules of the file system's group; give back those added to the clients' group."""
-        rules = []
+        rules: list[ec2.CfnSecurityGroupIngress | ec2.CfnSecurityGroupEgress] = []
         for first, last in LUSTRE_TCP_PORTS:
             ports = ec2.Port.tcp_range(first, last)
             for peer, who in ((clients, "training hosts"), (self.security_group, "the other servers")):
                 self.security_group.add_ingress_rule(peer, ports, f"Lustre from {who}")
                 self.security_group.add_egress_rule(peer, ports, f"Lustre to {who}")
-            # Only ingress: a separate egress rule, added to a group that already has its way out to
-            # any address, can strip that one (aws-cdk issues 987 and 22140).
             rules.append(
                 ec2.CfnSecurityGroupIngress(
                     self,
@@ -113,4 +183,37 @@ class TrainingFileSystem(Construct):
                     description="Lustre from the file system",
                 )
             )
+            if not clients_reach_any_address:
+                # Only then: a separate egress rule, added to a group that already has its way out to
+                # any address, can strip that one (aws-cdk issues 987 and 22140).
+                rules.append(
+                    ec2.CfnSecurityGroupEgress(
+                        self,
+                        f"ClientsToServers{first}",
+                        group_id=clients.security_group_id,
+                        destination_security_group_id=self.security_group.security_group_id,
+                        ip_protocol="tcp",
+                        from_port=first,
+                        to_port=last,
+                        description="Lustre to the file system",
+                    )
+                )
         return rules
+
+
+def _configuration(lustre: LustreSpec) -> fsx.CfnFileSystem.LustreConfigurationProperty:
+    iops = lustre.metadata.iops if lustre.metadata else None
+    return fsx.CfnFileSystem.LustreConfigurationProperty(
+        deployment_type=lustre.deployment,
+        per_unit_storage_throughput=lustre.throughput,
+        data_compression_type=lustre.compression,
+        drive_cache_type="NONE" if lustre.storage_type == "HDD" else None,
+        efa_enabled=lustre.efa or None,
+        metadata_configuration=fsx.CfnFileSystem.MetadataConfigurationProperty(
+            mode="AUTOMATIC" if iops is None else "USER_PROVISIONED", iops=iops
+        )
+        if lustre.metadata
+        else None,
+        automatic_backup_retention_days=lustre.backup.retention_days if lustre.backup else None,
+        copy_tags_to_backups=True if lustre.backup else None,
+    )

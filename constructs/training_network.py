@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from launcher.cluster.specification import NAT_PREFIX_LENGTH
+from launcher.cluster.network_specification import NAT_PREFIX_LENGTH, is_zone_id
 from launcher.failure_modes import network
 from launcher.failure_modes.model import FailureMode
 
@@ -31,6 +31,7 @@ class TrainingNetwork(Construct):
     Attributes:
         vpc: the VPC.
         subnets: the private subnets, in the order of the zones.
+        zones: the names of the zones; tokens where the zones were given by their ids.
     """
 
     def __init__(
@@ -50,7 +51,8 @@ class TrainingNetwork(Construct):
             scope: the parent construct.
             id: the construct's id.
             cidr: IPv4 range of the VPC.
-            availability_zones: names of the zones; one private subnet is made in each.
+            availability_zones: names of the zones, or ids such as usw2-az1; one private subnet is made
+                in each. Ids mean the same zone in every account, names do not.
             subnet_prefix_length: size of each private subnet, such as 24.
             nat: whether a NAT gateway, in a public subnet of its own, leads out.
             removal_policy: what becomes of the flow log's records when the stack is deleted.
@@ -70,7 +72,10 @@ class TrainingNetwork(Construct):
             # to them but not take away.
             restrict_default_security_group=True,
         )
+        for subnet in (*self.vpc.private_subnets, *self.vpc.isolated_subnets, *self.vpc.public_subnets):
+            _place_by_id(subnet)
         self.subnets = self.vpc.select_subnets(subnet_group_name=_TRAINING).subnets
+        self.zones = [_zone_name(subnet) for subnet in self.subnets]
         self._log_refused_traffic(removal_policy)
 
     def _log_refused_traffic(self, removal_policy: cdk.RemovalPolicy) -> None:
@@ -83,6 +88,62 @@ class TrainingNetwork(Construct):
             destination=ec2.FlowLogDestination.to_cloud_watch_logs(records),
             traffic_type=ec2.FlowLogTrafficType.REJECT,
         )
+
+
+class ExistingNetwork(Construct):
+    """A VPC and private subnets that are there already, with the attributes of a `TrainingNetwork`.
+
+    Nothing of theirs is changed: routes, endpoints and the flow log are whose network it is.
+
+    Attributes:
+        vpc: the VPC.
+        subnets: the private subnets.
+        zones: the names of their zones.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, *, vpc_id: str, subnet_zones: Mapping[str, str], region: str
+    ) -> None:
+        """Import the network.
+
+        Args:
+            scope: the parent construct.
+            id: the construct's id.
+            vpc_id: id of the VPC.
+            subnet_zones: the name of the availability zone of each subnet, by subnet id.
+            region: the region of all of them.
+        """
+        super().__init__(scope, id)
+        self.zones = list(subnet_zones.values())
+        self.vpc = ec2.Vpc.from_vpc_attributes(
+            self, "Vpc", vpc_id=vpc_id, availability_zones=self.zones, region=region
+        )
+        self.subnets = [
+            ec2.Subnet.from_subnet_attributes(
+                self, f"Subnet{number}", subnet_id=subnet_id, availability_zone=zone
+            )
+            for number, (subnet_id, zone) in enumerate(subnet_zones.items(), 1)
+        ]
+        for subnet in self.subnets:
+            cdk.Annotations.of(subnet).acknowledge_warning(
+                "@aws-cdk/aws-ec2:noSubnetRouteTableId", "the routes of an existing subnet are left alone"
+            )
+
+
+def _place_by_id(subnet: ec2.ISubnet) -> None:
+    """Move the id of a zone from the property for names, where the L2 construct puts it, to its own."""
+    resource = subnet.node.default_child
+    assert isinstance(resource, ec2.CfnSubnet)
+    if is_zone_id(subnet.availability_zone):
+        resource.availability_zone_id = subnet.availability_zone
+        resource.availability_zone = None
+
+
+def _zone_name(subnet: ec2.ISubnet) -> str:
+    resource = subnet.node.default_child
+    assert isinstance(resource, ec2.CfnSubnet)
+    given = subnet.availability_zone
+    return resource.attr_availability_zone if is_zone_id(given) else given
 
 
 def _subnets(prefix_length: int, nat: bool) -> list[ec2.SubnetConfiguration]:

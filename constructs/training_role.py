@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
+from constructs.permissions import (
+    TRAINING_LOGS,
+    Permission,
+    acknowledge_wildcards,
+    bucket_arn,
+    key_arn,
+    policy_document,
+)
 
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import FailureMode
 
 PREVENTS: tuple[FailureMode, ...] = (storage.ROLE_INSUFFICIENT,)
-
-_TRAINING_JOBS = "/aws/sagemaker/TrainingJobs"
-"""SageMaker's log group and its metrics' namespace (SageMaker developer guide, training-metrics)."""
 
 
 class TrainingRole(iam.Role):
@@ -40,6 +43,8 @@ class TrainingRole(iam.Role):
         subnets: Sequence[ec2.ISubnet],
         security_groups: Sequence[ec2.ISecurityGroup],
         file_system_arn: str | None = None,
+        data_buckets: Sequence[s3.IBucket] = (),
+        encryption_key: kms.IKey | None = None,
     ) -> None:
         """Create the role with its permissions inside, so that it is never there without them.
 
@@ -52,16 +57,21 @@ class TrainingRole(iam.Role):
             subnets: where jobs may put network interfaces.
             security_groups: what they may attach to them.
             file_system_arn: the Lustre file system that jobs mount, if any.
+            data_buckets: further buckets that jobs read.
+            encryption_key: the key of the buckets and of the hosts' volumes, if it is the account's own.
         """
         stack = cdk.Stack.of(scope)
         permissions = [
-            *_objects(*(_arn(bucket, stack) for bucket in (code, checkpoints, output))),
+            *_objects(*(bucket_arn(bucket, stack) for bucket in (code, checkpoints, output))),
+            *_data([bucket_arn(bucket, stack) for bucket in data_buckets]),
             *_images(stack),
             *_logs_and_metrics(stack),
             *_network_interfaces(stack, subnets, security_groups),
         ]
         if file_system_arn is not None:
             permissions.append(_file_system(file_system_arn))
+        if encryption_key is not None:
+            permissions += _key(key_arn(encryption_key, stack))
         super().__init__(
             scope,
             id,
@@ -71,52 +81,33 @@ class TrainingRole(iam.Role):
                 # Keeps SageMaker from using the role on behalf of another account.
                 conditions={"StringEquals": {"aws:SourceAccount": stack.account}},
             ),
-            inline_policies={
-                "TrainingJob": iam.PolicyDocument(statements=[each.statement() for each in permissions])
-            },
+            inline_policies={"TrainingJob": policy_document(permissions)},
         )
-        for finding, reason in _wildcards(permissions, stack):
-            cdk.Validations.of(self).acknowledge(cdk.Acknowledgment(id=finding, reason=reason))
+        acknowledge_wildcards(self, permissions)
 
 
-@dataclass(frozen=True, slots=True)
-class _Permission:
-    """One statement; `reason` says what for, and why its resources cannot be fewer."""
-
-    sid: str
-    actions: list[str]
-    resources: list[str]
-    reason: str
-    conditions: Mapping[str, Any] = field(default_factory=dict)
-
-    def statement(self) -> iam.PolicyStatement:
-        return iam.PolicyStatement(
-            sid=self.sid, actions=self.actions, resources=self.resources, conditions=self.conditions
-        )
-
-
-def _objects(code: str, checkpoints: str, output: str) -> list[_Permission]:
+def _objects(code: str, checkpoints: str, output: str) -> list[Permission]:
     return [
-        _Permission(
+        Permission(
             "FindObjects",
             ["s3:ListBucket", "s3:GetBucketLocation"],
             [code, checkpoints, output],
             "Channels are listed before they are read.",
         ),
-        _Permission(
+        Permission(
             "ReadCode",
             ["s3:GetObject"],
             [f"{code}/*"],
             "Each job reads its own code, under a key that its name decides; none writes it.",
         ),
-        _Permission(
+        Permission(
             "KeepCheckpoints",
             ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"],
             [f"{checkpoints}/*"],
             "SageMaker mirrors the checkpoint folder, deletions as well, under a key that the job's "
             "name decides.",
         ),
-        _Permission(
+        Permission(
             "WriteOutput",
             ["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"],
             [f"{output}/*"],
@@ -125,15 +116,53 @@ def _objects(code: str, checkpoints: str, output: str) -> list[_Permission]:
     ]
 
 
-def _images(stack: cdk.Stack) -> list[_Permission]:
+def _data(buckets: Sequence[str]) -> list[Permission]:
+    if not buckets:
+        return []
     return [
-        _Permission(
+        Permission(
+            "FindData",
+            ["s3:ListBucket", "s3:GetBucketLocation"],
+            list(buckets),
+            "Channels are listed before they are read.",
+        ),
+        Permission(
+            "ReadData",
+            ["s3:GetObject"],
+            [f"{bucket}/*" for bucket in buckets],
+            "Jobs may read all data of the buckets that the cluster file names.",
+        ),
+    ]
+
+
+def _key(arn: str) -> list[Permission]:
+    """Source: SageMaker developer guide, sagemaker-roles (CreateTrainingJob with a KMS key)."""
+    return [
+        Permission(
+            "UseKey",
+            ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"],
+            [arn],
+            "Objects are read and written with the cluster's key.",
+        ),
+        Permission(
+            "LetVolumesUseKey",
+            ["kms:CreateGrant"],
+            [arn],
+            "The hosts' volumes are encrypted by EBS, which works with a grant.",
+            {"Bool": {"kms:GrantIsForAWSResource": "true"}},
+        ),
+    ]
+
+
+def _images(stack: cdk.Stack) -> list[Permission]:
+    return [
+        Permission(
             "LogInToRegistries",
             ["ecr:GetAuthorizationToken"],
             ["*"],
             "ecr:GetAuthorizationToken knows no resources.",
         ),
-        _Permission(
+        Permission(
             "PullImages",
             ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"],
             [stack.format_arn(service="ecr", account="*", resource="repository", resource_name="*")],
@@ -143,33 +172,33 @@ def _images(stack: cdk.Stack) -> list[_Permission]:
     ]
 
 
-def _logs_and_metrics(stack: cdk.Stack) -> list[_Permission]:
+def _logs_and_metrics(stack: cdk.Stack) -> list[Permission]:
     group = stack.format_arn(
         service="logs",
         resource="log-group",
-        resource_name=_TRAINING_JOBS,
+        resource_name=TRAINING_LOGS,
         arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
     )
     return [
-        _Permission(
+        Permission(
             "WriteLogs",
             ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
             [group, f"{group}:*"],
             "One log group for all training jobs, one stream per host, named after the job.",
         ),
-        _Permission(
+        Permission(
             "PublishMetrics",
             ["cloudwatch:PutMetricData"],
             ["*"],
             "cloudwatch:PutMetricData knows no resources; the namespace bounds it.",
-            {"StringEquals": {"cloudwatch:namespace": _TRAINING_JOBS}},
+            {"StringEquals": {"cloudwatch:namespace": TRAINING_LOGS}},
         ),
     ]
 
 
 def _network_interfaces(
     stack: cdk.Stack, subnets: Sequence[ec2.ISubnet], security_groups: Sequence[ec2.ISecurityGroup]
-) -> list[_Permission]:
+) -> list[Permission]:
     def arn(resource: str, name: str) -> str:
         return stack.format_arn(service="ec2", resource=resource, resource_name=name)
 
@@ -177,26 +206,26 @@ def _network_interfaces(
     subnet_arns = [arn("subnet", subnet.subnet_id) for subnet in subnets]
     group_arns = [arn("security-group", group.security_group_id) for group in security_groups]
     return [
-        _Permission(
+        Permission(
             "CreateInterfaces",
             ["ec2:CreateNetworkInterface"],
             [any_interface, *subnet_arns, *group_arns],
             "Every host gets interfaces, whose ids are not known before, in the cluster's subnets.",
         ),
-        _Permission(
+        Permission(
             "AttachInterfaces",
             ["ec2:CreateNetworkInterfacePermission"],
             [any_interface],
             "The hosts that the interfaces are attached to belong to SageMaker's account.",
             {"ArnEquals": {"ec2:Subnet": subnet_arns}},
         ),
-        _Permission(
+        Permission(
             "RemoveInterfaces",
             ["ec2:DeleteNetworkInterface"],
             [any_interface],
             "The interfaces of a job go with it.",
         ),
-        _Permission(
+        Permission(
             "LookAtTheNetwork",
             [
                 "ec2:DeleteNetworkInterfacePermission",
@@ -212,50 +241,10 @@ def _network_interfaces(
     ]
 
 
-def _file_system(arn: str) -> _Permission:
-    return _Permission(
+def _file_system(arn: str) -> Permission:
+    return Permission(
         "FindFileSystem",
         ["fsx:DescribeFileSystems"],
         [arn],
         "SageMaker looks up the mount name and the state before it mounts.",
     )
-
-
-def _arn(bucket: s3.IBucket, stack: cdk.Stack) -> str:
-    """The bucket's ARN, exported by hand where it is another stack's.
-
-    An automatic export has no name before synthesis, and cdk-nag's finding ids hold that name.
-    """
-    owner = cdk.Stack.of(bucket)
-    if owner.node.path == stack.node.path:
-        return bucket.bucket_arn
-    stack.add_stack_dependency(owner)
-    return owner.export_value(bucket.bucket_arn)
-
-
-def _wildcards(permissions: Sequence[_Permission], stack: cdk.Stack) -> Iterator[tuple[str, str]]:
-    """The ids of the findings that cdk-nag makes of the wildcards, each with its reasons."""
-    reasons: dict[str, list[str]] = defaultdict(list)
-    for permission in permissions:
-        for resource in permission.resources:
-            written = _as_cdk_nag_writes_it(stack.resolve(resource))
-            if "*" in written:
-                reasons[written].append(f"{permission.sid}: {permission.reason}")
-    for written, texts in reasons.items():
-        yield f"AwsSolutions-IAM5[Resource::{written}]", " ".join(texts)
-
-
-def _as_cdk_nag_writes_it(value: Any) -> str:
-    """A resolved template value as cdk-nag's flattenCfnReference renders it."""
-    match value:
-        case str():
-            return value
-        case {"Fn::Join": [delimiter, parts]}:
-            return str(delimiter).join(map(_as_cdk_nag_writes_it, parts))
-        case {"Fn::GetAtt": [resource, attribute]}:
-            return f"<{resource}.{attribute}>"
-        case {"Fn::ImportValue": name}:
-            return _as_cdk_nag_writes_it(name)
-        case {"Ref": name}:
-            return f"<{name}>"
-    raise ValueError(f"cdk-nag's name for {value!r} is not known")

@@ -18,6 +18,8 @@ from launcher.cluster.manifest import Buckets, Cluster, Lustre, Subnet
 from launcher.cluster.specification import ClusterSpec
 from stacks.access import AccessStack
 from stacks.network import NetworkStack
+from stacks.observability import ObservabilityStack
+from stacks.queue import QueueStack
 from stacks.storage import StorageStack
 
 
@@ -33,12 +35,15 @@ class ManifestStack(cdk.Stack):
         network: NetworkStack,
         storage: StorageStack,
         access: AccessStack,
+        queue: QueueStack | None,
+        observability: ObservabilityStack | None,
         env: cdk.Environment,
     ) -> None:
         """Create the stack for a cluster, after all its others."""
         super().__init__(scope, id, env=env, description=f"Slipway cluster {spec.name}: manifest")
-        for stack in (network, storage, access):
-            self.add_stack_dependency(stack, "the manifest is written when everything it names is there")
+        for stack in (network, storage, access, queue, observability):
+            if stack is not None:
+                self.add_stack_dependency(stack, "the manifest is written when everything it names is there")
         manifest = ClusterManifest(
             self,
             "Manifest",
@@ -47,13 +52,16 @@ class ManifestStack(cdk.Stack):
                 region=spec.region,
                 vpc_id=network.network.vpc.vpc_id,
                 subnets=[
-                    Subnet(id=subnet.subnet_id, availability_zone=subnet.availability_zone)
-                    for subnet in network.network.subnets
+                    Subnet(id=subnet.subnet_id, availability_zone=zone)
+                    for subnet, zone in zip(network.network.subnets, network.network.zones, strict=True)
                 ],
                 security_group_ids=[network.efa_security_group.security_group_id],
                 role_arn=access.role.role_arn,
                 buckets=_bucket_names(storage.buckets),
-                lustre=_lustre(storage.file_system),
+                kms_key_arn=storage.encryption_key.key_arn if storage.encryption_key else None,
+                lustre=_lustre(storage.file_system, zone=network.network.zones[0]),
+                queue_arn=queue.queue.queue_arn if queue else None,
+                topic_arn=observability.observability.topic.topic_arn if observability else None,
             ),
         )
         cdk.CfnOutput(self, "ManifestParameter", value=manifest.parameter_name)
@@ -68,13 +76,13 @@ def _bucket_names(buckets: TrainingBuckets) -> Buckets:
     )
 
 
-def _lustre(file_system: TrainingFileSystem | None) -> Lustre | None:
+def _lustre(file_system: TrainingFileSystem | None, *, zone: str) -> Lustre | None:
     if file_system is None:
         return None
     return Lustre(
         id=file_system.file_system_id,
         mount_name=file_system.mount_name,
         subnet_id=file_system.subnet.subnet_id,
-        availability_zone=file_system.subnet.availability_zone,
+        availability_zone=zone,
         security_group_id=file_system.security_group.security_group_id,
     )

@@ -3,26 +3,49 @@
 from __future__ import annotations
 
 import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 from constructs.efa_security_group import EfaSecurityGroup
 from constructs.service_endpoints import ServiceEndpoints
-from constructs.training_network import TrainingNetwork
+from constructs.training_network import ExistingNetwork, TrainingNetwork
 
-from launcher.cluster.specification import ClusterSpec
+from launcher.cluster.specification import AWS_MANAGED, ClusterSpec
 
 
 class NetworkStack(cdk.Stack):
     """VPC, training subnets, the EFA security group and the way out.
 
     Attributes:
-        network: the VPC and its training subnets.
+        network: the VPC and its training subnets, new or existing.
         efa_security_group: the group of all training hosts.
     """
 
     def __init__(self, scope: Construct, id: str, *, spec: ClusterSpec, env: cdk.Environment) -> None:
         """Create the stack for a cluster."""
         super().__init__(scope, id, env=env, description=f"Slipway cluster {spec.name}: network")
-        self.network = TrainingNetwork(
+        self.network = self._network(spec)
+        self.efa_security_group = self._efa_security_group(spec)
+        if spec.vpc.isolated:
+            ServiceEndpoints(
+                self,
+                "Endpoints",
+                vpc=self.network.vpc,
+                subnets=self.network.subnets,
+                clients=self.efa_security_group,
+                kms=spec.encryption != AWS_MANAGED,
+                fsx=spec.lustre is not None,
+            )
+
+    def _network(self, spec: ClusterSpec) -> TrainingNetwork | ExistingNetwork:
+        if spec.vpc.existing is not None:
+            return ExistingNetwork(
+                self,
+                "Network",
+                vpc_id=spec.vpc.existing.vpc_id,
+                subnet_zones={each.id: each.availability_zone for each in spec.vpc.existing.subnets},
+                region=spec.region,
+            )
+        return TrainingNetwork(
             self,
             "Network",
             cidr=str(spec.vpc.cidr),
@@ -31,12 +54,20 @@ class NetworkStack(cdk.Stack):
             nat=spec.vpc.nat,
             removal_policy=cdk.RemovalPolicy[spec.removal_policy.upper()],
         )
-        self.efa_security_group = EfaSecurityGroup(self, "Efa", vpc=self.network.vpc)
-        if not spec.vpc.nat:
-            ServiceEndpoints(
-                self,
-                "Endpoints",
-                vpc=self.network.vpc,
-                subnets=self.network.subnets,
-                clients=self.efa_security_group,
+
+    def _efa_security_group(self, spec: ClusterSpec) -> ec2.ISecurityGroup:
+        existing = spec.vpc.existing
+        if existing is not None and existing.security_group_id is not None:
+            # Nothing is left to create, and CloudFormation takes no stack without a resource: this one
+            # costs nothing and does nothing.
+            cdk.CfnWaitConditionHandle(self, "NothingToCreate")
+            return ec2.SecurityGroup.from_security_group_id(
+                self, "Efa", existing.security_group_id, mutable=False
             )
+        return EfaSecurityGroup(
+            self,
+            "Efa",
+            vpc=self.network.vpc,
+            isolated=spec.vpc.isolated,
+            s3_prefix_list_id=spec.vpc.s3_prefix_list_id,
+        )

@@ -17,6 +17,8 @@ from launcher.cluster.specification import ClusterFileError, ClusterSpec, load_c
 from stacks.access import AccessStack
 from stacks.manifest import ManifestStack
 from stacks.network import NetworkStack
+from stacks.observability import ObservabilityStack
+from stacks.queue import QueueStack
 from stacks.storage import StorageStack
 
 
@@ -26,7 +28,9 @@ class ClusterStacks:
 
     network: NetworkStack
     storage: StorageStack
+    queue: QueueStack | None
     access: AccessStack
+    observability: ObservabilityStack | None
     manifest: ManifestStack
 
 
@@ -42,13 +46,37 @@ def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
 
     network = NetworkStack(app, stack_name("network"), spec=spec, env=env)
     storage = StorageStack(app, stack_name("storage"), spec=spec, network=network, env=env)
-    access = AccessStack(app, stack_name("access"), spec=spec, network=network, storage=storage, env=env)
+    queue = QueueStack(app, stack_name("queue"), spec=spec, queue=spec.queue, env=env) if spec.queue else None
+    access = AccessStack(
+        app, stack_name("access"), spec=spec, network=network, storage=storage, queue=queue, env=env
+    )
+    observability = (
+        ObservabilityStack(
+            app,
+            stack_name("observability"),
+            spec=spec,
+            wanted=spec.observability,
+            storage=storage,
+            access=access,
+            env=env,
+        )
+        if spec.observability
+        else None
+    )
     manifest = ManifestStack(
-        app, stack_name("manifest"), spec=spec, network=network, storage=storage, access=access, env=env
+        app,
+        stack_name("manifest"),
+        spec=spec,
+        network=network,
+        storage=storage,
+        access=access,
+        queue=queue,
+        observability=observability,
+        env=env,
     )
     for key, value in {"slipway:cluster": spec.name, **spec.tags}.items():
         cdk.Tags.of(app).add(key, value)
-    return ClusterStacks(network, storage, access, manifest)
+    return ClusterStacks(network, storage, queue, access, observability, manifest)
 
 
 def load_cluster(chosen: str, folder: Path) -> ClusterSpec:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import aws_cdk as cdk
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 from constructs.training_buckets import TrainingBuckets
 from constructs.training_file_system import TrainingFileSystem
+from constructs.training_key import TrainingKey
 
-from launcher.cluster.specification import ClusterSpec
+from launcher.cluster.specification import NEW_KEY, ClusterSpec
 from stacks.network import NetworkStack
 
 
 class StorageStack(cdk.Stack):
-    """The buckets and, where the cluster file asks for one, the Lustre file system.
+    """The key, the buckets and, where the cluster file asks for one, the Lustre file system.
+
+    Where data are to be retained the stack is protected from deletion; and when the protection is
+    taken away, everything with data in it stays behind.
 
     Attributes:
+        encryption_key: the key of everything here, or None where AWS keeps it.
         buckets: code, checkpoints and output.
         file_system: the file system in the first zone's training subnet, or None.
     """
@@ -23,9 +29,24 @@ class StorageStack(cdk.Stack):
         self, scope: Construct, id: str, *, spec: ClusterSpec, network: NetworkStack, env: cdk.Environment
     ) -> None:
         """Create the stack for a cluster, beside its network."""
-        super().__init__(scope, id, env=env, description=f"Slipway cluster {spec.name}: storage")
+        super().__init__(
+            scope,
+            id,
+            env=env,
+            description=f"Slipway cluster {spec.name}: storage",
+            termination_protection=spec.removal_policy == "retain",
+        )
         removal_policy = cdk.RemovalPolicy[spec.removal_policy.upper()]
-        self.buckets = TrainingBuckets(self, "Buckets", removal_policy=removal_policy)
+        self.encryption_key = self._key(spec, removal_policy)
+        self.buckets = TrainingBuckets(
+            self,
+            "Buckets",
+            removal_policy=removal_policy,
+            encryption_key=self.encryption_key,
+            existing_code=spec.buckets.code,
+            existing_checkpoints=spec.buckets.checkpoints,
+            existing_output=spec.buckets.output,
+        )
         self.file_system = (
             None
             if spec.lustre is None
@@ -35,7 +56,16 @@ class StorageStack(cdk.Stack):
                 vpc=network.network.vpc,
                 subnet=network.network.subnets[0],
                 clients=network.efa_security_group,
+                clients_reach_any_address=not spec.vpc.isolated,
                 lustre=spec.lustre,
+                encryption_key=self.encryption_key,
                 removal_policy=removal_policy,
             )
         )
+
+    def _key(self, spec: ClusterSpec, removal_policy: cdk.RemovalPolicy) -> kms.IKey | None:
+        if spec.encryption == NEW_KEY:
+            return TrainingKey(self, "Key", cluster_name=spec.name, removal_policy=removal_policy)
+        if spec.key_arn is not None:
+            return kms.Key.from_key_arn(self, "Key", spec.key_arn)
+        return None

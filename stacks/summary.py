@@ -75,7 +75,8 @@ def _detail(name: str, resource: dict[str, Any]) -> str:
     if resource["Type"] in _NAMED:
         text = ": ".join(part for part in (_part_of_the_app(name, resource), text) if part)
     if resource["Type"] in _HOLDING_DATA:
-        text += f" ({'kept' if resource.get('DeletionPolicy') == 'Retain' else 'deleted'} with the stack)"
+        kept = resource.get("DeletionPolicy") == "Retain"
+        text += " (outlives the stack)" if kept else " (deleted with the stack)"
     return text
 
 
@@ -110,7 +111,8 @@ def _in_order(stacks: dict[str, Any]) -> list[str]:
 def _subnet(properties: Properties) -> str:
     tags = {tag["Key"]: tag["Value"] for tag in properties.get("Tags", ())}
     kind = tags.get("aws-cdk:subnet-type", "").lower()
-    return f"{properties['CidrBlock']} in {properties['AvailabilityZone']} {kind}".rstrip()
+    zone = properties.get("AvailabilityZone") or properties["AvailabilityZoneId"]
+    return f"{properties['CidrBlock']} in {zone} {kind}".rstrip()
 
 
 def _rule(direction: str, group: str) -> Callable[[Properties], str]:
@@ -122,6 +124,8 @@ def _rule(direction: str, group: str) -> Callable[[Properties], str]:
             traffic = f"{properties['IpProtocol'].upper()} {'-'.join(map(str, ports))}"
         if "CidrIp" in properties:
             peer = f"any address ({properties['CidrIp']})"
+        elif "DestinationPrefixListId" in properties:
+            peer = f"prefix list {properties['DestinationPrefixListId']}"
         else:
             peer = "itself" if properties[group] == properties["GroupId"] else "another group"
         return f"{traffic} {direction} {peer}: {properties.get('Description', '')}".rstrip(": ")
@@ -140,6 +144,15 @@ def _file_system(properties: Properties) -> str:
             f"compression {lustre['DataCompressionType']}",
         ]
     )
+
+
+def _association(properties: Properties) -> str:
+    return f"{properties['FileSystemPath']} mirrors {properties['DataRepositoryPath']}"
+
+
+def _budget(properties: Properties) -> str:
+    limit = properties["Budget"]["BudgetLimit"]
+    return f"{limit['Amount']} {limit['Unit']} per month"
 
 
 def _role(properties: Properties) -> str:
@@ -168,15 +181,33 @@ _KINDS: dict[str, tuple[str, Callable[[Properties], str]]] = {
     "AWS::EC2::SecurityGroup": ("security group", lambda properties: properties["GroupDescription"]),
     "AWS::EC2::SecurityGroupIngress": ("ingress rule", _rule("from", "SourceSecurityGroupId")),
     "AWS::EC2::SecurityGroupEgress": ("egress rule", _rule("to", "DestinationSecurityGroupId")),
+    "AWS::KMS::Key": ("key", lambda properties: properties.get("Description", "")),
     "AWS::FSx::FileSystem": ("file system", _file_system),
+    "AWS::FSx::DataRepositoryAssociation": ("association", _association),
     "AWS::S3::Bucket": ("bucket", lambda _: ""),
     "AWS::IAM::Role": ("role", _role),
+    "AWS::IAM::ManagedPolicy": ("policy", lambda properties: properties.get("Description", "")),
+    "AWS::Batch::JobQueue": ("queue", lambda properties: properties["JobQueueType"]),
+    "AWS::SNS::Topic": ("topic", lambda _: ""),
+    "AWS::CloudWatch::Alarm": ("alarm", lambda properties: properties["AlarmDescription"]),
+    "AWS::CloudWatch::Dashboard": ("dashboard", lambda properties: properties["DashboardName"]),
+    "AWS::Budgets::Budget": ("budget", _budget),
     "AWS::SSM::Parameter": ("parameter", lambda properties: properties["Name"]),
 }
 """The resource types that are listed, in this order, with how one of each is described."""
 
-_NAMED = frozenset({"AWS::EC2::NatGateway", "AWS::EC2::SecurityGroup", "AWS::IAM::Role", "AWS::S3::Bucket"})
-_HOLDING_DATA = frozenset({"AWS::FSx::FileSystem", "AWS::S3::Bucket"})
+_NAMED = frozenset(
+    {
+        "AWS::CloudWatch::Alarm",
+        "AWS::EC2::NatGateway",
+        "AWS::EC2::SecurityGroup",
+        "AWS::IAM::ManagedPolicy",
+        "AWS::IAM::Role",
+        "AWS::KMS::Key",
+        "AWS::S3::Bucket",
+    }
+)
+_HOLDING_DATA = frozenset({"AWS::FSx::FileSystem", "AWS::KMS::Key", "AWS::S3::Bucket"})
 
 
 if __name__ == "__main__":

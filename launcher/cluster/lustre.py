@@ -1,4 +1,4 @@
-"""Which FSx for Lustre file systems exist: deployment types, throughputs and sizes.
+"""Which FSx for Lustre file systems exist: deployment types, throughputs, sizes and what goes with them.
 
 The table is that of the FSx API reference, CreateFileSystem (StorageCapacity) and
 CreateFileSystemLustreConfiguration (PerUnitStorageThroughput). CloudFormation checks none of it
@@ -7,7 +7,7 @@ before it creates the file system, so a wrong size costs a failed deployment of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -17,6 +17,17 @@ Deployment = Literal["SCRATCH_1", "SCRATCH_2", "PERSISTENT_1", "PERSISTENT_2"]
 LUSTRE_TCP_PORTS: Final = ((988, 988), (1018, 1023))
 """The port ranges between clients and file system, both ways (FSx for Lustre guide,
 limit-access-security-groups)."""
+
+MOST_ASSOCIATIONS: Final = 8
+"""FSx API reference, CreateDataRepositoryAssociation."""
+
+_EFA_STEPS: Final = {125: 38400, 250: 19200, 500: 9600, 1000: 4800}
+"""GiB by throughput: the capacities of file systems with EFA are multiples of these (FSx for Lustre
+guide, configuring EFA; aws-parallelcluster's validators)."""
+
+_METADATA_IOPS: Final = (1500, 3000, 6000)
+_METADATA_STEP, _MOST_METADATA_IOPS = 12_000, 192_000
+_METADATA_CHOICES: Final = "1500, 3000, 6000 or a multiple of 12000 up to 192000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,36 @@ _TABLE: Final = (
 )
 
 
+def what_is_possible() -> str:
+    """The table of file systems that exist, as lines of text for a message."""
+    head = ("deployment", "storage", "throughput, MB/s per TiB", "capacity, GiB")
+    rows = [
+        (row.deployment, row.storage, ", ".join(map(str, row.throughputs)) or "none", str(row))
+        for row in _TABLE
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (head, *rows)
+    )
+    steps = ", ".join(f"{step} at {throughput}" for throughput, step in _EFA_STEPS.items())
+    return "\n    ".join(
+        [
+            "FSx for Lustre offers:",
+            *lines,
+            f"metadata: PERSISTENT_2 only; automatic, or {_METADATA_CHOICES} IOPS",
+            f"EFA: PERSISTENT_2 with metadata only; capacities in steps of {steps} MB/s per TiB",
+            "backups: persistent types only, without associations; keys: persistent types only",
+            f"associations: all but SCRATCH_1; at most {MOST_ASSOCIATIONS}",
+        ]
+    )
+
+
+def is_persistent(deployment: Deployment) -> bool:
+    """Whether the type replicates its data, can be backed up and takes a key of one's own."""
+    return deployment.startswith("PERSISTENT")
+
+
 def throughput_problem(deployment: Deployment, throughput: int | None) -> str | None:
     """What is wrong with a throughput (MB/s per TiB) for this deployment type, or None."""
     known = sorted(value for row in _rows(deployment) for value in row.throughputs)
@@ -68,6 +109,53 @@ def capacity_problem(deployment: Deployment, throughput: int | None, capacity_gi
         return None
     at = f" at {throughput} MB/s per TiB" if throughput is not None else ""
     return f"FSx has no {deployment} file system of {capacity_gib} GiB{at}; use {row}"
+
+
+def metadata_problem(deployment: Deployment, iops: int | None) -> str | None:
+    """What is wrong with a metadata configuration; `iops` is None where FSx chooses (AUTOMATIC).
+
+    Source: FSx API reference, CreateFileSystemLustreMetadataConfiguration.
+    """
+    if deployment != "PERSISTENT_2":
+        return f"{deployment} has no metadata configuration; only PERSISTENT_2 has"
+    fits = iops is None or iops in _METADATA_IOPS
+    if iops is not None and not fits:
+        fits = 0 < iops <= _MOST_METADATA_IOPS and iops % _METADATA_STEP == 0
+    if not fits:
+        return f"FSx has no metadata servers of {iops} IOPS; use {_METADATA_CHOICES}"
+    return None
+
+
+def efa_problem(
+    deployment: Deployment, throughput: int | None, capacity_gib: int, *, metadata: bool
+) -> str | None:
+    """What keeps a file system from being created with EFA, or None."""
+    if deployment != "PERSISTENT_2":
+        return f"{deployment} cannot have EFA; only PERSISTENT_2 can"
+    if not metadata:
+        return "a file system with EFA needs `metadata`; set `metadata: automatic`"
+    step = _EFA_STEPS.get(throughput or 0)
+    if step is not None and capacity_gib % step:
+        return (
+            f"FSx has no file system with EFA of {capacity_gib} GiB at {throughput} MB/s per TiB; use a "
+            f"multiple of {step}"
+        )
+    return None
+
+
+def overlapping_paths(paths: Sequence[str]) -> tuple[int, int] | None:
+    """The positions of the first two paths of which one lies in the other, or None.
+
+    Source: FSx API reference, CreateDataRepositoryAssociation (FileSystemPath). `/` holds every path,
+    so it can only stand alone.
+    """
+    parts = [[part for part in path.split("/") if part] for path in paths]
+    for second, there in enumerate(parts):
+        for first, here in enumerate(parts[:second]):
+            shorter = min(len(here), len(there))
+            if here[:shorter] == there[:shorter]:
+                return first, second
+    return None
 
 
 def storage_type(deployment: Deployment, throughput: int | None) -> Literal["SSD", "HDD"]:

@@ -6,115 +6,107 @@ out of the deployment is `launcher.cluster.manifest.Cluster`.
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator
 
-from launcher.cluster.instances import instance_facts, nearest_instance_types
-from launcher.cluster.lustre import Deployment, capacity_problem, storage_type, throughput_problem
+from launcher.cluster.lustre import is_persistent, what_is_possible
+from launcher.cluster.network_specification import (
+    MOST_SUBNETS,
+    PlannedHosts,
+    VpcSpec,
+    check_size,
+    check_zones,
+    subnet_prefix_length,
+)
+from launcher.cluster.section import BucketName, Section, refuse
+from launcher.cluster.storage_specification import BucketsSpec, LustreSpec
 from launcher.documents.document import DocumentError, Place, parse_document
-from launcher.documents.validation import validate
+from launcher.documents.validation import Problem, ProblemKind, validate
 
-NAT_PREFIX_LENGTH = 28
-"""The subnet of the NAT gateway needs one address, and /28 is the smallest subnet of a VPC."""
+AWS_MANAGED, NEW_KEY = "aws-managed", "new-key"
+"""The values of `encryption` that are no key's ARN."""
 
-_RESERVED_ADDRESSES = 5
-"""AWS keeps the first four addresses and the last of every subnet (VPC user guide, subnet-sizing)."""
+_KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):[0-9]{12}:key/[A-Za-z0-9-]+")
 
-_SPARE_ADDRESSES = 32
-"""Room beside the hosts for the interfaces of the file system's servers and of the endpoints."""
-
-_SMALLEST_VPC, _LARGEST_VPC = 28, 16
+_TAG_CHARACTERS = r"[\p{L}\p{Z}\p{N}_.:/=+\-@]"
+"""What IAM, the strictest of the services, takes in tags (IAM API reference, Tag)."""
 
 _AS_WRITTEN = (("tags", "*"),)
 """Tags are text: `cost-centre: 0070` needs no quotes."""
 
+_NOT_A_DOCUMENT = "SPEC001"
+_CODES = {
+    ProblemKind.UNKNOWN_FIELD: "SPEC002",
+    ProblemKind.MISSING_FIELD: "SPEC003",
+    ProblemKind.INVALID_VALUE: "SPEC003",
+}
+"""The catalogue's codes, as text: this package stands beside the catalogue and does not read it."""
+
 
 class ClusterFileError(Exception):
-    """A cluster file that cannot be used; `problems` has one line for each thing wrong with it."""
+    """A cluster file that cannot be used; `problems` has one text for each thing wrong with it."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class QueueSpec(Section):
+    """A queue of AWS Batch in front of SageMaker, through which a team shares the capacity."""
 
-
-class VpcSpec(_Section):
-    """The network that training jobs run in."""
-
-    cidr: IPv4Network = Field(description="Private IPv4 range of the VPC, /16 to /28.")
-    nat: bool = Field(
-        default=True,
-        description="A NAT gateway as the way out. Without it, interface endpoints to the services "
-        "that a training job calls, and no way to anything else (no pip install from PyPI).",
-    )
-
-    @field_validator("cidr")
-    @classmethod
-    def _is_a_size_of_a_vpc(cls, cidr: IPv4Network) -> IPv4Network:
-        if not _LARGEST_VPC <= cidr.prefixlen <= _SMALLEST_VPC:
-            raise ValueError(f"a VPC is between /{_LARGEST_VPC} and /{_SMALLEST_VPC}, not /{cidr.prefixlen}")
-        return cidr
-
-
-class PlannedHosts(_Section):
-    """The largest job that is to fit; the subnets are sized for it."""
-
-    instance_type: str = Field(description="SageMaker training instance type, such as ml.p5.48xlarge.")
-    count: int = Field(ge=1, description="Hosts of that type that run at the same time in one zone.")
-
-    @field_validator("instance_type")
-    @classmethod
-    def _is_known(cls, instance_type: str) -> str:
-        if instance_facts(instance_type) is None:
-            nearest = nearest_instance_types(instance_type)
-            hint = f"; the nearest are {', '.join(nearest)}" if nearest else ""
-            raise ValueError(
-                f"{instance_type!r} is no training instance type, so no subnet can be sized{hint}"
-            )
-        return instance_type
-
-
-class LustreSpec(_Section):
-    """The FSx for Lustre file system, in the first availability zone."""
-
-    deployment: Deployment = Field(description="SCRATCH_2 for work in progress, PERSISTENT_2 to keep.")
-    throughput: int | None = Field(
+    max_instances: int | None = Field(
         default=None,
-        validate_default=True,
-        description="MB/s per TiB; persistent types only: 125, 250, 500 or 1000 on PERSISTENT_2.",
+        ge=1,
+        description="Hosts that all jobs of the queue may use at the same time; by default those planned.",
     )
-    capacity_gib: int = Field(description="GiB: 1200 or a multiple of 2400 on the SSD types in use today.")
-    compression: Literal["LZ4", "NONE"] = Field(
-        default="LZ4", description="LZ4 compresses on the servers, which also saves disk throughput."
+    shares: dict[
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]{1,254}\*?$")],
+        Annotated[float, Field(ge=0.0001, le=999.9999)],
+    ] = Field(
+        default_factory=dict,
+        description="Weight factors by share identifier (a team, or a prefix that ends in *); a lower one "
+        "gets more: 0.5 gets twice the hosts of 1. Without shares, first in is first out.",
     )
 
-    @field_validator("throughput")
+    @field_validator("shares")
     @classmethod
-    def _goes_with_the_deployment(cls, throughput: int | None, info: ValidationInfo) -> int | None:
-        if "deployment" in info.data:
-            _refuse(throughput_problem(info.data["deployment"], throughput))
-        return throughput
-
-    @field_validator("capacity_gib")
-    @classmethod
-    def _exists(cls, capacity_gib: int, info: ValidationInfo) -> int:
-        if {"deployment", "throughput"} <= info.data.keys():
-            _refuse(capacity_problem(info.data["deployment"], info.data["throughput"], capacity_gib))
-        return capacity_gib
-
-    @property
-    def storage_type(self) -> Literal["SSD", "HDD"]:
-        """The storage that the deployment type and throughput stand for."""
-        return storage_type(self.deployment, self.throughput)
+    def _do_not_overlap(cls, shares: dict[str, float]) -> dict[str, float]:
+        for name in shares:
+            for prefix in shares:
+                if name != prefix and prefix.endswith("*") and name.startswith(prefix[:-1]):
+                    # AWS Batch API reference, ShareAttributes.
+                    refuse(
+                        f"{name!r} is one of {prefix!r}; share identifiers may not overlap",
+                        remedy="Name each team in one share only.",
+                        below=(name,),
+                    )
+        return shares
 
 
-class ClusterSpec(_Section):
+class ObservabilitySpec(Section):
+    """What is watched, and who is told."""
+
+    email: str | None = Field(
+        default=None,
+        pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$",
+        description="Address that is asked to subscribe to the topic.",
+    )
+    monthly_budget_usd: int | None = Field(
+        default=None, ge=1, description="Warn when the region's cost of a month comes near to this."
+    )
+    idle_gpu_minutes: int = Field(
+        default=30, ge=5, le=1440, description="Warn when a host's GPUs do nothing for so long."
+    )
+    free_capacity_percent: int = Field(
+        default=10, ge=1, le=99, description="Warn when less of the file system is free."
+    )
+
+
+class ClusterSpec(Section):
     """What one cluster is to consist of."""
 
     name: str = Field(
@@ -124,54 +116,138 @@ class ClusterSpec(_Section):
     )
     region: str = Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$", description="AWS region, such as us-west-2.")
     availability_zones: list[str] = Field(
-        min_length=1,
-        description="Zones with one private subnet each. A job runs in one of them, as EFA does not "
-        "cross zones; the file system is in the first.",
+        default_factory=list,
+        max_length=MOST_SUBNETS,
+        description="Names of zones (us-west-2a), or ids (usw2-az1, the same in every account), with one "
+        "private subnet each. A job runs in one of them, as EFA does not cross zones; the file system is in "
+        "the first. Those of an existing VPC are its subnets'.",
     )
-    hosts: PlannedHosts
-    vpc: VpcSpec
+    hosts: list[PlannedHosts] = Field(
+        min_length=1, description="All hosts that are to run at the same time in one zone."
+    )
     lustre: LustreSpec | None = Field(default=None, description="No file system when left out.")
+    vpc: VpcSpec
+    buckets: BucketsSpec = Field(
+        default_factory=BucketsSpec, description="Existing buckets; by default all three are created."
+    )
+    data_buckets: list[BucketName] = Field(
+        default_factory=list, description="Further buckets that jobs may read."
+    )
+    encryption: str = Field(
+        default=AWS_MANAGED,
+        description="Keys of buckets, file system and volumes: aws-managed; new-key for one of the cluster's "
+        "own; or the ARN of a KMS key, whose policy must let IAM policies of the account use it.",
+    )
+    queue: QueueSpec | None = Field(default=None, description="No queue when left out.")
+    observability: ObservabilitySpec | None = Field(default=None, description="None when left out.")
     removal_policy: Literal["retain", "destroy"] = Field(
         default="retain",
-        description="What `cdk destroy` does to buckets, file system and logs. destroy deletes the "
+        description="What `cdk destroy` does to buckets, file system, key and logs. destroy deletes the "
         "file system with its data; a bucket must be empty to be deleted.",
     )
-    tags: dict[str, Annotated[str, Field(max_length=256)]] = Field(
-        default_factory=dict, description="Tags on every resource."
-    )
+    tags: dict[
+        Annotated[str, StringConstraints(pattern=rf"^{_TAG_CHARACTERS}+$", max_length=128)],
+        Annotated[str, StringConstraints(pattern=rf"^{_TAG_CHARACTERS}+$", max_length=256)],
+    ] = Field(default_factory=dict, max_length=45, description="Tags on every resource.")
 
     @field_validator("availability_zones")
     @classmethod
     def _are_zones_of_the_region(cls, zones: list[str], info: ValidationInfo) -> list[str]:
-        region = info.data.get("region")
-        for position, zone in enumerate(zones):
-            if region and not (zone.startswith(region) and len(zone) > len(region)):
-                raise ValueError(f"{zone!r} is no zone of {region}; zones look like {region}a")
-            if zone in zones[:position]:
-                raise ValueError(f"{zone!r} is there twice; a zone has one subnet")
+        if "region" in info.data:
+            check_zones(zones, info.data["region"])
         return zones
 
     @field_validator("vpc")
     @classmethod
-    def _holds_the_subnets(cls, vpc: VpcSpec, info: ValidationInfo) -> VpcSpec:
-        if not {"availability_zones", "hosts"} <= info.data.keys():
+    def _has_zones(cls, vpc: VpcSpec, info: ValidationInfo) -> VpcSpec:
+        if "availability_zones" not in info.data:
             return vpc
-        zones, hosts = len(info.data["availability_zones"]), info.data["hosts"]
-        needed = zones * 2 ** (32 - subnet_prefix_length(hosts))
-        if vpc.nat:
-            needed += zones * 2 ** (32 - NAT_PREFIX_LENGTH)
-        if needed > vpc.cidr.num_addresses:
-            raise ValueError(
-                f"cidr {vpc.cidr} has {vpc.cidr.num_addresses} addresses, but {hosts.count} hosts of "
-                f"{hosts.instance_type} in {zones} zone(s) need {needed}; their interfaces would not find "
-                f"an address. Use /{32 - (needed - 1).bit_length()} or larger"
+        zones = info.data["availability_zones"]
+        if vpc.existing is None and not zones:
+            refuse(
+                "a new VPC needs `availability_zones`, with at least one zone",
+                remedy="Add `availability_zones: [us-west-2a]` or the like.",
+            )
+        if vpc.existing is not None and zones:
+            refuse(
+                "`availability_zones` are those of the existing subnets",
+                remedy="Leave out `availability_zones`.",
+                below=("existing",),
+            )
+        if vpc.existing is not None and "region" in info.data:
+            for position, subnet in enumerate(vpc.existing.subnets):
+                if not re.fullmatch(rf"{info.data['region']}[a-z]", subnet.availability_zone):
+                    refuse(
+                        f"{subnet.availability_zone!r} is no name of a zone of {info.data['region']}",
+                        remedy=f"Zones are called {info.data['region']}a and so on.",
+                        below=("existing", "subnets", position, "availability_zone"),
+                    )
+        return vpc
+
+    @field_validator("vpc")
+    @classmethod
+    def _holds_the_subnets(cls, vpc: VpcSpec, info: ValidationInfo) -> VpcSpec:
+        known = info.data
+        if vpc.cidr is not None and {"availability_zones", "hosts", "lustre"} <= known.keys():
+            check_size(
+                vpc.cidr,
+                nat=vpc.nat,
+                zones=len(known["availability_zones"]),
+                hosts=known["hosts"],
+                lustre_gib=_capacity(known["lustre"]),
             )
         return vpc
 
+    @field_validator("encryption")
+    @classmethod
+    def _is_a_key(cls, encryption: str, info: ValidationInfo) -> str:
+        if encryption == AWS_MANAGED:
+            return encryption
+        arn = _KEY_ARN.fullmatch(encryption)
+        if encryption != NEW_KEY and arn is None:
+            refuse(
+                f"{encryption!r} is neither {AWS_MANAGED} nor {NEW_KEY} nor the ARN of a KMS key",
+                remedy="An ARN looks like arn:aws:kms:us-west-2:123456789012:key/1234abcd-...",
+            )
+        region = info.data.get("region")
+        if arn is not None and region and arn["region"] != region:
+            refuse(
+                f"the key is in {arn['region']}, the cluster in {region}; KMS keys serve their region only",
+                remedy=f"Use a key of {region}.",
+            )
+        lustre = info.data.get("lustre")
+        if lustre is not None and not is_persistent(lustre.deployment):
+            refuse(
+                f"a {lustre.deployment} file system is always encrypted with FSx's own key",
+                remedy=what_is_possible(),
+            )
+        return encryption
+
+    @field_validator("tags")
+    @classmethod
+    def _are_not_reserved(cls, tags: dict[str, str]) -> dict[str, str]:
+        for key in tags:
+            if key.lower().startswith("aws:"):
+                refuse(
+                    f"{key!r} begins with aws:, which AWS keeps to itself", remedy="Rename it.", below=(key,)
+                )
+        return tags
+
     @property
     def subnet_prefix_length(self) -> int:
-        """The prefix length of each private subnet, such as 24."""
-        return subnet_prefix_length(self.hosts)
+        """The prefix length of each new private subnet, such as 24."""
+        return subnet_prefix_length(self.hosts, _capacity(self.lustre))
+
+    @property
+    def key_arn(self) -> str | None:
+        """The ARN of an existing key, or None."""
+        return self.encryption if self.encryption not in (AWS_MANAGED, NEW_KEY) else None
+
+    @property
+    def queue_instances(self) -> int:
+        """How many hosts the jobs of the queue may use at the same time."""
+        asked = self.queue.max_instances if self.queue else None
+        return asked or sum(each.count for each in self.hosts)
 
 
 def load_cluster_file(path: Path) -> ClusterSpec:
@@ -179,47 +255,33 @@ def load_cluster_file(path: Path) -> ClusterSpec:
 
     Raises:
         ClusterFileError: the file cannot be read, is not YAML or does not fit the schema; all
-            problems of the schema are reported at once, with line and column.
+            problems of the schema are reported at once, with line, column and code.
     """
     try:
         document = parse_document(path.read_bytes(), str(path), as_written=_AS_WRITTEN)
     except OSError as error:
         raise ClusterFileError(f"{path}: cannot be read: {error.strerror}") from error
     except DocumentError as error:
-        raise ClusterFileError(f"{_at(error.place)}: {error.message}") from error
+        raise ClusterFileError(f"{_at(error.place)}: {_NOT_A_DOCUMENT} {error.message}") from error
     spec, problems = validate(ClusterSpec, document)
     if spec is None:
-        raise ClusterFileError(
-            *(f"{_at(problem.place)}: {problem.message}. {problem.remedy}" for problem in problems)
-        )
+        raise ClusterFileError(*_told(problems))
     return spec
 
 
-def addresses_per_host(instance_type: str) -> int:
-    """Private addresses that one training host takes: 2, or with EFA 5, or one per EFA interface.
-
-    Source: SageMaker developer guide, train-vpc (5 per EFA instance, 2 per other). From p5 on a host
-    has more than 5 EFA interfaces, each with an address of its own.
-
-    Raises:
-        KeyError: no training instance type.
-    """
-    facts = instance_facts(instance_type)
-    if facts is None:
-        raise KeyError(instance_type)
-    return max(5, facts.efa_interfaces) if facts.efa_interfaces else 2
-
-
-def subnet_prefix_length(hosts: PlannedHosts) -> int:
-    """The smallest subnet in which all the hosts, and what else a cluster has there, find an address."""
-    needed = hosts.count * addresses_per_host(hosts.instance_type) + _RESERVED_ADDRESSES + _SPARE_ADDRESSES
-    return 32 - (needed - 1).bit_length()
+def _told(problems: Iterable[Problem]) -> Iterator[str]:
+    """Each problem with its remedy; a remedy that several share, such as a table, is told once."""
+    remedies: set[str] = set()
+    for problem in problems:
+        code = problem.code or _CODES[problem.kind]
+        remedy = "See above for what is possible." if problem.remedy in remedies else problem.remedy
+        remedies.add(problem.remedy)
+        yield f"{_at(problem.place)}: {code} {problem.message}. {remedy}"
 
 
 def _at(place: Place) -> str:
     return f"{place.file}:{place.line}:{place.column}"
 
 
-def _refuse(problem: str | None) -> None:
-    if problem is not None:
-        raise ValueError(problem)
+def _capacity(lustre: LustreSpec | None) -> int:
+    return 0 if lustre is None else lustre.capacity_gib

@@ -5,14 +5,16 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar, get_args
+from typing import Any, Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from launcher.documents.document import Document, Path, Place
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+
+_REFUSAL: Final = "refusal"
 
 
 class ProblemKind(StrEnum):
@@ -25,13 +27,26 @@ class ProblemKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a document: `field` is dotted and empty for the whole file."""
+    """One thing wrong with a document: `field` is dotted and empty for the whole file.
+
+    `code` is the failure mode's, where the check that found it named one (`refusal`).
+    """
 
     kind: ProblemKind
     field: str
     message: str
     remedy: str
     place: Place
+    code: str | None = None
+
+
+def refusal(message: str, *, remedy: str, code: str | None = None, below: Path = ()) -> PydanticCustomError:
+    """What a model's validator raises to give a remedy of its own, and a failure mode's code.
+
+    `below` leads from the validated field to the part of it that is wrong: the problem is placed there.
+    """
+    told = {"message": message, "remedy": remedy, "code": code, "below": below}
+    return PydanticCustomError(_REFUSAL, "{message}", told)
 
 
 def validate(model: type[ModelT], document: Document) -> tuple[ModelT | None, list[Problem]]:
@@ -43,7 +58,11 @@ def validate(model: type[ModelT], document: Document) -> tuple[ModelT | None, li
 
 
 def _problem(detail: ErrorDetails, document: Document, model: type[BaseModel]) -> Problem:
+    context: dict[str, Any] = detail.get("ctx", {})
+    refused = detail["type"] == _REFUSAL
     path: Path = tuple(part for part in detail["loc"] if part != "[key]")
+    if refused:
+        path += context["below"]
     field = ".".join(str(part) for part in path)
     place = document.place(path)
     if detail["type"] == "extra_forbidden":
@@ -56,6 +75,9 @@ def _problem(detail: ErrorDetails, document: Document, model: type[BaseModel]) -
         remedy = f"Add `{path[-1]}`" + (f" below `{below}`." if below else ".")
         return Problem(ProblemKind.MISSING_FIELD, field, f"`{field}` is missing", remedy, place)
     prefix = f"`{field}`: " if field else ""
+    if refused:
+        message = prefix + context["message"]
+        return Problem(ProblemKind.INVALID_VALUE, field, message, context["remedy"], place, context["code"])
     remedy = f"Correct the value of `{field}`." if field else "Correct the fields that the message names."
     return Problem(ProblemKind.INVALID_VALUE, field, prefix + _complaint(detail), remedy, place)
 

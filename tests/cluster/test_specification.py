@@ -7,15 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from launcher.cluster.lustre import capacity_problem, storage_type, throughput_problem
-from launcher.cluster.specification import (
-    ClusterFileError,
-    ClusterSpec,
-    PlannedHosts,
-    addresses_per_host,
-    load_cluster_file,
-    subnet_prefix_length,
-)
+from launcher.cluster.specification import ClusterFileError, ClusterSpec, load_cluster_file
 
 CLUSTERS = Path(__file__).parents[2] / "clusters"
 
@@ -23,10 +15,18 @@ SMALLEST = """\
 name: small
 region: us-west-2
 availability_zones: [us-west-2a]
-hosts: {instance_type: ml.p5.48xlarge, count: 4}
+hosts: [{instance_type: ml.p5.48xlarge, count: 4}]
 vpc:
   cidr: 10.0.0.0/20
 """
+
+ACCOUNT = "111122223333"
+PERSISTENT = "deployment: PERSISTENT_2, throughput: 125, capacity_gib: 1200"
+LINKS = "associations: [{path: /data, s3_uri: 's3://data/corpus'}]"
+EXISTING = (
+    "{vpc_id: vpc-0123456789abcdef0, "
+    "subnets: [{id: subnet-0123456789abcdef0, availability_zone: us-west-2a}]}"
+)
 
 
 def load(text: str, folder: Path) -> ClusterSpec:
@@ -51,6 +51,7 @@ def test_what_is_left_out_is_safe(tmp_path: Path) -> None:
     spec = load(SMALLEST, tmp_path)
 
     assert (spec.vpc.nat, spec.lustre, spec.removal_policy, spec.tags) == (True, None, "retain", {})
+    assert (spec.encryption, spec.queue, spec.observability) == ("aws-managed", None, None)
 
 
 def test_tags_are_text_as_written(tmp_path: Path) -> None:
@@ -60,7 +61,7 @@ def test_tags_are_text_as_written(tmp_path: Path) -> None:
 
 
 def test_specification_survives_its_own_yaml(tmp_path: Path) -> None:
-    spec = load_cluster_file(CLUSTERS / "dev.yaml")
+    spec = load_cluster_file(CLUSTERS / "p5-large.yaml")
 
     assert load(yaml.safe_dump(spec.model_dump(mode="json")), tmp_path) == spec
 
@@ -68,20 +69,31 @@ def test_specification_survives_its_own_yaml(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "replacement", "told"),
     [
-        ("name: small", "name: Small_1", ":1:1: `name`: 'Small_1' does not have the form"),
-        ("name: small", "nmae: small", ":1:1: unknown field `nmae`. Did you mean `name`?"),
-        ("region: us-west-2", "region: oregon", ":2:1: `region`: 'oregon' does not have the form"),
-        ("[us-west-2a]", "[us-east-1a]", ":3:1: `availability_zones`: 'us-east-1a' is no zone of us-west-2"),
+        ("name: small", "name: Small_1", ":1:1: SPEC003 `name`: 'Small_1' does not have the form"),
+        ("name: small", "nmae: small", ":1:1: SPEC002 unknown field `nmae`. Did you mean `name`?"),
+        ("region: us-west-2", "region: oregon", ":2:1: SPEC003 `region`: 'oregon' does not have the form"),
+        ("[us-west-2a]", "[us-east-1a]", ":3:1: SPEC003 `availability_zones`: 'us-east-1a' is no zone"),
         ("[us-west-2a]", "[us-west-2a, us-west-2a]", "'us-west-2a' is there twice"),
-        ("[us-west-2a]", "[]", ":3:1: `availability_zones`:"),
-        ("count: 4", "count: 0", ":4:40: `hosts.count`: 0 is not valid"),
-        ("p5.48", "p5.49", "`hosts.instance_type`: 'ml.p5.49xlarge' is no training instance type"),
+        ("[us-west-2a]", "[]", "`vpc`: a new VPC needs `availability_zones`"),
+        ("[us-west-2a]", "[use1-az1]", "'use1-az1' is no zone of us-west-2"),
+        ("[us-west-2a]", "[us-west-2a, usw2-az1]", "names and ids are mixed"),
+        ("[us-west-2a]", "[us-west-2-lax-1a]", "'us-west-2-lax-1a' is no zone of us-west-2"),
+        ("count: 4", "count: 0", ":4:41: SPEC003 `hosts.0.count`: 0 is not valid"),
+        ("p5.48", "p5.49", "`hosts.0.instance_type`: 'ml.p5.49xlarge' is no training instance type"),
         ("p5.48", "p5.49", "ml.p5.48xlarge"),
-        ("10.0.0.0/20", "10.0.0.0/8", ":6:3: `vpc.cidr`: a VPC is between /16 and /28, not /8"),
-        ("10.0.0.0/20", "10.0.0.1/20", ":6:3: `vpc.cidr`: '10.0.0.1/20' is not valid"),
-        ("10.0.0.0/20", "10.0.0.0/24", "4 hosts of ml.p5.48xlarge in 1 zone(s) need 272"),
-        ("  cidr: 10.0.0.0/20", "  nat: true", "`vpc.cidr` is missing"),
-        ("name: small", "name: small\nremoval_policy: keep", ":2:1: `removal_policy`: 'keep' is not one of"),
+        ("10.0.0.0/20", "10.0.0.0/8", ":6:3: SPEC003 `vpc.cidr`: a VPC is between /16 and /28, not /8"),
+        ("10.0.0.0/20", "10.0.0.1/20", ":6:3: SPEC003 `vpc.cidr`: '10.0.0.1/20' is not valid"),
+        (
+            "10.0.0.0/20",
+            "10.0.0.0/24",
+            ":6:3: EFA004 `vpc.cidr`: 10.0.0.0/24 has 256 addresses, but 4 hosts of ml.p5.48xlarge",
+        ),
+        ("  cidr: 10.0.0.0/20", "  nat: true", ":5:1: SPEC003 `vpc`: `cidr` and `existing` are both missing"),
+        (
+            "name: small",
+            "name: small\nremoval_policy: keep",
+            ":2:1: SPEC003 `removal_policy`: 'keep' is not one of",
+        ),
     ],
 )
 def test_mistake_is_told_with_its_place(line: str, replacement: str, told: str, tmp_path: Path) -> None:
@@ -99,7 +111,10 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lustre", "told"),
     [
-        ("deployment: SCRATCH_2, capacity_gib: 1300", ":7:33: `lustre.capacity_gib`: FSx has no SCRATCH_2"),
+        (
+            "deployment: SCRATCH_2, capacity_gib: 1300",
+            ":7:33: SPEC003 `lustre.capacity_gib`: FSx has no SCRATCH_2",
+        ),
         (
             "deployment: SCRATCH_2, throughput: 125, capacity_gib: 1200",
             "`lustre.throughput`: SCRATCH_2 has a fixed",
@@ -111,12 +126,131 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
             "deployment: SCRATCH_2, capacity_gib: 1200, compression: ZSTD",
             "`lustre.compression`: 'ZSTD' is not one of",
         ),
+        ("deployment: SCRATCH_2, capacity_gib: 1200, metadata: automatic", "SCRATCH_2 has no metadata"),
+        (f"{PERSISTENT}, metadata: {{iops: 2000}}", "`lustre.metadata`: FSx has no metadata servers of 2000"),
+        (f"{PERSISTENT}, metadata: manual", "'manual' is neither `automatic` nor {iops: N}"),
+        ("deployment: SCRATCH_2, capacity_gib: 1200, efa: true", "SCRATCH_2 cannot have EFA"),
+        (f"{PERSISTENT}, efa: true", "`lustre.efa`: a file system with EFA needs `metadata`"),
+        (f"{PERSISTENT}, metadata: automatic, efa: true", "use a multiple of 38400"),
+        (
+            "deployment: SCRATCH_2, capacity_gib: 1200, backup: {retention_days: 7}",
+            "SCRATCH_2 cannot be backed",
+        ),
+        (f"{PERSISTENT}, backup: {{retention_days: 91}}", "`lustre.backup.retention_days`: 91 is not valid"),
+        (f"{PERSISTENT}, backup: {{retention_days: 7}}, {LINKS}", "linked to S3 cannot be backed up"),
+        (f"deployment: SCRATCH_1, capacity_gib: 1200, {LINKS}", "SCRATCH_1 cannot be linked to S3"),
+        (f"{PERSISTENT}, associations: [{{path: data, s3_uri: s3://data}}]", "`lustre.associations.0.path`"),
+        (f"{PERSISTENT}, associations: [{{path: /d, s3_uri: data}}]", "`lustre.associations.0.s3_uri`"),
     ],
 )
 def test_impossible_file_system_is_refused(lustre: str, told: str, tmp_path: Path) -> None:
     (found,) = problems(f"{SMALLEST}lustre: {{{lustre}}}\n", tmp_path)
 
+    assert "SPEC003" in found
     assert told in found
+
+
+@pytest.mark.parametrize(
+    ("paths", "overlapping"),
+    [
+        (["/a", "/b", "/ab"], None),
+        (["/"], None),
+        (["/a", "/a"], 1),
+        (["/a/b", "/c", "/a"], 2),
+        (["/a", "/"], 1),
+        (["/", "/a"], 1),
+        (["/a/", "/a/b"], 1),
+    ],
+)
+def test_folders_of_associations_may_not_overlap(
+    paths: list[str], overlapping: int | None, tmp_path: Path
+) -> None:
+    links = [{"path": path, "s3_uri": f"s3://data/{number}"} for number, path in enumerate(paths)]
+    text = f"{SMALLEST}lustre: {{{PERSISTENT}, associations: {links}}}\n"
+
+    if overlapping is None:
+        load(text, tmp_path)
+    else:
+        (found,) = problems(text, tmp_path)
+        assert f"`lustre.associations.{overlapping}.path`" in found
+
+
+def test_a_ninth_association_is_refused(tmp_path: Path) -> None:
+    links = [{"path": f"/{number}", "s3_uri": f"s3://data/{number}"} for number in range(9)]
+
+    (found,) = problems(f"{SMALLEST}lustre: {{{PERSISTENT}, associations: {links}}}\n", tmp_path)
+
+    assert "`lustre.associations`" in found
+
+
+def test_refusal_of_a_file_system_shows_once_what_is_possible(tmp_path: Path) -> None:
+    told = problems(
+        f"{SMALLEST}lustre: {{deployment: SCRATCH_2, capacity_gib: 1, metadata: automatic, efa: true}}\n",
+        tmp_path,
+    )
+
+    assert len(told) == 3
+    assert [text.count("FSx for Lustre offers:") for text in told] == [1, 0, 0]
+    assert "PERSISTENT_1  HDD      12                        a multiple of 6000" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("encryption: mine", ":7:1: SPEC003 `encryption`: 'mine' is neither"),
+        (
+            f"encryption: arn:aws:kms:us-east-1:{ACCOUNT}:key/1",
+            "the key is in us-east-1, the cluster in us-west-2",
+        ),
+        (
+            "encryption: new-key\nlustre: {deployment: SCRATCH_2, capacity_gib: 1200}",
+            ":7:1: SPEC003 `encryption`: a SCRATCH_2 file system is always encrypted with FSx's own key",
+        ),
+        ("queue: {shares: {research: 0}}", "`queue.shares.research`: 0 is not valid"),
+        ("queue: {shares: {a*: 1, ab: 1}}", "'ab' is one of 'a*'"),
+        ("observability: {email: nobody}", "`observability.email`"),
+        ("buckets: {code: Not_A_Bucket}", "`buckets.code`"),
+        ("data_buckets: [ok-bucket, s3://bucket]", "`data_buckets.1`"),
+        ("tags: {'aws:x': y}", "'aws:x' begins with aws:"),
+        ("tags: {'a*b': y}", "`tags.a*b`"),
+        ("tags: {team: 'a*'}", "`tags.team`"),
+        ("tags: {team: ''}", "`tags.team`"),
+    ],
+)
+def test_impossible_choice_is_refused(lines: str, told: str, tmp_path: Path) -> None:
+    (found,) = problems(f"{SMALLEST}{lines}\n", tmp_path)
+
+    assert told in found
+
+
+@pytest.mark.parametrize(
+    ("vpc", "zones", "told"),
+    [
+        (f"{{existing: {EXISTING}, cidr: 10.0.0.0/16}}", "", "`cidr` and `existing` are both given"),
+        (f"{{existing: {EXISTING}, nat: false}}", "", "`vpc.nat`: the way out of an existing VPC is its own"),
+        (
+            f"{{existing: {EXISTING}}}",
+            "[us-west-2a]",
+            "`availability_zones` are those of the existing subnets",
+        ),
+        (f"{{existing: {EXISTING.replace('2a', '2')}}}", "", "`vpc.existing.subnets.0.availability_zone`"),
+        (f"{{existing: {EXISTING.replace('vpc-', 'vpc')}}}", "", "`vpc.existing.vpc_id`"),
+        ("{cidr: 10.0.0.0/16, s3_prefix_list_id: pl-68a54001}", "[us-west-2a]", "`vpc.s3_prefix_list_id`"),
+    ],
+)
+def test_contradiction_in_the_network_is_refused(vpc: str, zones: str, told: str, tmp_path: Path) -> None:
+    text = "name: small\nregion: us-west-2\nhosts: [{instance_type: ml.p5.48xlarge, count: 4}]\n"
+    text += f"vpc: {vpc}\n" + (f"availability_zones: {zones}\n" if zones else "")
+
+    assert told in "\n".join(problems(text, tmp_path))
+
+
+def test_existing_network_needs_no_zones_of_its_own(tmp_path: Path) -> None:
+    text = "name: small\nregion: us-west-2\nhosts: [{instance_type: ml.p5.48xlarge, count: 4}]\n"
+    spec = load(f"{text}vpc: {{existing: {EXISTING}}}\n", tmp_path)
+
+    assert spec.vpc.existing is not None
+    assert [subnet.availability_zone for subnet in spec.vpc.existing.subnets] == ["us-west-2a"]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +261,7 @@ def test_text_that_is_no_cluster_file_is_refused(content: bytes, tmp_path: Path)
     path = tmp_path / "small.yaml"
     path.write_bytes(content)
 
-    with pytest.raises(ClusterFileError, match=r"small\.yaml:[12]:\d+: "):
+    with pytest.raises(ClusterFileError, match=r"small\.yaml:[12]:\d+: SPEC001 "):
         load_cluster_file(path)
 
 
@@ -135,78 +269,3 @@ def test_text_that_is_no_cluster_file_is_refused(content: bytes, tmp_path: Path)
 def test_file_that_cannot_be_opened_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ClusterFileError, match="cannot be read"):
         load_cluster_file(tmp_path / name)
-
-
-@pytest.mark.parametrize(
-    ("instance_type", "addresses"),
-    [
-        ("ml.m5.xlarge", 2),
-        ("ml.g5.12xlarge", 5),
-        ("ml.p4d.24xlarge", 5),
-        ("ml.p5.48xlarge", 32),
-        ("ml.p5en.48xlarge", 16),
-        ("ml.trn1.32xlarge", 8),
-    ],
-)
-def test_addresses_of_a_host(instance_type: str, addresses: int) -> None:
-    assert addresses_per_host(instance_type) == addresses
-
-
-@pytest.mark.parametrize(
-    ("instance_type", "count", "prefix_length"),
-    [
-        ("ml.m5.xlarge", 1, 26),
-        ("ml.p4d.24xlarge", 16, 25),
-        ("ml.p5.48xlarge", 4, 24),
-        ("ml.p5.48xlarge", 64, 20),
-    ],
-)
-def test_subnet_is_as_large_as_the_hosts_need(instance_type: str, count: int, prefix_length: int) -> None:
-    hosts = PlannedHosts(instance_type=instance_type, count=count)
-
-    assert subnet_prefix_length(hosts) == prefix_length
-    assert 2 ** (32 - prefix_length) - 5 >= count * addresses_per_host(instance_type)
-
-
-@pytest.mark.parametrize(
-    ("deployment", "throughput", "capacity", "exists"),
-    [
-        ("SCRATCH_1", None, 2400, True),
-        ("SCRATCH_1", None, 3600, True),
-        ("SCRATCH_1", None, 4800, False),
-        ("SCRATCH_2", None, 1200, True),
-        ("SCRATCH_2", None, 3600, False),
-        ("SCRATCH_2", None, 0, False),
-        ("SCRATCH_2", None, -2400, False),
-        ("PERSISTENT_1", 50, 1200, True),
-        ("PERSISTENT_1", 12, 6000, True),
-        ("PERSISTENT_1", 12, 1800, False),
-        ("PERSISTENT_1", 40, 1800, True),
-        ("PERSISTENT_1", 40, 1200, False),
-        ("PERSISTENT_2", 1000, 7200, True),
-        ("PERSISTENT_2", 1000, 1201, False),
-    ],
-)
-def test_capacities_of_lustre(deployment: str, throughput: int | None, capacity: int, exists: bool) -> None:
-    assert (capacity_problem(deployment, throughput, capacity) is None) is exists
-
-
-@pytest.mark.parametrize(
-    ("deployment", "throughput", "exists"),
-    [
-        ("SCRATCH_1", None, True),
-        ("SCRATCH_2", 200, False),
-        ("PERSISTENT_1", 200, True),
-        ("PERSISTENT_1", 40, True),
-        ("PERSISTENT_1", None, False),
-        ("PERSISTENT_2", 125, True),
-        ("PERSISTENT_2", 50, False),
-    ],
-)
-def test_throughputs_of_lustre(deployment: str, throughput: int | None, exists: bool) -> None:
-    assert (throughput_problem(deployment, throughput) is None) is exists
-
-
-def test_only_the_slowest_persistent_1_is_on_disks() -> None:
-    assert storage_type("PERSISTENT_1", 40) == "HDD"
-    assert storage_type("PERSISTENT_1", 50) == storage_type("SCRATCH_2", None) == "SSD"

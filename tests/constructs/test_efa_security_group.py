@@ -61,6 +61,21 @@ def test_there_is_no_other_rule(template: dict[str, Any]) -> None:
     assert len(resources_of(template, "AWS::EC2::SecurityGroupEgress")) == 2
 
 
+def test_isolated_group_lets_https_out_to_s3_only() -> None:
+    stack = new_stack()
+    vpc = ec2.Vpc.from_vpc_attributes(
+        stack, "Vpc", vpc_id="vpc-0123456789abcdef0", availability_zones=["us-west-2a"]
+    )
+    EfaSecurityGroup(stack, "Efa", vpc=vpc, isolated=True, s3_prefix_list_id="pl-68a54001")
+    isolated = template_of(stack)
+    (to_s3,) = egress(isolated, "DestinationPrefixListId").values()
+
+    assert not egress(isolated, "CidrIp")
+    assert len(egress(isolated, "DestinationSecurityGroupId")) == 1
+    assert to_s3["Properties"]["DestinationPrefixListId"] == "pl-68a54001"
+    assert (to_s3["Properties"]["FromPort"], to_s3["Properties"]["ToPort"]) == (443, 443)
+
+
 def egress(template: dict[str, Any], peer: str) -> Resources:
     rules = resources_of(template, "AWS::EC2::SecurityGroupEgress")
     return {name: rule for name, rule in rules.items() if peer in rule["Properties"]}

@@ -47,6 +47,16 @@ def test_every_bucket_is_encrypted(buckets: dict[str, Any]) -> None:
     assert all("BucketEncryption" in bucket for bucket in buckets.values())
 
 
+def test_every_bucket_but_the_log_keeps_old_versions_for_a_while(buckets: dict[str, Any]) -> None:
+    versioned = [bucket for bucket in buckets.values() if "VersioningConfiguration" in bucket]
+
+    assert len(versioned) == 3
+    for bucket in versioned:
+        (rule,) = bucket["LifecycleConfiguration"]["Rules"]
+        assert rule["NoncurrentVersionExpiration"] == {"NoncurrentDays": 14}
+        assert rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 7}
+
+
 def test_three_buckets_log_into_the_fourth(buckets: dict[str, Any]) -> None:
     (log,) = [name for name, bucket in buckets.items() if "LoggingConfiguration" not in bucket]
     prefixes = {

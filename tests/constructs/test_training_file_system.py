@@ -16,7 +16,7 @@ CLIENTS = "sg-0123456789abcdef0"
 RULES = ("AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress")
 
 
-def synthesized(**lustre: Any) -> dict[str, Any]:
+def synthesized(*, reach_any_address: bool = True, **lustre: Any) -> dict[str, Any]:
     stack = new_stack()
     vpc = ec2.Vpc.from_vpc_attributes(
         stack, "Vpc", vpc_id="vpc-0123456789abcdef0", availability_zones=["us-west-2a"]
@@ -31,6 +31,7 @@ def synthesized(**lustre: Any) -> dict[str, Any]:
         vpc=vpc,
         subnet=subnet,
         clients=clients,
+        clients_reach_any_address=reach_any_address,
         lustre=LustreSpec.model_validate(lustre),
         removal_policy=cdk.RemovalPolicy.RETAIN,
     )
@@ -82,6 +83,67 @@ def test_file_system_is_what_was_asked_for(template: dict[str, Any]) -> None:
         "DataCompressionType": "LZ4",
     }
     assert file_system["DeletionPolicy"] == "Retain"
+
+
+def test_isolated_clients_get_the_rules_that_lead_to_the_servers() -> None:
+    template = synthesized(reach_any_address=False, deployment="SCRATCH_2", capacity_gib=1200)
+    (file_system,) = resources_of(template, "AWS::FSx::FileSystem").values()
+    names = {name for type_ in RULES for name in resources_of(template, type_)}
+
+    assert {("clients", "out", "servers", 988, 988), ("clients", "out", "servers", 1018, 1023)} <= rules(
+        template
+    )
+    assert names <= set(file_system["DependsOn"])
+
+
+def test_file_system_with_efa_stands_in_the_group_of_the_clients_too() -> None:
+    template = synthesized(
+        deployment="PERSISTENT_2", throughput=1000, capacity_gib=4800, metadata="automatic", efa=True
+    )
+    (file_system,) = resources_of(template, "AWS::FSx::FileSystem").values()
+    everything = [
+        each["Properties"]
+        for type_ in RULES
+        for each in resources_of(template, type_).values()
+        if each["Properties"]["IpProtocol"] == "-1"
+    ]
+
+    assert CLIENTS in file_system["Properties"]["SecurityGroupIds"]
+    assert len(file_system["Properties"]["SecurityGroupIds"]) == 2
+    assert len(everything) == 2
+    assert file_system["Properties"]["LustreConfiguration"]["EfaEnabled"] is True
+    assert file_system["Properties"]["LustreConfiguration"]["MetadataConfiguration"] == {"Mode": "AUTOMATIC"}
+
+
+def test_metadata_iops_and_backups_are_asked_for() -> None:
+    template = synthesized(
+        deployment="PERSISTENT_2",
+        throughput=125,
+        capacity_gib=1200,
+        metadata={"iops": 6000},
+        backup={"retention_days": 14},
+    )
+    (file_system,) = resources_of(template, "AWS::FSx::FileSystem").values()
+    configuration = file_system["Properties"]["LustreConfiguration"]
+
+    assert configuration["MetadataConfiguration"] == {"Iops": 6000, "Mode": "USER_PROVISIONED"}
+    assert configuration["AutomaticBackupRetentionDays"] == 14
+
+
+def test_association_mirrors_what_it_was_asked_to() -> None:
+    links = [
+        {"path": "/data", "s3_uri": "s3://corpus/a", "auto_import": ["new", "changed"]},
+        {"path": "/out", "s3_uri": "s3://corpus/b", "import_on_create": False, "auto_export": ["new"]},
+    ]
+    template = synthesized(deployment="SCRATCH_2", capacity_gib=1200, associations=links)
+    first, second = (
+        each["Properties"] for each in resources_of(template, "AWS::FSx::DataRepositoryAssociation").values()
+    )
+
+    assert (first["FileSystemPath"], first["DataRepositoryPath"]) == ("/data", "s3://corpus/a")
+    assert (first["BatchImportMetaDataOnCreate"], second["BatchImportMetaDataOnCreate"]) == (True, False)
+    assert first["S3"] == {"AutoImportPolicy": {"Events": ["NEW", "CHANGED"]}}
+    assert second["S3"] == {"AutoExportPolicy": {"Events": ["NEW"]}}
 
 
 def test_slow_persistent_1_stands_on_disks() -> None:

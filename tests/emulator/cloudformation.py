@@ -1,8 +1,9 @@
 """The CloudFormation resources that moto leaves out, so that the real stacks can be deployed into it.
 
 moto 5.2.5 answers CREATE_COMPLETE for types that it skips. `install` adds those that the stacks use:
-security group egress, FSx for Lustre, bucket policies, SSM parameters with tags, and the custom
-resource that empties a VPC's default security group, which moto would run in a container.
+security group egress, FSx for Lustre, bucket policies, AWS Batch for SageMaker, KMS keys and SSM
+parameters with tags, and the custom resource that empties a VPC's default security group, which moto
+would run in a container.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from moto.core.common_models import CloudFormationModel
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.security_groups import SecurityGroupRule
 from moto.fsx.models import FileSystem, fsx_backends
+from moto.kms.models import kms_backends
 from moto.s3.models import s3_backends
 from moto.ssm.models import ssm_backends
+
+from tests.emulator import cloudformation_batch
 
 _resource_class_from_type = parsing.resource_class_from_type
 
@@ -26,6 +30,8 @@ def install() -> None:
     for remembered in (parsing.get_model_list, parsing.get_model_map, parsing.get_name_type_map):
         remembered.cache_clear()
     parsing.resource_class_from_type = _class_of
+    # moto finds the classes by themselves, but only those of modules that someone has imported.
+    assert cloudformation_batch.ServiceJobQueue.cloudformation_type()
 
 
 def _class_of(resource_type: str) -> type[CloudFormationModel]:
@@ -144,6 +150,38 @@ class SsmParameter(_Nameless, CloudFormationModel):
             policies=None,
         )
         return cls(properties["Name"])
+
+
+class KmsKey(_Nameless, CloudFormationModel):
+    """A key with tags as templates have them; moto's own stumbles over those."""
+
+    @staticmethod
+    def cloudformation_type() -> str:
+        return "AWS::KMS::Key"
+
+    @classmethod
+    def has_cfn_attr(cls, attr: str) -> bool:
+        return attr == "Arn"
+
+    def get_cfn_attribute(self, attribute_name: str) -> str:
+        return self._arn
+
+    @classmethod
+    def create_from_cloudformation_json(
+        cls, resource_name: str, cloudformation_json: Any, account_id: str, region_name: str, **_: Any
+    ) -> KmsKey:
+        properties = cloudformation_json["Properties"]
+        key = kms_backends[account_id][region_name].create_key(
+            policy=json.dumps(properties["KeyPolicy"]),
+            key_usage="ENCRYPT_DECRYPT",
+            key_spec="SYMMETRIC_DEFAULT",
+            description=properties.get("Description"),
+            tags=[{"TagKey": tag["Key"], "TagValue": tag["Value"]} for tag in properties.get("Tags", ())],
+        )
+        key.key_rotation_status = properties.get("EnableKeyRotation", False)
+        made = cls(key.id)
+        made._arn = key.arn
+        return made
 
 
 class LustreFileSystem(FileSystem, CloudFormationModel):

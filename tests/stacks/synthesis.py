@@ -15,7 +15,10 @@ from launcher.cluster.specification import ClusterSpec, load_cluster_file
 from stacks.slipway_app import ClusterStacks, add_stacks
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("network", "storage", "access", "manifest")
+PARTS = ("network", "storage", "queue", "access", "observability", "manifest")
+"""The stacks in the order of their deployment; a cluster need not have all of them."""
+
+CLUSTERS = tuple(sorted(path.stem for path in (ROOT / "clusters").glob("*.yaml")))
 
 Resources = dict[str, dict[str, Any]]
 
@@ -29,6 +32,11 @@ class Synthesized:
     app: cdk.App
     stacks: ClusterStacks
     folder: Path
+
+    @property
+    def parts(self) -> list[str]:
+        """The stacks that this cluster has."""
+        return [part for part in PARTS if getattr(self.stacks, part) is not None]
 
     def template(self, part: str) -> dict[str, Any]:
         stack: cdk.Stack = getattr(self.stacks, part)
@@ -46,9 +54,9 @@ def synthesize(spec: ClusterSpec) -> Synthesized:
 
 
 @cache
-def dev() -> Synthesized:
-    """The dev cluster, synthesized once in a process."""
-    return synthesize(dev_spec())
+def cluster(name: str) -> Synthesized:
+    """One of the clusters that are shipped, synthesized once in a process."""
+    return synthesize(load_cluster_file(ROOT / "clusters" / f"{name}.yaml"))
 
 
 def dev_spec(**changes: Any) -> ClusterSpec:

@@ -1,9 +1,8 @@
-"""The real CDK command line deploys the dev cluster into moto, and the account is read back."""
+"""The real CDK command line deploys clusters into moto, and the account is read back."""
 
 from __future__ import annotations
 
 import ast
-import json
 import os
 import subprocess
 import sys
@@ -16,8 +15,13 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from launcher.account.buckets import fetch_bucket_protection
+from launcher.account.file_system import fetch_file_system
+from launcher.account.network import NetworkState, fetch_network
+from launcher.account.security_groups import Direction, SecurityGroup
+from launcher.cluster.lustre import LUSTRE_TCP_PORTS
 from launcher.cluster.manifest import Cluster
-from launcher.cluster.specification import load_cluster_file
+from launcher.cluster.specification import NEW_KEY, ClusterSpec, load_cluster_file
 from tests.emulator import cloudformation
 
 ROOT = Path(__file__).parents[2]
@@ -25,14 +29,14 @@ CDK = ROOT / "node_modules" / ".bin" / "cdk"
 ACCOUNT, REGION = "123456789012", "us-west-2"
 # moto takes a template's address for one of its own only where the bucket's name holds this word.
 QUALIFIER = "localhost"
-SPEC = load_cluster_file(ROOT / "clusters" / "dev.yaml")
 
 
 class Account:
-    """moto's account, after `cdk deploy`."""
+    """moto's account, after `cdk deploy` of a cluster."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, cluster: str) -> None:
         self.endpoint = endpoint
+        self.spec: ClusterSpec = load_cluster_file(ROOT / "clusters" / f"{cluster}.yaml")
 
     def client(self, service: str) -> Any:
         return boto3.client(
@@ -44,11 +48,21 @@ class Account:
         )
 
     def manifest(self) -> Cluster:
-        answer = self.client("ssm").get_parameter(Name="/slipway/clusters/dev")
+        answer = self.client("ssm").get_parameter(Name=f"/slipway/clusters/{self.spec.name}")
         return Cluster.model_validate_json(answer["Parameter"]["Value"])
 
-    def security_group(self, group_id: str) -> dict[str, Any]:
-        return self.client("ec2").describe_security_groups(GroupIds=[group_id])["SecurityGroups"][0]
+    def network(self) -> NetworkState:
+        manifest = self.manifest()
+        groups = [
+            *manifest.security_group_ids,
+            *([manifest.lustre.security_group_id] if manifest.lustre else []),
+        ]
+        return fetch_network(self.client("ec2"), [each.id for each in manifest.subnets], groups)
+
+    def security_group(self, group_id: str) -> SecurityGroup:
+        found = self.network().group(group_id)
+        assert found is not None
+        return found
 
 
 @pytest.fixture
@@ -64,15 +78,15 @@ def endpoint() -> Iterator[str]:
     server.stop()
 
 
-@pytest.fixture
-def account(endpoint: str, tmp_path: Path) -> Account:
+@pytest.fixture(params=["dev", "p5-large"])
+def account(endpoint: str, tmp_path: Path, request: pytest.FixtureRequest) -> Account:
     if not CDK.exists():
         pytest.fail(f"{CDK} is missing: run `npm ci`, which installs the AWS CDK command line")
-    account = Account(endpoint)
+    account = Account(endpoint, request.param)
     bootstrap(account)
     command = [
         str(CDK), "deploy", "--all", "--method", "direct", "--require-approval", "never",
-        "--output", str(tmp_path / "cdk.out"), "--context", "cluster=dev",
+        "--output", str(tmp_path / "cdk.out"), "--context", f"cluster={request.param}",
         "--context", f"@aws-cdk/core:bootstrapQualifier={QUALIFIER}",
     ]  # fmt: skip
     environment = {
@@ -110,7 +124,9 @@ def test_deployed_cluster(account: Account, subtests: pytest.Subtests) -> None:
         file_system_stands_in_the_training_subnet,
         lustre_ports_are_open_between_hosts_and_servers,
         buckets_refuse_plain_http,
+        buckets_are_encrypted_with_the_key_of_the_cluster,
         role_is_for_sagemaker_and_reaches_the_cluster,
+        queue_and_topic_are_there_where_asked_for,
     ):
         with subtests.test(check.__name__):
             check(account)
@@ -118,33 +134,25 @@ def test_deployed_cluster(account: Account, subtests: pytest.Subtests) -> None:
 
 def manifest_names_what_was_provisioned(account: Account) -> None:
     manifest = account.manifest()
-    subnets = account.client("ec2").describe_subnets(SubnetIds=[each.id for each in manifest.subnets])[
-        "Subnets"
-    ]
+    subnets = account.network().subnets
 
-    assert manifest.name == "dev"
+    assert manifest.name == account.spec.name
     assert manifest.region == REGION
-    assert [subnet["VpcId"] for subnet in subnets] == [manifest.vpc_id]
-    assert [subnet["AvailabilityZone"] for subnet in subnets] == SPEC.availability_zones
+    assert {subnet.vpc_id for subnet in subnets} == {manifest.vpc_id}
+    assert [each.availability_zone for each in manifest.subnets] == account.spec.availability_zones
+    assert [subnet.availability_zone for subnet in subnets] == account.spec.availability_zones
 
 
 def efa_group_has_its_three_rules(account: Account) -> None:
     (group_id,) = account.manifest().security_group_ids
     group = account.security_group(group_id)
 
-    def all_traffic(direction: str) -> list[str]:
-        return sorted(
-            peer
-            for permission in group[direction]
-            if permission["IpProtocol"] == "-1"
-            for peer in [
-                *(pair["GroupId"] for pair in permission["UserIdGroupPairs"]),
-                *(block["CidrIp"] for block in permission["IpRanges"]),
-            ]
-        )
+    def all_traffic(direction: Direction) -> list[str]:
+        open_ = (each for each in group.towards(direction) if each.all_traffic)
+        return sorted(peer for each in open_ for peer in (*each.groups, *each.ipv4))
 
-    assert all_traffic("IpPermissions") == [group_id]
-    assert all_traffic("IpPermissionsEgress") == ["0.0.0.0/0", group_id]
+    assert all_traffic("ingress") == [group_id]
+    assert all_traffic("egress") == ["0.0.0.0/0", group_id]
 
 
 def default_group_is_closed(account: Account) -> None:
@@ -159,12 +167,17 @@ def default_group_is_closed(account: Account) -> None:
 
 def file_system_stands_in_the_training_subnet(account: Account) -> None:
     lustre = account.manifest().lustre
-    assert lustre is not None and SPEC.lustre is not None
-    (found,) = account.client("fsx").describe_file_systems(FileSystemIds=[lustre.id])["FileSystems"]
+    wanted = account.spec.lustre
+    assert lustre is not None and wanted is not None
+    found = fetch_file_system(account.client("fsx"), account.client("ec2"), lustre.id)
 
-    assert found["SubnetIds"] == [lustre.subnet_id] == [account.manifest().subnets[0].id]
-    assert found["StorageCapacity"] == SPEC.lustre.capacity_gib
-    assert found["LustreConfiguration"]["MountName"] == lustre.mount_name
+    assert found is not None and found.serves
+    assert found.subnet_id == lustre.subnet_id == account.manifest().subnets[0].id
+    assert found.availability_zone == lustre.availability_zone
+    assert found.capacity_gib == wanted.capacity_gib
+    assert found.mount_name == lustre.mount_name
+    assert found.deployment == wanted.deployment
+    assert found.kms_key_arn == account.manifest().kms_key_arn
 
 
 def lustre_ports_are_open_between_hosts_and_servers(account: Account) -> None:
@@ -172,26 +185,22 @@ def lustre_ports_are_open_between_hosts_and_servers(account: Account) -> None:
     assert manifest.lustre is not None
     hosts, servers = manifest.security_group_ids[0], manifest.lustre.security_group_id
 
-    def ports(group_id: str, direction: str, peer: str) -> list[tuple[int, int]]:
-        return sorted(
-            (permission["FromPort"], permission["ToPort"])
-            for permission in account.security_group(group_id)[direction]
-            if peer in [pair["GroupId"] for pair in permission["UserIdGroupPairs"]]
-            and "FromPort" in permission
-        )
-
-    lustre = [(988, 988), (1018, 1023)]
-    assert ports(servers, "IpPermissions", hosts) == lustre
-    assert ports(servers, "IpPermissionsEgress", hosts) == lustre
-    assert ports(hosts, "IpPermissions", servers) == lustre
+    for first, last in LUSTRE_TCP_PORTS:
+        assert account.security_group(servers).allows_tcp("ingress", first, last, group=hosts)
+        assert account.security_group(servers).allows_tcp("egress", first, last, group=hosts)
+        assert account.security_group(hosts).allows_tcp("ingress", first, last, group=servers)
 
 
 def buckets_refuse_plain_http(account: Account) -> None:
-    s3 = account.client("s3")
     for bucket in account.manifest().buckets.model_dump().values():
-        policy = json.loads(s3.get_bucket_policy(Bucket=bucket)["Policy"])
-        conditions = [each.get("Condition") for each in policy["Statement"] if each["Effect"] == "Deny"]
-        assert {"Bool": {"aws:SecureTransport": "false"}} in conditions
+        assert fetch_bucket_protection(account.client("s3"), bucket).tls_only
+
+
+def buckets_are_encrypted_with_the_key_of_the_cluster(account: Account) -> None:
+    manifest, s3 = account.manifest(), account.client("s3")
+    assert (manifest.kms_key_arn is not None) == (account.spec.encryption == NEW_KEY)
+    for bucket in manifest.buckets.model_dump().values():
+        assert fetch_bucket_protection(s3, bucket).kms_key_arn == manifest.kms_key_arn
 
 
 def role_is_for_sagemaker_and_reaches_the_cluster(account: Account) -> None:
@@ -208,3 +217,13 @@ def role_is_for_sagemaker_and_reaches_the_cluster(account: Account) -> None:
     assert by_sid["FindFileSystem"]["Resource"].endswith(
         f"file-system/{manifest.lustre and manifest.lustre.id}"
     )
+
+
+def queue_and_topic_are_there_where_asked_for(account: Account) -> None:
+    manifest = account.manifest()
+
+    assert (manifest.queue_arn is not None) == (account.spec.queue is not None)
+    assert (manifest.topic_arn is not None) == (account.spec.observability is not None)
+    if manifest.topic_arn:
+        topic = account.client("sns").get_topic_attributes(TopicArn=manifest.topic_arn)["Attributes"]
+        assert topic["KmsMasterKeyId"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from launcher.cluster.manifest import Cluster
-from tests.stacks.synthesis import Synthesized, dev_spec, synthesize
+from tests.stacks.synthesis import Synthesized, cluster, dev_spec, synthesize
 
 
 def test_manifest_is_what_the_launcher_parses(dev: Synthesized) -> None:
@@ -41,9 +41,38 @@ def test_manifest_is_deployed_after_all_other_stacks(dev: Synthesized) -> None:
     assert needed == {each.stack_name for each in (stacks.network, stacks.storage, stacks.access)}
 
 
-def parsed(cluster: Synthesized) -> Cluster:
+def test_manifest_waits_for_the_optional_stacks_too(large: Synthesized) -> None:
+    needed = {stack.stack_name for stack in large.stacks.manifest.dependencies}
+
+    assert {"slipway-p5-large-queue", "slipway-p5-large-observability"} < needed
+
+
+def test_manifest_names_key_queue_and_topic(large: Synthesized) -> None:
+    found = parsed(large)
+
+    assert found.kms_key_arn and found.queue_arn and found.topic_arn
+
+
+def test_manifest_of_zones_given_by_id_holds_the_names_that_aws_answers() -> None:
+    zones = [subnet.availability_zone for subnet in parsed(cluster("p4d")).subnets]
+
+    assert len(set(zones)) == 2
+    assert all("AvailabilityZone" in zone for zone in zones)
+
+
+def test_manifest_of_an_existing_network_holds_its_ids() -> None:
+    subnet = {"id": "subnet-0123456789abcdef0", "availability_zone": "us-west-2b"}
+    existing = {"vpc_id": "vpc-0123456789abcdef0", "subnets": [subnet], "security_group_id": "sg-01234567"}
+    found = parsed(synthesize(dev_spec(vpc={"existing": existing}, availability_zones=[])))
+
+    assert (found.vpc_id, found.security_group_ids) == ("vpc-0123456789abcdef0", ["sg-01234567"])
+    assert [each.model_dump() for each in found.subnets] == [subnet]
+    assert found.lustre is not None and found.lustre.availability_zone == "us-west-2b"
+
+
+def parsed(synthesized: Synthesized) -> Cluster:
     """The manifest with each reference replaced by the name of what it refers to."""
-    (parameter,) = cluster.resources("manifest", "AWS::SSM::Parameter").values()
+    (parameter,) = synthesized.resources("manifest", "AWS::SSM::Parameter").values()
     return Cluster.model_validate_json(flat(parameter["Properties"]["Value"]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
+from tests.stacks import synthesis
 from tests.stacks.synthesis import Synthesized, dev_spec, resources_of, synthesize
 
 
@@ -27,15 +28,59 @@ def test_s3_is_reached_past_the_nat(dev: Synthesized) -> None:
     assert endpoint["Properties"]["VpcEndpointType"] == "Gateway"
 
 
-def test_without_nat_endpoints_are_the_way_out() -> None:
-    spec = dev_spec(vpc={"cidr": "10.64.0.0/20", "nat": False})
-    template = synthesize(spec).template("network")
+def test_without_nat_endpoints_are_the_way_out(isolated: Synthesized) -> None:
+    template = isolated.template("network")
     endpoints = resources_of(template, "AWS::EC2::VPCEndpoint").values()
     services = {str(each["Properties"]["ServiceName"]).rpartition("us-west-2.")[2] for each in endpoints}
 
     assert not resources_of(template, "AWS::EC2::NatGateway")
     assert not resources_of(template, "AWS::EC2::InternetGateway")
-    assert {"ecr.api", "ecr.dkr", "logs", "monitoring", "sts", "sagemaker.api"} < services
+    assert {"ecr.api", "ecr.dkr", "logs", "monitoring", "sts", "sagemaker.api", "ssm"} < services
+    # The cluster has a key and a file system.
+    assert {"kms", "fsx"} < services
+
+
+def test_isolated_hosts_reach_themselves_s3_and_the_endpoints_only(isolated: Synthesized) -> None:
+    egress = isolated.resources("network", "AWS::EC2::SecurityGroupEgress").values()
+    rules = [each["Properties"] for each in egress]
+    hosts = {str(rule["GroupId"]) for rule in rules if rule["IpProtocol"] == "-1"}
+    ways_out = [rule for rule in rules if str(rule["GroupId"]) in hosts and rule["IpProtocol"] != "-1"]
+
+    assert [rule.get("CidrIp") for rule in rules] == [None, None, None]
+    assert {(rule["FromPort"], rule["ToPort"]) for rule in ways_out} == {(443, 443)}
+    assert [
+        rule.get("DestinationPrefixListId") for rule in ways_out if "DestinationPrefixListId" in rule
+    ] == ["pl-68a54001"]
+
+
+def test_endpoints_listen_to_the_hosts_only(isolated: Synthesized) -> None:
+    template = isolated.template("network")
+    endpoints = resources_of(template, "AWS::EC2::VPCEndpoint").values()
+    interfaces = [
+        each["Properties"] for each in endpoints if each["Properties"]["VpcEndpointType"] == "Interface"
+    ]
+    groups = {str(group) for each in interfaces for group in each["SecurityGroupIds"]}
+    (vpc,) = resources_of(template, "AWS::EC2::VPC").values()
+
+    assert len(groups) == 1
+    assert all(each["PrivateDnsEnabled"] for each in interfaces)
+    assert vpc["Properties"]["EnableDnsHostnames"] and vpc["Properties"]["EnableDnsSupport"]
+
+
+def test_zones_given_by_id_are_asked_for_by_id() -> None:
+    subnets = training_subnets(synthesis.cluster("p4d"))
+
+    assert [subnet["AvailabilityZoneId"] for subnet in subnets] == ["usw2-az1", "usw2-az2"]
+    assert not [subnet for subnet in subnets if "AvailabilityZone" in subnet]
+
+
+def test_existing_vpc_gets_nothing_but_the_group() -> None:
+    subnet = {"id": "subnet-0123456789abcdef0", "availability_zone": "us-west-2b"}
+    existing = {"vpc_id": "vpc-0123456789abcdef0", "subnets": [subnet]}
+    template = synthesize(dev_spec(vpc={"existing": existing}, availability_zones=[])).template("network")
+
+    types = {each["Type"].rpartition("::")[2] for each in template["Resources"].values()}
+    assert types == {"SecurityGroup", "SecurityGroupIngress", "SecurityGroupEgress"}
 
 
 def test_every_zone_has_a_subnet_of_its_own() -> None:

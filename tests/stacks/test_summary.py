@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stacks.summary import main, read_templates, rows
-from tests.stacks.synthesis import Synthesized
+from tests.stacks.synthesis import CLUSTERS, Synthesized, cluster
 
 
 def test_stacks_come_in_the_order_of_deployment(dev: Synthesized) -> None:
@@ -40,10 +40,24 @@ def test_every_stack_is_printed(dev: Synthesized, capsys: pytest.CaptureFixture[
     assert all(f"slipway-dev-{part}" in printed for part in ("network", "storage", "access", "manifest"))
 
 
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_every_shipped_cluster_can_be_summed_up(name: str) -> None:
+    synthesized = cluster(name)
+
+    for part in synthesized.parts:
+        assert rows(synthesized.template(part))
+
+
+def test_large_cluster_tells_its_key_queue_and_budget(large: Synthesized) -> None:
+    assert details(large, "storage")["key"][0].endswith("(outlives the stack)")
+    assert details(large, "queue")["queue"] == ("SAGEMAKER_TRAINING",)
+    assert details(large, "observability")["budget"] == ("2000000 USD per month",)
+
+
 def test_folder_without_an_app_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path)]) == 2
     assert "run `cdk synth` first" in capsys.readouterr().err
 
 
-def details(cluster: Synthesized, part: str) -> dict[str, tuple[str, ...]]:
-    return {row.kind: row.details for row in rows(cluster.template(part))}
+def details(synthesized: Synthesized, part: str) -> dict[str, tuple[str, ...]]:
+    return {row.kind: row.details for row in rows(synthesized.template(part))}

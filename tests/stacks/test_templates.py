@@ -11,38 +11,91 @@ from cdk_nag import AwsSolutionsChecks
 from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 
-from tests.stacks.synthesis import PARTS, ROOT, Synthesized, dev_spec, new_stack, synthesize
+from launcher.cluster.specification import load_cluster_file
+from tests.stacks import synthesis
+from tests.stacks.synthesis import CLUSTERS, ROOT, Synthesized, dev_spec, new_stack, synthesize
 
-LARGE = dev_spec(
-    name="large",
-    availability_zones=["us-west-2a", "us-west-2b"],
+WITH_EVERYTHING = dev_spec(
+    name="everything",
+    availability_zones=[f"us-west-2{letter}" for letter in "abcdef"],
     vpc={"cidr": "10.0.0.0/16", "nat": False},
-    hosts={"instance_type": "ml.p5.48xlarge", "count": 64},
-    lustre={"deployment": "PERSISTENT_2", "throughput": 125, "capacity_gib": 4800},
+    hosts=[{"instance_type": "ml.p5.48xlarge", "count": 64}],
+    lustre={
+        "deployment": "PERSISTENT_2",
+        "throughput": 1000,
+        "capacity_gib": 57600,
+        "metadata": {"iops": 12000},
+        "efa": True,
+        "associations": [
+            {
+                "path": f"/data/{n}",
+                "s3_uri": f"s3://corpus/{n}",
+                "auto_import": ["new"],
+                "auto_export": ["new"],
+            }
+            for n in range(8)
+        ],
+    },
+    encryption="new-key",
+    data_buckets=["corpus", "more-data"],
+    queue={"shares": {"research": 1, "production": 0.5}},
+    observability={"email": "team@example.com", "monthly_budget_usd": 1000},
     removal_policy="retain",
 )
-WITHOUT_LUSTRE = dev_spec(name="plain", lustre=None)
+ON_WHAT_EXISTS = dev_spec(
+    name="guest",
+    availability_zones=[],
+    vpc={
+        "existing": {
+            "vpc_id": "vpc-0123456789abcdef0",
+            "subnets": [{"id": "subnet-0123456789abcdef0", "availability_zone": "us-west-2a"}],
+        }
+    },
+    lustre={"deployment": "PERSISTENT_1", "throughput": 12, "capacity_gib": 6000},
+    buckets={"code": "our-code", "checkpoints": "our-checkpoints", "output": "our-output"},
+    encryption="arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+)
+WITHOUT_LUSTRE = dev_spec(name="plain", lustre=None, vpc={"cidr": "10.64.0.0/20", "nat": False})
+OTHERS = {spec.name: spec for spec in (WITH_EVERYTHING, ON_WHAT_EXISTS, WITHOUT_LUSTRE)}
 
 
-@pytest.fixture(scope="session", params=["dev", "large", "plain"])
+@pytest.fixture(scope="session", params=[*CLUSTERS, *OTHERS])
 def cluster(request: pytest.FixtureRequest) -> Synthesized:
-    if request.param == "dev":
-        return request.getfixturevalue("dev")
-    return synthesize(LARGE if request.param == "large" else WITHOUT_LUSTRE)
+    if request.param in CLUSTERS:
+        return synthesis.cluster(request.param)
+    return synthesize(OTHERS[request.param])
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_no_warning_on_the_stack(cluster: Synthesized, part: str) -> None:
-    Annotations.from_stack(getattr(cluster.stacks, part)).has_no_warning("*", Match.any_value())
+def test_no_warning_on_any_stack(cluster: Synthesized) -> None:
+    for part in cluster.parts:
+        Annotations.from_stack(getattr(cluster.stacks, part)).has_no_warning("*", Match.any_value())
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_cfn_lint_finds_nothing(cluster: Synthesized, part: str) -> None:
+def test_cfn_lint_finds_nothing(cluster: Synthesized) -> None:
     # W3005 finds a dependency that a reference already makes; the CDK writes such by itself.
     # W3010 finds names of zones: they come from the cluster file, so that nothing is looked up.
     config = ManualArgs(ignore_checks=["W3005", "W3010"], regions=["us-west-2"])
 
-    assert lint(json.dumps(cluster.template(part)), config=config) == []
+    for part in cluster.parts:
+        assert lint(json.dumps(cluster.template(part)), config=config) == []
+
+
+def test_every_template_stays_below_the_limits_of_cloudformation() -> None:
+    everything = synthesize(WITH_EVERYTHING)
+
+    for part in everything.parts:
+        template = everything.template(part)
+        assert len(template["Resources"]) < 500
+        assert len(json.dumps(template)) < 1_000_000
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_second_synthesis_changes_nothing(name: str) -> None:
+    first, second = synthesis.cluster(name), synthesize(load_cluster_file(ROOT / "clusters" / f"{name}.yaml"))
+
+    assert {part: first.template(part) for part in first.parts} == {
+        part: second.template(part) for part in second.parts
+    }
 
 
 def test_aws_solutions_checks_succeed(cluster: Synthesized) -> None:
@@ -64,7 +117,7 @@ def test_nothing_has_to_be_looked_up(cluster: Synthesized) -> None:
 
 
 def test_stacks_are_named_after_the_cluster(dev: Synthesized) -> None:
-    names = [getattr(dev.stacks, part).stack_name for part in PARTS]
+    names = [getattr(dev.stacks, part).stack_name for part in dev.parts]
 
     assert names == [
         "slipway-dev-network",
@@ -72,13 +125,6 @@ def test_stacks_are_named_after_the_cluster(dev: Synthesized) -> None:
         "slipway-dev-access",
         "slipway-dev-manifest",
     ]
-
-
-def test_retained_storage_outlives_its_stack() -> None:
-    storage = synthesize(LARGE).template("storage")["Resources"].values()
-    kept = {each["Type"] for each in storage if each.get("DeletionPolicy") == "Retain"}
-
-    assert {"AWS::S3::Bucket", "AWS::FSx::FileSystem"} <= kept
 
 
 def test_references_between_stacks_cannot_replace_the_file_system() -> None:

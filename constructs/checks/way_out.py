@@ -1,0 +1,76 @@
+"""EFA003: training hosts reach S3, the registries and the logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from constructs.checks.app import App, EfaUse, finding
+from constructs.checks.subnets import Endpoint, Subnet
+
+from launcher.failure_modes.model import Finding, Severity
+from launcher.failure_modes.network import NO_WAY_OUT
+
+_SERVICES = ("s3", "ecr.api", "ecr.dkr", "logs", "monitoring", "sts", "sagemaker.api")
+"""What a training job calls (SageMaker developer guide, train-vpc)."""
+
+
+def training_hosts_have_a_way_out(app: App) -> Iterator[Finding]:
+    """Training subnets lead to a NAT gateway or have the endpoints, and the groups let HTTPS out.
+
+    Without S3 no job starts: an error. With S3, but without some of the others, a warning: jobs of
+    which SageMaker pulls the image may do without.
+    """
+    yield from _subnets_without(app)
+    for use in app.efa_uses:
+        if not _lets_https_out(app, use):
+            group = app.groups[use.groups[0]]
+            what = f"no rule lets TCP 443 out to anything else; egress: {group.described('egress')}"
+            yield finding(NO_WAY_OUT, group.resource, what)
+
+
+def _subnets_without(app: App) -> Iterator[Finding]:
+    found: dict[str, Finding] = {}
+    for placement in app.placements:
+        missing = {subnet: _missing(app, subnet) for subnet in placement.subnets}
+        if not placement.each and not all(missing.values()):
+            continue  # Jobs may run in the subnets that are well.
+        for subnet, services in missing.items():
+            if services:
+                severity = Severity.ERROR if "s3" in services else Severity.WARNING
+                what = f"no route leads out of this subnet, nor do endpoints to {', '.join(services)}"
+                found[subnet.id] = finding(NO_WAY_OUT, subnet.resource, what, severity=severity)
+    yield from found.values()
+
+
+def _missing(app: App, subnet: Subnet) -> list[str]:
+    """The services that cannot be reached from a subnet."""
+    if subnet.leads_out or not subnet.settled:
+        return []
+    served = {each.service for each in app.endpoints if _serves(app, each, subnet)}
+    return [service for service in _SERVICES if service not in served]
+
+
+def _serves(app: App, endpoint: Endpoint, subnet: Subnet) -> bool:
+    if endpoint.vpc != subnet.vpc:
+        return False
+    if endpoint.gateway:
+        return subnet.route_table is not None and subnet.route_table in endpoint.route_tables
+    # Without private names a client must be told the endpoint's own; for S3 alone that is usual.
+    return (endpoint.private_dns or endpoint.service == "s3") and _admits_https(app, endpoint)
+
+
+def _admits_https(app: App, endpoint: Endpoint) -> bool:
+    groups = [app.groups[id_] for id_ in endpoint.security_groups if id_ in app.groups]
+    return len(groups) < len(endpoint.security_groups or ("default",)) or any(
+        rule.covers_tcp(443, 443) for group in groups for rule in group.towards("ingress")
+    )
+
+
+def _lets_https_out(app: App, use: EfaUse) -> bool:
+    """Whether one of the groups has egress of HTTPS to more than the groups themselves."""
+    groups = [app.groups[id_] for id_ in use.groups if id_ in app.groups]
+    return len(groups) < len(use.groups) or any(
+        rule.covers_tcp(443, 443) and (rule.cidrs or rule.prefix_lists or set(rule.groups) - set(use.groups))
+        for group in groups
+        for rule in group.towards("egress")
+    )

@@ -1,0 +1,255 @@
+"""What is watched while jobs run: their ends, their GPUs, the file system, and what all of it costs."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_budgets as budgets
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+from constructs.permissions import TRAINING_LOGS
+from constructs.training_file_system import TrainingFileSystem
+
+ENDS = ("Completed", "Failed", "Stopped")
+"""The states in which a training job ends (SageMaker API reference, DescribeTrainingJob)."""
+
+_IDLE = 5
+"""Percent of one GPU: SageMaker adds up the GPUs of a host, so a busy host shows some hundreds."""
+
+_PERIOD_MINUTES = 5
+
+
+class JobObservability(Construct):
+    """An encrypted topic on which jobs and alarms speak, a dashboard, and alarms.
+
+    A rule for each way in which a job ends sends a line to the topic; it matches the cluster's role, so
+    other jobs of the account are not told. SageMaker publishes its metrics per host (the dimension
+    `Host` is JOB/algo-N) and not per role or tag, so the dashboard and the alarm for idle GPUs are those
+    of all training jobs of the account in the region. It publishes none about EFA.
+
+    Plain CloudWatch constructs: the widgets are searches over hosts that are not known before, for
+    which cdk-monitoring-constructs has no more than a custom metric group.
+
+    Source: SageMaker developer guide, training-metrics and automating-sagemaker-with-eventbridge;
+    CloudWatch user guide, cloudwatch-metrics-insights-alarms (an alarm takes a query, but no search).
+
+    Attributes:
+        topic: where everything is told.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster_name: str,
+        role_arn: str,
+        file_system: TrainingFileSystem | None = None,
+        email: str | None = None,
+        monthly_budget_usd: int | None = None,
+        idle_gpu_minutes: int = 30,
+        free_capacity_percent: int = 10,
+    ) -> None:
+        """Create the topic and what speaks on it.
+
+        Args:
+            scope: the parent construct.
+            id: the construct's id.
+            cluster_name: names the dashboard (slipway-NAME) and stands in the messages.
+            role_arn: the execution role by which the cluster's jobs are known.
+            file_system: the Lustre file system, if any.
+            email: an address that is asked to subscribe.
+            monthly_budget_usd: warn at 80 % of it, and when the forecast exceeds it; the cost counted is
+                that of the region, as a filter by tag sees nothing until the tag is activated for billing.
+            idle_gpu_minutes: warn when a host's GPUs do nothing for so long; in steps of 5.
+            free_capacity_percent: warn when less of the file system is free.
+        """
+        super().__init__(scope, id)
+        self.topic = self._topic(budget=monthly_budget_usd is not None)
+        if email:
+            self.topic.add_subscription(subscriptions.EmailSubscription(email))
+        rules = {state: self._tell_of(state, cluster_name, role_arn) for state in ENDS}
+        self._warn_of_idle_gpus(idle_gpu_minutes)
+        if file_system:
+            alarm = file_system.alarm_on_free_capacity(self, "FileSystemFull", percent=free_capacity_percent)
+            alarm.add_alarm_action(actions.SnsAction(self.topic))
+        if monthly_budget_usd:
+            self._warn_of_cost(cluster_name, monthly_budget_usd)
+        _dashboard(self, cluster_name, rules, file_system)
+
+    def _topic(self, *, budget: bool) -> sns.Topic:
+        """A topic with a key of its own: AWS services cannot publish with the key that SNS manages.
+
+        Source: SNS developer guide, sns-key-management (compatibility with AWS services).
+        """
+        key = kms.Key(
+            self,
+            "Key",
+            description="Messages about training jobs",
+            enable_key_rotation=True,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        topic = sns.Topic(self, "Topic", master_key=key, enforce_ssl=True)
+        of_this_account = {"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}}
+        publishers = ["cloudwatch.amazonaws.com", *(["budgets.amazonaws.com"] if budget else [])]
+        for service in publishers:
+            principal = iam.ServicePrincipal(service, conditions=of_this_account)
+            _allow_key(key, principal)
+            topic.add_to_resource_policy(
+                iam.PolicyStatement(
+                    actions=["sns:Publish"], principals=[principal], resources=[topic.topic_arn]
+                )
+            )
+        # EventBridge is let in by its targets, and without a condition: it sends no account along when it
+        # asks for the key, so that every message would be dropped without a word.
+        return topic
+
+    def _tell_of(self, state: str, cluster_name: str, role_arn: str) -> events.Rule:
+        rule = events.Rule(
+            self,
+            state,
+            description=f"Training jobs of Slipway cluster {cluster_name}: {state}",
+            event_pattern=events.EventPattern(
+                source=["aws.sagemaker"],
+                detail_type=["SageMaker Training Job State Change"],
+                detail={"TrainingJobStatus": [state], "RoleArn": [role_arn]},
+            ),
+        )
+        job = events.EventField.from_path("$.detail.TrainingJobName")
+        text = f"Cluster {cluster_name}: training job {job} {state.lower()}."
+        if state == "Failed":
+            # Not the reason itself: its quotes would make the message invalid, and it would be lost.
+            text += f" For the root cause: launch diagnose {job}"
+        rule.add_target(targets.SnsTopic(self.topic, message=events.RuleTargetInput.from_text(text)))
+        return rule
+
+    def _warn_of_idle_gpus(self, minutes: int) -> None:
+        # Only the L1 alarm takes a query over metrics that are not known before.
+        cloudwatch.CfnAlarm(
+            self,
+            "IdleGpus",
+            alarm_description=f"The GPUs of a training host have done nothing for {minutes} minutes: "
+            "the job may hang, or wait for its data",
+            metrics=[
+                cloudwatch.CfnAlarm.MetricDataQueryProperty(
+                    id="least",
+                    expression=f'SELECT MIN(GPUUtilization) FROM SCHEMA("{TRAINING_LOGS}", Host)',
+                    period=_PERIOD_MINUTES * 60,
+                    return_data=True,
+                )
+            ],
+            comparison_operator="LessThanThreshold",
+            threshold=_IDLE,
+            evaluation_periods=max(1, minutes // _PERIOD_MINUTES),
+            treat_missing_data="notBreaching",
+            alarm_actions=[self.topic.topic_arn],
+        )
+
+    def _warn_of_cost(self, cluster_name: str, limit_usd: int) -> None:
+        region = cdk.Stack.of(self).region
+        subscriber = budgets.CfnBudget.SubscriberProperty(
+            subscription_type="SNS", address=self.topic.topic_arn
+        )
+        budget = budgets.CfnBudget(
+            self,
+            "Budget",
+            budget=budgets.CfnBudget.BudgetDataProperty(
+                budget_name=f"slipway-{cluster_name}-{region}",
+                budget_type="COST",
+                time_unit="MONTHLY",
+                budget_limit=budgets.CfnBudget.SpendProperty(amount=limit_usd, unit="USD"),
+                cost_filters={"Region": [region]},
+            ),
+            notifications_with_subscribers=[
+                budgets.CfnBudget.NotificationWithSubscribersProperty(
+                    notification=budgets.CfnBudget.NotificationProperty(
+                        notification_type=kind,
+                        comparison_operator="GREATER_THAN",
+                        threshold=percent,
+                        threshold_type="PERCENTAGE",
+                    ),
+                    subscribers=[subscriber],
+                )
+                for kind, percent in (("ACTUAL", 80), ("FORECASTED", 100))
+            ],
+        )
+        # Budgets looks whether it may publish when it gets its subscriber.
+        budget.node.add_dependency(self.topic)
+
+
+def _allow_key(key: kms.Key, service: iam.IPrincipal) -> None:
+    key.add_to_resource_policy(
+        iam.PolicyStatement(
+            actions=["kms:Decrypt", "kms:GenerateDataKey"], principals=[service], resources=["*"]
+        )
+    )
+
+
+def _dashboard(
+    scope: Construct,
+    cluster_name: str,
+    rules: dict[str, events.Rule],
+    file_system: TrainingFileSystem | None,
+) -> cloudwatch.Dashboard:
+    hosts = [
+        _of_hosts("GPU utilization, % (100 for each GPU)", "GPUUtilization"),
+        _of_hosts("GPU memory, % (100 for each GPU)", "GPUMemoryUtilization"),
+        _of_hosts("CPU, % (100 for each core)", "CPUUtilization"),
+        _of_hosts("Disk, %", "DiskUtilization"),
+    ]
+    ends = cloudwatch.GraphWidget(
+        title="Jobs of the cluster by how they ended",
+        left=[_ended(rule, state) for state, rule in rules.items()],
+        width=12,
+    )
+    dashboard = cloudwatch.Dashboard(
+        scope, "Dashboard", dashboard_name=f"slipway-{cluster_name}", default_interval=cdk.Duration.hours(12)
+    )
+    dashboard.add_widgets(*hosts[:2])
+    dashboard.add_widgets(*hosts[2:])
+    if file_system is None:
+        dashboard.add_widgets(ends)
+        return dashboard
+    dashboard.add_widgets(
+        cloudwatch.GraphWidget(
+            title="Lustre throughput, bytes per minute",
+            left=[
+                file_system.metric("DataReadBytes", label="read"),
+                file_system.metric("DataWriteBytes", label="written"),
+            ],
+            width=12,
+        ),
+        cloudwatch.GraphWidget(
+            title="Lustre free space, bytes",
+            left=[file_system.metric("FreeDataStorageCapacity", label="free")],
+            width=12,
+        ),
+    )
+    dashboard.add_widgets(ends)
+    return dashboard
+
+
+def _of_hosts(title: str, metric: str) -> cloudwatch.GraphWidget:
+    search = f"SEARCH('{{{TRAINING_LOGS},Host}} MetricName=\"{metric}\"', 'Average', 60)"
+    return cloudwatch.GraphWidget(
+        title=title,
+        left=[cloudwatch.MathExpression(expression=search, using_metrics={}, label="")],
+        width=12,
+    )
+
+
+def _ended(rule: events.Rule, state: str) -> cloudwatch.Metric:
+    return cloudwatch.Metric(
+        namespace="AWS/Events",
+        metric_name="TriggeredRules",
+        dimensions_map={"RuleName": rule.rule_name},
+        statistic="Sum",
+        period=cdk.Duration.hours(1),
+        label=state.lower(),
+    )

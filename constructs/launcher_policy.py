@@ -1,0 +1,285 @@
+"""What the people who launch jobs may do: the calls that `launch` makes, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+from constructs.permissions import (
+    TRAINING_LOGS,
+    Permission,
+    acknowledge_wildcards,
+    bucket_arn,
+    exported,
+    key_arn,
+    policy_document,
+)
+
+from launcher.cluster.manifest import manifest_parameter_name
+from launcher.failure_modes import storage
+from launcher.failure_modes.model import FailureMode
+
+PREVENTS: tuple[FailureMode, ...] = (storage.ROLE_INSUFFICIENT,)
+
+_NETWORK = (
+    "NetworkAcls",
+    "NetworkInterfaces",
+    "RouteTables",
+    "SecurityGroups",
+    "Subnets",
+    "VpcAttribute",
+    "VpcEndpoints",
+    "Vpcs",
+)
+
+
+class LauncherPolicy(iam.ManagedPolicy):
+    """A managed policy to attach to a team's role: submit, follow, stop and diagnose jobs.
+
+    It passes the cluster's execution role to SageMaker and no other role to anyone, so whoever has
+    it can do through a job what that role may do, and nothing beyond. Source: IAM user guide,
+    id_roles_use_passrole; SageMaker API reference, permissions by action.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster_name: str,
+        role: iam.IRole,
+        code: s3.IBucket,
+        checkpoints: s3.IBucket,
+        output: s3.IBucket,
+        data_buckets: Sequence[s3.IBucket] = (),
+        encryption_key: kms.IKey | None = None,
+        file_system_arn: str | None = None,
+        queue_arn: str | None = None,
+        queue_stack: cdk.Stack | None = None,
+    ) -> None:
+        """Create the policy; attaching it is left to whoever keeps the team's roles.
+
+        Args:
+            scope: the parent construct.
+            id: the construct's id.
+            cluster_name: names the manifest that may be read.
+            role: the execution role of the cluster's jobs, in the same stack.
+            code: bucket that the launcher uploads to.
+            checkpoints: bucket in which it looks for checkpoints, and copies one to resume from.
+            output: bucket in which it looks for what jobs leave.
+            data_buckets: buckets that it looks into before it submits.
+            encryption_key: the key of the buckets and volumes, if it is the account's own.
+            file_system_arn: the Lustre file system that it looks at before it submits, if any.
+            queue_arn: the queue that it may submit to, if any.
+            queue_stack: the stack of the queue, where it is another one.
+        """
+        stack = cdk.Stack.of(scope)
+        own = [bucket_arn(bucket, stack) for bucket in (code, checkpoints, output)]
+        permissions = [
+            *_cluster(stack, cluster_name),
+            *_objects(*own, data=[bucket_arn(bucket, stack) for bucket in data_buckets]),
+            *_jobs(stack, role.role_arn),
+            *_checks(stack, role.role_arn, file_system_arn),
+        ]
+        if encryption_key is not None:
+            permissions += _key(key_arn(encryption_key, stack))
+        if queue_arn is not None:
+            permissions += _queue(stack, exported(queue_arn, queue_stack or stack, stack))
+        super().__init__(
+            scope,
+            id,
+            description=f"Launch training jobs on Slipway cluster {cluster_name}",
+            document=policy_document(permissions),
+        )
+        acknowledge_wildcards(self, permissions)
+
+
+def _cluster(stack: cdk.Stack, cluster_name: str) -> list[Permission]:
+    name = manifest_parameter_name(cluster_name).lstrip("/")
+    return [
+        Permission(
+            "KnowWhoAsks",
+            ["sts:GetCallerIdentity"],
+            ["*"],
+            "sts:GetCallerIdentity knows no resources.",
+        ),
+        Permission(
+            "ReadManifest",
+            ["ssm:GetParameter"],
+            [stack.format_arn(service="ssm", resource="parameter", resource_name=name)],
+            "The manifest of this cluster.",
+        ),
+    ]
+
+
+def _objects(code: str, checkpoints: str, output: str, *, data: Sequence[str]) -> list[Permission]:
+    return [
+        Permission(
+            "LookIntoBuckets",
+            ["s3:ListBucket", "s3:GetBucketLocation"],
+            [code, checkpoints, output, *data],
+            "Inputs and checkpoints are looked for before a job is submitted.",
+        ),
+        Permission(
+            "LookAtBuckets",
+            [
+                "s3:GetBucketPolicy",
+                "s3:GetBucketPublicAccessBlock",
+                "s3:GetBucketVersioning",
+                "s3:GetEncryptionConfiguration",
+            ],
+            [code, checkpoints, output],
+            "Whether what a job leaves is kept and protected.",
+        ),
+        Permission(
+            "UploadCode",
+            ["s3:PutObject", "s3:AbortMultipartUpload"],
+            [f"{code}/*"],
+            "Each job's code goes under a key that its name decides.",
+        ),
+        Permission(
+            "ReadResults",
+            ["s3:GetObject"],
+            [f"{checkpoints}/*", f"{output}/*"],
+            "A job that resumes or is diagnosed is known by its name only.",
+        ),
+        Permission(
+            "CopyCheckpoints",
+            ["s3:PutObject", "s3:AbortMultipartUpload"],
+            [f"{checkpoints}/*"],
+            "A job that resumes gets the newest checkpoint under its own key.",
+        ),
+    ]
+
+
+def _jobs(stack: cdk.Stack, role_arn: str) -> list[Permission]:
+    group = stack.format_arn(
+        service="logs",
+        resource="log-group",
+        resource_name=TRAINING_LOGS,
+        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+    )
+    return [
+        Permission(
+            "RunJobs",
+            [
+                "sagemaker:AddTags",
+                "sagemaker:CreateTrainingJob",
+                "sagemaker:DescribeTrainingJob",
+                "sagemaker:StopTrainingJob",
+            ],
+            [stack.format_arn(service="sagemaker", resource="training-job", resource_name="*")],
+            "People name their jobs; what a job may do is bounded by the one role that can be passed.",
+        ),
+        Permission(
+            "ListJobs",
+            ["sagemaker:ListTrainingJobs"],
+            ["*"],
+            "sagemaker:ListTrainingJobs knows no resources.",
+        ),
+        Permission(
+            "PassExecutionRole",
+            ["iam:PassRole"],
+            [role_arn],
+            "The cluster's execution role, to SageMaker only.",
+            {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
+        ),
+        Permission(
+            "ReadLogs",
+            ["logs:DescribeLogStreams", "logs:FilterLogEvents", "logs:GetLogEvents"],
+            [group, f"{group}:*"],
+            "One log group for all training jobs, one stream per host, named after the job.",
+        ),
+    ]
+
+
+def _checks(stack: cdk.Stack, role_arn: str, file_system_arn: str | None) -> list[Permission]:
+    permissions = [
+        Permission(
+            "LookAtTheNetwork",
+            [f"ec2:Describe{what}" for what in _NETWORK],
+            ["*"],
+            "EC2's Describe actions know no resources.",
+        ),
+        Permission(
+            "LookAtTheRole",
+            [
+                "iam:GetRole",
+                "iam:GetRolePolicy",
+                "iam:ListAttachedRolePolicies",
+                "iam:ListRolePolicies",
+                "iam:SimulatePrincipalPolicy",
+            ],
+            [role_arn],
+            "Whether the role lets a job do what it must.",
+        ),
+        Permission(
+            "LookAtQuotas",
+            ["servicequotas:GetServiceQuota", "servicequotas:ListServiceQuotas"],
+            ["*"],
+            "Quotas of SageMaker are known by codes that differ by instance type.",
+        ),
+        Permission(
+            "LookForImages",
+            ["ecr:BatchGetImage", "ecr:DescribeImages"],
+            [stack.format_arn(service="ecr", account="*", resource="repository", resource_name="*")],
+            "AWS keeps its training images in accounts that differ by region and framework.",
+        ),
+    ]
+    if file_system_arn is not None:
+        permissions += [
+            Permission(
+                "LookAtTheFileSystem",
+                ["fsx:DescribeFileSystems"],
+                [file_system_arn],
+                "Whether the file system is available.",
+            ),
+            Permission(
+                "LookAtItsLinks",
+                ["fsx:DescribeDataRepositoryAssociations"],
+                ["*"],
+                "FSx chooses the ids of the links to S3, which are asked for by their file system.",
+            ),
+        ]
+    return permissions
+
+
+def _key(arn: str) -> list[Permission]:
+    """Source: SageMaker API reference, ResourceConfig (VolumeKmsKeyId: the caller makes the grant)."""
+    return [
+        Permission(
+            "UseKey",
+            ["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"],
+            [arn],
+            "Code is written, and results are read, with the cluster's key.",
+        ),
+        Permission(
+            "LetVolumesUseKey",
+            ["kms:CreateGrant"],
+            [arn],
+            "SageMaker encrypts the hosts' volumes with a grant of who creates the job.",
+            {"Bool": {"kms:GrantIsForAWSResource": "true"}},
+        ),
+    ]
+
+
+def _queue(stack: cdk.Stack, queue_arn: str) -> list[Permission]:
+    jobs = stack.format_arn(service="batch", resource="service-job", resource_name="*")
+    return [
+        Permission(
+            "QueueJobs",
+            ["batch:ListServiceJobs", "batch:SubmitServiceJob", "batch:TagResource"],
+            [queue_arn, jobs],
+            "The cluster's queue; Batch chooses the ids of the jobs in it.",
+        ),
+        Permission(
+            "FollowQueuedJobs",
+            ["batch:DescribeServiceJob", "batch:TerminateServiceJob"],
+            [jobs],
+            "Batch chooses the ids of queued jobs.",
+        ),
+    ]

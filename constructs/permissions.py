@@ -1,0 +1,98 @@
+"""Statements of IAM policies, each with the reason for which it is there and why it is not narrower."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import IConstruct
+
+TRAINING_LOGS = "/aws/sagemaker/TrainingJobs"
+"""SageMaker's log group and its metrics' namespace (SageMaker developer guide, training-metrics)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """One statement; `reason` says what for, and why its resources cannot be fewer."""
+
+    sid: str
+    actions: list[str]
+    resources: list[str]
+    reason: str
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+
+    def statement(self) -> iam.PolicyStatement:
+        """The statement as the CDK takes it."""
+        return iam.PolicyStatement(
+            sid=self.sid, actions=self.actions, resources=self.resources, conditions=self.conditions
+        )
+
+
+def policy_document(permissions: Sequence[Permission]) -> iam.PolicyDocument:
+    """The statements of the permissions, one each."""
+    return iam.PolicyDocument(statements=[each.statement() for each in permissions])
+
+
+def acknowledge_wildcards(holder: IConstruct, permissions: Sequence[Permission]) -> None:
+    """Tell cdk-nag the reasons of the wildcards in the resources of `holder`'s statements."""
+    for finding, reason in _wildcards(permissions, cdk.Stack.of(holder)):
+        cdk.Validations.of(holder).acknowledge(cdk.Acknowledgment(id=finding, reason=reason))
+
+
+def bucket_arn(bucket: s3.IBucket, stack: cdk.Stack) -> str:
+    """The bucket's ARN, for use in the stack."""
+    if not isinstance(bucket.node.default_child, s3.CfnBucket):
+        return bucket.bucket_arn  # one that exists already: its ARN follows from its name
+    return exported(bucket.bucket_arn, cdk.Stack.of(bucket), stack)
+
+
+def key_arn(key: kms.IKey, stack: cdk.Stack) -> str:
+    """The key's ARN, for use in the stack."""
+    if not isinstance(key.node.default_child, kms.CfnKey):
+        return key.key_arn
+    return exported(key.key_arn, cdk.Stack.of(key), stack)
+
+
+def exported(value: str, owner: cdk.Stack, stack: cdk.Stack) -> str:
+    """A value of the stack `owner`, exported by hand where it is another stack's.
+
+    An automatic export has no name before synthesis, and cdk-nag's finding ids hold that name.
+    """
+    if owner.node.path == stack.node.path:
+        return value
+    stack.add_stack_dependency(owner)
+    return owner.export_value(value)
+
+
+def _wildcards(permissions: Sequence[Permission], stack: cdk.Stack) -> Iterator[tuple[str, str]]:
+    """The ids of the findings that cdk-nag makes of the wildcards, each with its reasons."""
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for permission in permissions:
+        for resource in permission.resources:
+            written = _as_cdk_nag_writes_it(stack.resolve(resource))
+            if "*" in written:
+                reasons[written].append(f"{permission.sid}: {permission.reason}")
+    for written, texts in reasons.items():
+        yield f"AwsSolutions-IAM5[Resource::{written}]", " ".join(texts)
+
+
+def _as_cdk_nag_writes_it(value: Any) -> str:
+    """A resolved template value as cdk-nag's flattenCfnReference renders it."""
+    match value:
+        case str():
+            return value
+        case {"Fn::Join": [delimiter, parts]}:
+            return str(delimiter).join(map(_as_cdk_nag_writes_it, parts))
+        case {"Fn::GetAtt": [resource, attribute]}:
+            return f"<{resource}.{attribute}>"
+        case {"Fn::ImportValue": name}:
+            return _as_cdk_nag_writes_it(name)
+        case {"Ref": name}:
+            return f"<{name}>"
+    raise ValueError(f"cdk-nag's name for {value!r} is not known")

@@ -1,0 +1,258 @@
+"""The network of the account, as plain data: subnets, routes, endpoints, network ACLs, and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from launcher.account.aws import aws_errors
+from launcher.account.network_acls import NetworkAcl, fetch_network_acls
+from launcher.account.security_groups import ANY_IPV4, SecurityGroup, fetch_security_groups
+
+RouteKind = Literal["local", "nat", "internet", "endpoint", "other"]
+
+_TARGETS = (
+    "GatewayId", "NatGatewayId", "TransitGatewayId", "NetworkInterfaceId", "InstanceId",
+    "VpcPeeringConnectionId", "EgressOnlyInternetGatewayId", "CarrierGatewayId", "LocalGatewayId",
+    "CoreNetworkArn",
+)  # fmt: skip
+_DESTINATIONS = ("DestinationCidrBlock", "DestinationIpv6CidrBlock", "DestinationPrefixListId")
+_KINDS: Mapping[str, RouteKind] = {"local": "local", "nat-": "nat", "igw-": "internet", "vpce-": "endpoint"}
+
+
+@dataclass(frozen=True, slots=True)
+class Subnet:
+    """A subnet; `free_addresses` is what EC2 counts now, its own reserved addresses taken off."""
+
+    id: str
+    vpc_id: str
+    availability_zone: str
+    availability_zone_id: str | None
+    cidr: str
+    free_addresses: int
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route; the destination is an IPv4 or IPv6 range, or a prefix list.
+
+    `active` is false for a black hole, which is what a deleted gateway leaves.
+    """
+
+    destination: str
+    target: str
+    kind: RouteKind
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTable:
+    """A route table; the main one serves all subnets of its VPC that no other names."""
+
+    id: str
+    vpc_id: str
+    main: bool
+    subnet_ids: tuple[str, ...]
+    routes: tuple[Route, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A VPC endpoint; `service` is the end of its service's name, such as `s3` or `ecr.api`.
+
+    `type` is `Gateway`, `Interface` or another of EC2's; `state` is in lower case.
+    """
+
+    id: str
+    vpc_id: str
+    service: str
+    type: str
+    state: str
+    private_dns: bool
+    subnet_ids: tuple[str, ...]
+    route_table_ids: tuple[str, ...]
+    security_group_ids: tuple[str, ...]
+
+    @property
+    def available(self) -> bool:
+        """Whether traffic passes through it now."""
+        return self.state == "available"
+
+
+@dataclass(frozen=True, slots=True)
+class WayOut:
+    """One way by which a subnet's hosts leave it.
+
+    `reaches` is `any` for a route to every address, else the service that an endpoint leads to;
+    `through` is the id of the gateway or endpoint. Whether the security groups on the way let the
+    traffic pass is another matter.
+    """
+
+    reaches: str
+    through: str
+    kind: RouteKind
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkState:
+    """What was found of the network that a job names; what does not exist is not in it."""
+
+    subnets: tuple[Subnet, ...] = ()
+    groups: tuple[SecurityGroup, ...] = ()
+    route_tables: tuple[RouteTable, ...] = ()
+    endpoints: tuple[Endpoint, ...] = ()
+    acls: tuple[NetworkAcl, ...] = ()
+
+    def subnet(self, subnet_id: str) -> Subnet | None:
+        """The subnet with this id, if it exists."""
+        return next((each for each in self.subnets if each.id == subnet_id), None)
+
+    def group(self, group_id: str) -> SecurityGroup | None:
+        """The security group with this id, if it exists."""
+        return next((each for each in self.groups if each.id == group_id), None)
+
+    def route_table(self, subnet_id: str) -> RouteTable | None:
+        """The table that a subnet's traffic follows: its own, else the main one of its VPC."""
+        for table in self.route_tables:
+            if subnet_id in table.subnet_ids:
+                return table
+        subnet = self.subnet(subnet_id)
+        vpc_id = subnet.vpc_id if subnet else None
+        return next((each for each in self.route_tables if each.main and each.vpc_id == vpc_id), None)
+
+    def acl(self, subnet_id: str) -> NetworkAcl | None:
+        """The network ACL of a subnet: each has exactly one."""
+        return next((each for each in self.acls if subnet_id in each.subnet_ids), None)
+
+    def ways_out(self, subnet_id: str) -> tuple[WayOut, ...]:
+        """How the hosts of a subnet get out: active routes to any IPv4 address, and the endpoints.
+
+        A gateway endpoint serves the subnets of its route tables, an interface endpoint with private
+        names the whole VPC.
+        """
+        subnet, table = self.subnet(subnet_id), self.route_table(subnet_id)
+        ways = [
+            WayOut("any", route.target, route.kind)
+            for route in (table.routes if table else ())
+            if route.destination == ANY_IPV4 and route.active and route.kind != "local"
+        ]
+        for endpoint in self.endpoints:
+            if endpoint.type == "Gateway":
+                serves = table is not None and table.id in endpoint.route_table_ids
+            else:
+                serves = subnet is not None and subnet.vpc_id == endpoint.vpc_id and endpoint.private_dns
+            if serves and endpoint.available:
+                ways.append(WayOut(endpoint.service, endpoint.id, "endpoint"))
+        return tuple(ways)
+
+
+def fetch_network(ec2: Any, subnet_ids: Iterable[str], group_ids: Iterable[str]) -> NetworkState:
+    """All of the network behind these subnets and groups, in five calls one after the other.
+
+    Who wants them at the same time calls the functions below, and `fetch_security_groups` and
+    `fetch_network_acls`, each in a thread: only the ids of the VPCs must be known before.
+
+    Raises AwsRefusal where AWS refuses or cannot be reached.
+    """
+    subnets = fetch_subnets(ec2, subnet_ids)
+    vpc_ids = tuple(dict.fromkeys(subnet.vpc_id for subnet in subnets))
+    return NetworkState(
+        subnets=subnets,
+        groups=fetch_security_groups(ec2, group_ids),
+        route_tables=fetch_route_tables(ec2, vpc_ids),
+        endpoints=fetch_endpoints(ec2, vpc_ids),
+        acls=fetch_network_acls(ec2, vpc_ids),
+    )
+
+
+def fetch_subnets(ec2: Any, ids: Iterable[str]) -> tuple[Subnet, ...]:
+    """The subnets with these ids, in their order; those that do not exist are left out."""
+    wanted = list(dict.fromkeys(ids))
+    if not wanted:
+        return ()
+    with aws_errors("describe the subnets (ec2:DescribeSubnets)"):
+        pages = ec2.get_paginator("describe_subnets").paginate(
+            Filters=[{"Name": "subnet-id", "Values": wanted}]
+        )
+        found = {each["SubnetId"]: parse_subnet(each) for page in pages for each in page["Subnets"]}
+    return tuple(found[id_] for id_ in wanted if id_ in found)
+
+
+def fetch_route_tables(ec2: Any, vpc_ids: Iterable[str]) -> tuple[RouteTable, ...]:
+    """All route tables of these VPCs."""
+    with aws_errors("describe the route tables (ec2:DescribeRouteTables)"):
+        return tuple(
+            parse_route_table(each)
+            for filters in _of_vpcs(vpc_ids)
+            for page in ec2.get_paginator("describe_route_tables").paginate(Filters=filters)
+            for each in page["RouteTables"]
+        )
+
+
+def fetch_endpoints(ec2: Any, vpc_ids: Iterable[str]) -> tuple[Endpoint, ...]:
+    """All VPC endpoints of these VPCs, whatever their state."""
+    with aws_errors("describe the VPC endpoints (ec2:DescribeVpcEndpoints)"):
+        return tuple(
+            parse_endpoint(each)
+            for filters in _of_vpcs(vpc_ids)
+            for page in ec2.get_paginator("describe_vpc_endpoints").paginate(Filters=filters)
+            for each in page["VpcEndpoints"]
+        )
+
+
+def parse_subnet(described: Mapping[str, Any]) -> Subnet:
+    """A subnet from one element of DescribeSubnets."""
+    return Subnet(
+        id=described["SubnetId"],
+        vpc_id=described["VpcId"],
+        availability_zone=described["AvailabilityZone"],
+        availability_zone_id=described.get("AvailabilityZoneId"),
+        cidr=described.get("CidrBlock", ""),
+        free_addresses=int(described["AvailableIpAddressCount"]),
+    )
+
+
+def parse_route_table(described: Mapping[str, Any]) -> RouteTable:
+    """A route table from one element of DescribeRouteTables."""
+    associations = described.get("Associations", ())
+    return RouteTable(
+        id=described["RouteTableId"],
+        vpc_id=described["VpcId"],
+        main=any(each.get("Main", False) for each in associations),
+        subnet_ids=tuple(each["SubnetId"] for each in associations if "SubnetId" in each),
+        routes=tuple(map(_route, described.get("Routes", ()))),
+    )
+
+
+def parse_endpoint(described: Mapping[str, Any]) -> Endpoint:
+    """An endpoint from one element of DescribeVpcEndpoints."""
+    _, _, region_and_service = described["ServiceName"].partition("amazonaws.")
+    return Endpoint(
+        id=described["VpcEndpointId"],
+        vpc_id=described["VpcId"],
+        service=region_and_service.partition(".")[2] or described["ServiceName"],
+        type=described.get("VpcEndpointType") or "Gateway",
+        state=str(described.get("State", "")).lower(),
+        private_dns=bool(described.get("PrivateDnsEnabled", False)),
+        subnet_ids=tuple(described.get("SubnetIds", ())),
+        route_table_ids=tuple(described.get("RouteTableIds", ())),
+        security_group_ids=tuple(each["GroupId"] for each in described.get("Groups", ())),
+    )
+
+
+def _route(described: Mapping[str, Any]) -> Route:
+    target = next((described[key] for key in _TARGETS if described.get(key)), "")
+    kind: RouteKind = next((kind for prefix, kind in _KINDS.items() if target.startswith(prefix)), "other")
+    return Route(
+        destination=next((described[key] for key in _DESTINATIONS if described.get(key)), ""),
+        target=target,
+        kind=kind,
+        active=described.get("State", "active") == "active",
+    )
+
+
+def _of_vpcs(ids: Iterable[str]) -> list[list[dict[str, Any]]]:
+    """The filters of one query for all these VPCs; of none where there are no VPCs."""
+    wanted = list(dict.fromkeys(ids))
+    return [[{"Name": "vpc-id", "Values": wanted}]] if wanted else []

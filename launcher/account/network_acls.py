@@ -1,0 +1,116 @@
+"""The network ACLs of the account: what a subnet lets in and out, whatever the security groups say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.account.aws import aws_errors
+from launcher.account.security_groups import ALL_TRAFFIC, ANY_IPV4, Direction
+
+_TCP = "6"
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkAclEntry:
+    """One entry; the first that matches, in the order of the numbers, decides.
+
+    `protocol` is a number as text, or `-1` for all; the ports are None where the protocol has none.
+    """
+
+    number: int
+    direction: Direction
+    allows: bool
+    protocol: str
+    cidr: str
+    first_port: int | None = None
+    last_port: int | None = None
+
+    def covers_tcp(self, first: int, last: int) -> bool:
+        """Whether the entry is about all of these TCP ports."""
+        return self._about_tcp and self._first <= first and last <= self._last
+
+    def touches_tcp(self, first: int, last: int) -> bool:
+        """Whether the entry is about at least one of these TCP ports."""
+        return self._about_tcp and self._first <= last and first <= self._last
+
+    @property
+    def _about_tcp(self) -> bool:
+        return self.protocol in (ALL_TRAFFIC, _TCP)
+
+    @property
+    def _first(self) -> int:
+        return 0 if self.protocol == ALL_TRAFFIC or self.first_port is None else self.first_port
+
+    @property
+    def _last(self) -> int:
+        return 65535 if self.protocol == ALL_TRAFFIC or self.last_port is None else self.last_port
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkAcl:
+    """A network ACL with its entries in the order in which EC2 evaluates them."""
+
+    id: str
+    vpc_id: str
+    subnet_ids: tuple[str, ...]
+    entries: tuple[NetworkAclEntry, ...]
+
+    def allows_tcp(self, direction: Direction, first: int, last: int) -> bool | None:
+        """Whether these TCP ports pass to or from every IPv4 address.
+
+        None where it depends on the address: an entry for a narrower range is met first.
+        """
+        narrower = False
+        for entry in self.entries:
+            if entry.direction != direction or ":" in entry.cidr or not entry.touches_tcp(first, last):
+                continue
+            if entry.cidr != ANY_IPV4:
+                narrower = True
+            elif not entry.allows:
+                return None if narrower else False
+            elif entry.covers_tcp(first, last):
+                return None if narrower else True
+        return None if narrower else False
+
+
+def fetch_network_acls(ec2: Any, vpc_ids: Iterable[str]) -> tuple[NetworkAcl, ...]:
+    """All network ACLs of these VPCs.
+
+    Raises AwsRefusal where AWS refuses or cannot be reached.
+    """
+    wanted = list(dict.fromkeys(vpc_ids))
+    if not wanted:
+        return ()
+    with aws_errors("describe the network ACLs (ec2:DescribeNetworkAcls)"):
+        pages = ec2.get_paginator("describe_network_acls").paginate(
+            Filters=[{"Name": "vpc-id", "Values": wanted}]
+        )
+        return tuple(parse_network_acl(each) for page in pages for each in page["NetworkAcls"])
+
+
+def parse_network_acl(described: Mapping[str, Any]) -> NetworkAcl:
+    """A network ACL from one element of DescribeNetworkAcls."""
+    entries = [_entry(each) for each in described.get("Entries", ())]
+    return NetworkAcl(
+        id=described["NetworkAclId"],
+        vpc_id=described["VpcId"],
+        subnet_ids=tuple(
+            each["SubnetId"] for each in described.get("Associations", ()) if "SubnetId" in each
+        ),
+        entries=tuple(sorted(entries, key=lambda each: each.number)),
+    )
+
+
+def _entry(described: Mapping[str, Any]) -> NetworkAclEntry:
+    ports = described.get("PortRange") or {}
+    return NetworkAclEntry(
+        number=int(described["RuleNumber"]),
+        direction="egress" if described.get("Egress") else "ingress",
+        allows=described["RuleAction"] == "allow",
+        protocol=str(described["Protocol"]),
+        cidr=described.get("CidrBlock") or described.get("Ipv6CidrBlock") or "",
+        first_port=ports.get("From"),
+        last_port=ports.get("To"),
+    )

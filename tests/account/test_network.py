@@ -1,0 +1,256 @@
+"""The network behind a job: subnets, the routes that serve them, endpoints and network ACLs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from launcher.account.network import (
+    NetworkState,
+    WayOut,
+    fetch_network,
+    parse_endpoint,
+    parse_route_table,
+    parse_subnet,
+)
+from launcher.account.network_acls import fetch_network_acls, parse_network_acl
+from launcher.failure_modes.refusal import AwsRefusal
+
+SUBNET = {
+    "SubnetId": "subnet-1",
+    "VpcId": "vpc-1",
+    "AvailabilityZone": "us-west-2a",
+    "AvailabilityZoneId": "usw2-az2",
+    "CidrBlock": "10.0.0.0/24",
+    "AvailableIpAddressCount": 251,
+}
+LOCAL = {"DestinationCidrBlock": "10.0.0.0/16", "GatewayId": "local", "State": "active"}
+TO_ANY = {"DestinationCidrBlock": "0.0.0.0/0", "State": "active"}
+NAT = TO_ANY | {"NatGatewayId": "nat-1"}
+
+
+def table(*routes: dict[str, Any], subnets: tuple[str, ...] = ("subnet-1",), main: bool = False) -> Any:
+    associations: list[dict[str, Any]] = [{"SubnetId": each, "Main": False} for each in subnets]
+    if main:
+        associations.append({"Main": True})
+    described = {"RouteTableId": f"rtb-{'main' if main else 'own'}", "VpcId": "vpc-1"}
+    return parse_route_table({**described, "Associations": associations, "Routes": [LOCAL, *routes]})
+
+
+def endpoint(service: str = "ecr.api", **changes: Any) -> Any:
+    described = {
+        "VpcEndpointId": f"vpce-{service}",
+        "VpcId": "vpc-1",
+        "ServiceName": f"com.amazonaws.us-west-2.{service}",
+        "VpcEndpointType": "Interface",
+        "State": "available",
+        "PrivateDnsEnabled": True,
+    }
+    return parse_endpoint({**described, **changes})
+
+
+def ways(*tables: Any, endpoints: tuple[Any, ...] = ()) -> list[tuple[str, str]]:
+    state = NetworkState((parse_subnet(SUBNET),), (), tables, endpoints)
+    return [(way.reaches, way.through) for way in state.ways_out("subnet-1")]
+
+
+@pytest.mark.parametrize(
+    ("route", "found"),
+    [
+        pytest.param(NAT, [("any", "nat-1")], id="NAT gateway"),
+        pytest.param(TO_ANY | {"GatewayId": "igw-1"}, [("any", "igw-1")], id="internet gateway"),
+        pytest.param(TO_ANY | {"TransitGatewayId": "tgw-1"}, [("any", "tgw-1")], id="transit gateway"),
+        pytest.param(NAT | {"State": "blackhole"}, [], id="deleted NAT gateway"),
+        pytest.param(NAT | {"DestinationCidrBlock": "172.16.0.0/12"}, [], id="route to a part"),
+        pytest.param(
+            {"DestinationIpv6CidrBlock": "::/0", "EgressOnlyInternetGatewayId": "eigw-1", "State": "active"},
+            [],
+            id="IPv6 alone",
+        ),
+    ],
+)
+def test_default_route_is_a_way_out(route: dict[str, Any], found: list[tuple[str, str]]) -> None:
+    assert ways(table(route)) == found
+
+
+def test_subnet_without_a_table_of_its_own_follows_the_main_one() -> None:
+    assert ways(table(subnets=("subnet-2",)), table(NAT, subnets=(), main=True)) == [("any", "nat-1")]
+
+
+def test_own_table_goes_before_the_main_one() -> None:
+    assert ways(table(NAT, subnets=(), main=True), table()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "serves"),
+    [
+        pytest.param({}, True, id="available"),
+        pytest.param({"State": "Available"}, True, id="state as other answers write it"),
+        pytest.param({"State": "pendingAcceptance"}, False, id="not yet accepted"),
+        pytest.param({"PrivateDnsEnabled": False}, False, id="no private names"),
+        pytest.param({"VpcId": "vpc-2"}, False, id="another VPC"),
+    ],
+)
+def test_interface_endpoint_serves_its_vpc(changes: dict[str, Any], serves: bool) -> None:
+    assert bool(ways(table(), endpoints=(endpoint(**changes),))) is serves
+
+
+@pytest.mark.parametrize("type_", [{"VpcEndpointType": "Gateway"}, {"VpcEndpointType": None}])
+@pytest.mark.parametrize(("tables", "serves"), [(["rtb-own"], True), (["rtb-other"], False), ([], False)])
+def test_gateway_endpoint_serves_the_subnets_of_its_route_tables(
+    type_: dict[str, Any], tables: list[str], serves: bool
+) -> None:
+    s3 = endpoint("s3", RouteTableIds=tables, PrivateDnsEnabled=False, **type_)
+
+    assert ways(table(), endpoints=(s3,)) == ([("s3", "vpce-s3")] if serves else [])
+
+
+def test_service_of_another_region_and_of_somebody_else_has_a_name() -> None:
+    assert endpoint(ServiceName="cn.com.amazonaws.cn-north-1.ecr.dkr").service == "ecr.dkr"
+    assert endpoint(ServiceName="com.example.thing").service == "com.example.thing"
+
+
+def entry(number: int, action: str, **changes: Any) -> dict[str, Any]:
+    described = {"RuleNumber": number, "RuleAction": action, "Egress": True, "Protocol": "-1"}
+    return {**described, "CidrBlock": "0.0.0.0/0", **changes}
+
+
+HTTPS = {"Protocol": "6", "PortRange": {"From": 443, "To": 443}}
+LAST = entry(32767, "deny")
+
+
+@pytest.mark.parametrize(
+    ("entries", "allowed"),
+    [
+        pytest.param([entry(100, "allow"), LAST], True, id="the default"),
+        pytest.param([LAST], False, id="nothing but the last"),
+        pytest.param([entry(100, "allow"), entry(50, "deny", **HTTPS), LAST], False, id="denied before"),
+        pytest.param([entry(100, "allow"), entry(150, "deny", **HTTPS), LAST], True, id="denied after"),
+        pytest.param([entry(100, "allow", **HTTPS), LAST], True, id="HTTPS alone"),
+        pytest.param([entry(100, "allow", Protocol="17"), LAST], False, id="UDP alone"),
+        pytest.param([entry(100, "allow", Egress=False), LAST], False, id="the other direction"),
+        pytest.param([entry(100, "allow", CidrBlock=None, Ipv6CidrBlock="::/0"), LAST], False, id="IPv6"),
+        pytest.param(
+            [entry(50, "deny", CidrBlock="10.0.0.0/8"), entry(100, "allow"), LAST], None, id="in part"
+        ),
+        pytest.param([entry(100, "allow", CidrBlock="10.0.0.0/8"), LAST], None, id="a range alone"),
+    ],
+)
+def test_first_entry_that_matches_decides(entries: list[dict[str, Any]], allowed: bool | None) -> None:
+    acl = parse_network_acl({"NetworkAclId": "acl-1", "VpcId": "vpc-1", "Entries": entries})
+
+    assert acl.allows_tcp("egress", 443, 443) is allowed
+
+
+@dataclass
+class Emulated:
+    """A VPC in moto, with one subnet of its own route table and one of the main one."""
+
+    ec2: Any
+    vpc: str
+    routed: str
+    bare: str
+    route_table: str
+
+
+@pytest.fixture
+def emulated() -> Iterator[Emulated]:
+    with mock_aws():
+        ec2 = boto3.client("ec2", region_name="us-west-2")
+        vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        subnets = [
+            ec2.create_subnet(VpcId=vpc, CidrBlock=cidr, AvailabilityZone="us-west-2b")["Subnet"]["SubnetId"]
+            for cidr in ("10.0.0.0/24", "10.0.1.0/28")
+        ]
+        route_table = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
+        ec2.associate_route_table(RouteTableId=route_table, SubnetId=subnets[0])
+        yield Emulated(ec2, vpc, *subnets, route_table)
+
+
+def test_subnets_are_fetched_with_zone_and_free_addresses(emulated: Emulated) -> None:
+    state = fetch_network(emulated.ec2, [emulated.bare, emulated.routed, "subnet-0"], [])
+
+    assert [each.id for each in state.subnets] == [emulated.bare, emulated.routed]
+    small = state.subnet(emulated.bare)
+    assert small is not None
+    assert (small.availability_zone, small.cidr, small.free_addresses) == ("us-west-2b", "10.0.1.0/28", 11)
+    assert small.availability_zone_id
+
+
+def test_nat_gateway_is_found_behind_its_subnet_only(emulated: Emulated) -> None:
+    ec2 = emulated.ec2
+    nat = ec2.create_nat_gateway(SubnetId=emulated.bare)["NatGateway"]["NatGatewayId"]
+    ec2.create_route(RouteTableId=emulated.route_table, DestinationCidrBlock="0.0.0.0/0", NatGatewayId=nat)
+
+    state = fetch_network(ec2, [emulated.routed, emulated.bare], [])
+
+    assert state.ways_out(emulated.routed) == (WayOut("any", nat, "nat"),)
+    assert state.ways_out(emulated.bare) == ()
+
+
+def test_endpoints_are_found_with_their_groups(emulated: Emulated) -> None:
+    ec2, vpc = emulated.ec2, emulated.vpc
+    group = ec2.create_security_group(GroupName="front", Description="front", VpcId=vpc)["GroupId"]
+    ec2.create_vpc_endpoint(
+        VpcId=vpc, ServiceName="com.amazonaws.us-west-2.s3", RouteTableIds=[emulated.route_table]
+    )
+    ec2.create_vpc_endpoint(
+        VpcId=vpc,
+        VpcEndpointType="Interface",
+        ServiceName="com.amazonaws.us-west-2.sts",
+        SubnetIds=[emulated.bare],
+        SecurityGroupIds=[group],
+        PrivateDnsEnabled=True,
+    )
+
+    state = fetch_network(ec2, [emulated.routed, emulated.bare], [])
+
+    assert [way.reaches for way in state.ways_out(emulated.routed)] == ["s3", "sts"]
+    assert [way.reaches for way in state.ways_out(emulated.bare)] == ["sts"]
+    (sts,) = [each for each in state.endpoints if each.service == "sts"]
+    assert sts.subnet_ids == (emulated.bare,)
+    assert sts.security_group_ids == (group,)
+
+
+def test_default_network_acl_lets_everything_pass(emulated: Emulated) -> None:
+    state = fetch_network(emulated.ec2, [emulated.routed], [])
+    acl = state.acl(emulated.routed)
+
+    assert acl is not None
+    assert acl.allows_tcp("egress", 443, 443)
+    assert acl.allows_tcp("ingress", 1024, 65535)
+
+
+def test_groups_are_fetched_beside_the_subnets(emulated: Emulated) -> None:
+    group = emulated.ec2.create_security_group(GroupName="efa", Description="efa", VpcId=emulated.vpc)
+
+    state = fetch_network(emulated.ec2, [emulated.routed], [group["GroupId"], "sg-00000000"])
+
+    assert state.group(group["GroupId"]) is not None
+    assert state.group("sg-00000000") is None
+
+
+def test_network_of_nothing_is_empty(emulated: Emulated) -> None:
+    assert fetch_network(emulated.ec2, ["subnet-0"], []) == NetworkState()
+    assert fetch_network_acls(emulated.ec2, []) == ()
+
+
+@pytest.mark.parametrize(
+    "operation", ["DescribeSubnets", "DescribeRouteTables", "DescribeVpcEndpoints", "DescribeNetworkAcls"]
+)
+def test_refusal_names_the_permission(emulated: Emulated, operation: str) -> None:
+    emulated.ec2.meta.events.register(f"before-send.ec2.{operation}", refuse)
+
+    with pytest.raises(AwsRefusal, match=f"ec2:{operation}"):
+        fetch_network(emulated.ec2, [emulated.routed], [])
+
+
+def refuse(**_: Any) -> Any:
+    from botocore.exceptions import ClientError
+
+    raise ClientError({"Error": {"Code": "UnauthorizedOperation", "Message": "not you"}}, "Describe")

@@ -1,0 +1,77 @@
+"""Whether the policies of a template allow a call, without AWS.
+
+Actions and resources are matched by moto's own evaluator. Its conditions are no help here: it takes
+an operator that it does not know, and a key that the call does not carry, as fulfilled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from moto.iam.access_control import IAMPolicyStatement, PermissionResult
+
+_OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
+    "StringEquals": lambda wanted, given: wanted == given,
+    "ArnEquals": lambda wanted, given: fnmatchcase(given, wanted),
+    "Bool": lambda wanted, given: wanted.lower() == given.lower(),
+}
+
+
+def allows(document: Mapping[str, Any], action: str, resource: str, context: Mapping[str, str]) -> bool:
+    """Whether some statement allows the call, and none denies it.
+
+    Args:
+        document: a policy document whose references have been replaced by text.
+        action: such as `s3:GetObject`.
+        resource: the ARN, or `*` for an action that knows none.
+        context: the condition keys that the call carries.
+    """
+    matching = {
+        statement["Effect"]
+        for statement in document["Statement"]
+        if _concerns(statement, action, resource) and _conditions_hold(statement, context)
+    }
+    return matching == {"Allow"}
+
+
+def flat(value: Any, names: Mapping[str, str]) -> Any:
+    """A template's value with its references replaced: by what `names` has for them, else `<NAME>`."""
+    match value:
+        case {"Ref": name} | {"Fn::ImportValue": name}:
+            return names.get(name, f"<{name}>")
+        case {"Fn::GetAtt": [resource, attribute]}:
+            return names.get(f"{resource}.{attribute}", f"<{resource}.{attribute}>")
+        case {"Fn::Join": [delimiter, parts]}:
+            return delimiter.join(flat(part, names) for part in parts)
+        case dict():
+            return {key: flat(each, names) for key, each in value.items()}
+        case list():
+            return [flat(each, names) for each in value]
+    return value
+
+
+def _concerns(statement: Mapping[str, Any], action: str, resource: str) -> bool:
+    plain = {
+        "Effect": "Allow",
+        "Action": statement["Action"],
+        "Resource": _patterns(statement["Resource"]),
+    }
+    return IAMPolicyStatement(plain).is_action_permitted(action, resource) is PermissionResult.PERMITTED
+
+
+def _patterns(resources: str | list[str]) -> list[str]:
+    """moto takes what stands between the stars as a regular expression, so a dot would match anything."""
+    each = [resources] if isinstance(resources, str) else resources
+    return ["*".join(map(re.escape, resource.split("*"))) for resource in each]
+
+
+def _conditions_hold(statement: Mapping[str, Any], context: Mapping[str, str]) -> bool:
+    for operator, keys in statement.get("Condition", {}).items():
+        for key, wanted in keys.items():
+            choices = [wanted] if isinstance(wanted, str) else wanted
+            if key not in context or not any(_OPERATORS[operator](one, context[key]) for one in choices):
+                return False
+    return True

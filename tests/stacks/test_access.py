@@ -1,0 +1,231 @@
+"""What a job and its launcher may do: every call that they make, and calls that they must not make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from launcher.cluster.specification import ClusterSpec, load_cluster_file
+from tests.emulator.iam_policy import allows, flat
+from tests.stacks.synthesis import ROOT, Synthesized, dev_spec, synthesize
+
+ACCOUNT, REGION = "111122223333", "us-west-2"
+KEY, FILE_SYSTEM, ROLE, QUEUE, SUBNET, GROUP = (
+    f"arn:aws:our:{what}" for what in ("key", "file-system", "role", "queue", "subnet", "group")
+)
+CODE, CHECKPOINTS, OUTPUT, DATA = (
+    f"arn:aws:s3:::{name}" for name in ("our-code", "our-checkpoints", "our-output", "our-data")
+)
+LOGS = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:/aws/sagemaker/TrainingJobs"
+STREAM = f"{LOGS}:log-stream:llama-1/algo-1"
+INTERFACE = f"arn:aws:ec2:{REGION}:{ACCOUNT}:network-interface/eni-1"
+IMAGE = f"arn:aws:ecr:{REGION}:763104351884:repository/pytorch-training"
+JOB = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:training-job/llama-1"
+SERVICE_JOB = f"arn:aws:batch:{REGION}:{ACCOUNT}:service-job/1234"
+MANIFEST = f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/slipway/clusters/p5-large"
+ADMINISTRATOR = f"arn:aws:iam::{ACCOUNT}:role/Administrator"
+
+BY_VOLUMES = {"kms:GrantIsForAWSResource": "true"}
+TO_SAGEMAKER = {"iam:PassedToService": "sagemaker.amazonaws.com"}
+IN_OUR_SUBNET = {"ec2:Subnet": SUBNET}
+IN_OUR_NAMESPACE = {"cloudwatch:namespace": "/aws/sagemaker/TrainingJobs"}
+
+Call = tuple[str, str, dict[str, str]]
+
+
+def calls(resource: str, *actions: str, **context: dict[str, str]) -> list[Call]:
+    return [(action, resource, context.get("context", {})) for action in actions]
+
+
+JOB_CALLS = [
+    *calls(CODE, "s3:ListBucket", "s3:GetBucketLocation"),
+    *calls(f"{CODE}/llama-1/source.tar.gz", "s3:GetObject"),
+    *calls(DATA, "s3:ListBucket"),
+    *calls(f"{DATA}/corpus/0001", "s3:GetObject"),
+    *calls(
+        f"{CHECKPOINTS}/llama-1/1",
+        "s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload",
+    ),
+    *calls(f"{OUTPUT}/llama-1/model.tar.gz", "s3:PutObject"),
+    *calls(KEY, "kms:Decrypt", "kms:GenerateDataKey", "kms:DescribeKey"),
+    *calls(KEY, "kms:CreateGrant", context=BY_VOLUMES),
+    *calls("*", "ecr:GetAuthorizationToken"),
+    *calls(IMAGE, "ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"),
+    *calls(LOGS, "logs:CreateLogGroup"),
+    *calls(STREAM, "logs:CreateLogStream", "logs:PutLogEvents"),
+    *calls(f"{LOGS}:log-stream:", "logs:DescribeLogStreams"),
+    *calls("*", "cloudwatch:PutMetricData", context=IN_OUR_NAMESPACE),
+    *calls(SUBNET, "ec2:CreateNetworkInterface"),
+    *calls(GROUP, "ec2:CreateNetworkInterface"),
+    *calls(INTERFACE, "ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface"),
+    *calls(INTERFACE, "ec2:CreateNetworkInterfacePermission", context=IN_OUR_SUBNET),
+    *calls(
+        "*",
+        "ec2:DeleteNetworkInterfacePermission", "ec2:DescribeNetworkInterfaces", "ec2:DescribeVpcs",
+        "ec2:DescribeDhcpOptions", "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups",
+    ),
+    *calls(FILE_SYSTEM, "fsx:DescribeFileSystems"),
+]  # fmt: skip
+
+FORBIDDEN_TO_JOBS = [
+    *calls(f"{CODE}/llama-1/source.tar.gz", "s3:PutObject", "s3:DeleteObject"),
+    *calls(f"{OUTPUT}/llama-1/model.tar.gz", "s3:DeleteObject"),
+    *calls(f"{DATA}/corpus/0001", "s3:PutObject", "s3:DeleteObject"),
+    *calls("arn:aws:s3:::someone-elses/secret", "s3:GetObject"),
+    *calls("arn:aws:s3:::our-code-of-others/x", "s3:GetObject"),
+    *calls(CHECKPOINTS, "s3:DeleteBucket", "s3:PutBucketPolicy"),
+    *calls(f"{CHECKPOINTS}/llama-1/1", "s3:DeleteObjectVersion"),
+    *calls("*", "s3:ListAllMyBuckets", "ec2:RunInstances"),
+    *calls(KEY, "kms:CreateGrant", "kms:ScheduleKeyDeletion"),
+    *calls(f"arn:aws:kms:{REGION}:{ACCOUNT}:key/other", "kms:Decrypt"),
+    *calls(IMAGE, "ecr:PutImage"),
+    *calls(LOGS, "logs:DeleteLogGroup"),
+    *calls(STREAM.replace("sagemaker/TrainingJobs", "lambda/other"), "logs:PutLogEvents"),
+    *calls("*", "cloudwatch:PutMetricData"),
+    *calls("*", "cloudwatch:PutMetricData", context={"cloudwatch:namespace": "AWS/Billing"}),
+    *calls(f"{SUBNET}-of-others", "ec2:CreateNetworkInterface"),
+    *calls(INTERFACE, "ec2:CreateNetworkInterfacePermission", context={"ec2:Subnet": "subnet-of-others"}),
+    *calls(GROUP, "ec2:AuthorizeSecurityGroupIngress"),
+    *calls(FILE_SYSTEM, "fsx:DeleteFileSystem"),
+    *calls(f"{FILE_SYSTEM}-of-others", "fsx:DescribeFileSystems"),
+    *calls(ROLE, "iam:PassRole", context=TO_SAGEMAKER),
+    *calls(ROLE, "sts:AssumeRole"),
+    *calls(JOB, "sagemaker:CreateTrainingJob"),
+    *calls(MANIFEST, "ssm:GetParameter"),
+]
+
+LAUNCHER_CALLS = [
+    *calls("*", "sts:GetCallerIdentity", "sagemaker:ListTrainingJobs", "servicequotas:ListServiceQuotas"),
+    *calls(MANIFEST, "ssm:GetParameter"),
+    *calls(f"{CODE}/llama-1/source.tar.gz", "s3:PutObject"),
+    *calls(CHECKPOINTS, "s3:ListBucket"),
+    *calls(DATA, "s3:ListBucket"),
+    *calls(f"{CHECKPOINTS}/llama-1/1", "s3:GetObject", "s3:PutObject"),
+    *calls(f"{OUTPUT}/llama-1/output.tar.gz", "s3:GetObject"),
+    *calls(KEY, "kms:GenerateDataKey", "kms:Decrypt"),
+    *calls(KEY, "kms:CreateGrant", context=BY_VOLUMES),
+    *calls(
+        JOB,
+        "sagemaker:CreateTrainingJob", "sagemaker:AddTags", "sagemaker:DescribeTrainingJob",
+        "sagemaker:StopTrainingJob",
+    ),
+    *calls(ROLE, "iam:PassRole", context=TO_SAGEMAKER),
+    *calls(
+        ROLE,
+        "iam:GetRole", "iam:GetRolePolicy", "iam:ListRolePolicies", "iam:ListAttachedRolePolicies",
+        "iam:SimulatePrincipalPolicy",
+    ),
+    *calls(CODE, "s3:GetBucketPolicy", "s3:GetBucketVersioning", "s3:GetEncryptionConfiguration"),
+    *calls("*", "fsx:DescribeDataRepositoryAssociations", "ec2:DescribeNetworkInterfaces"),
+    *calls(STREAM, "logs:GetLogEvents"),
+    *calls(f"{LOGS}:log-stream:", "logs:DescribeLogStreams", "logs:FilterLogEvents"),
+    *calls(
+        "*",
+        "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "ec2:DescribeRouteTables",
+        "ec2:DescribeVpcEndpoints", "ec2:DescribeNetworkAcls",
+    ),
+    *calls(FILE_SYSTEM, "fsx:DescribeFileSystems"),
+    *calls(IMAGE, "ecr:DescribeImages"),
+    *calls(QUEUE, "batch:SubmitServiceJob", "batch:ListServiceJobs"),
+    *calls(SERVICE_JOB, "batch:DescribeServiceJob", "batch:TerminateServiceJob"),
+]  # fmt: skip
+
+FORBIDDEN_TO_LAUNCHERS = [
+    *calls(ROLE, "iam:PassRole", "iam:PutRolePolicy"),
+    *calls(ROLE, "iam:PassRole", context={"iam:PassedToService": "ec2.amazonaws.com"}),
+    *calls(ADMINISTRATOR, "iam:PassRole", "iam:SimulatePrincipalPolicy", context=TO_SAGEMAKER),
+    *calls(MANIFEST, "ssm:PutParameter"),
+    *calls(MANIFEST.replace("p5-large", "dev"), "ssm:GetParameter"),
+    *calls(f"{CHECKPOINTS}/llama-1/1", "s3:DeleteObject"),
+    *calls(f"{DATA}/corpus/0001", "s3:GetObject"),
+    *calls(f"{OUTPUT}/llama-1/model.tar.gz", "s3:PutObject"),
+    *calls(KEY, "kms:CreateGrant"),
+    *calls("*", "sagemaker:CreateNotebookInstance", "ec2:RunInstances"),
+    *calls(JOB.replace(ACCOUNT, "999999999999"), "sagemaker:CreateTrainingJob"),
+    *calls(FILE_SYSTEM, "fsx:DeleteFileSystem"),
+    *calls(STREAM, "logs:DeleteLogStream"),
+    *calls(QUEUE, "batch:DeleteJobQueue"),
+    *calls(f"{QUEUE}-of-others", "batch:SubmitServiceJob"),
+]
+
+
+@pytest.fixture(scope="module")
+def access() -> Synthesized:
+    spec = load_cluster_file(ROOT / "clusters" / "p5-large.yaml").model_dump()
+    names = {"code": "our-code", "checkpoints": "our-checkpoints", "output": "our-output"}
+    return synthesize(ClusterSpec.model_validate({**spec, "buckets": names, "data_buckets": ["our-data"]}))
+
+
+@pytest.fixture(scope="module")
+def of_the_job(access: Synthesized) -> dict[str, Any]:
+    (role,) = access.resources("access", "AWS::IAM::Role").values()
+    (policy,) = role["Properties"]["Policies"]
+    return resolved(access, policy["PolicyDocument"])
+
+
+@pytest.fixture(scope="module")
+def of_the_launcher(access: Synthesized) -> dict[str, Any]:
+    (policy,) = access.resources("access", "AWS::IAM::ManagedPolicy").values()
+    return resolved(access, policy["Properties"]["PolicyDocument"])
+
+
+@pytest.mark.parametrize(("action", "resource", "context"), JOB_CALLS)
+def test_job_may(of_the_job: dict[str, Any], action: str, resource: str, context: dict[str, str]) -> None:
+    assert allows(of_the_job, action, resource, context)
+
+
+@pytest.mark.parametrize(("action", "resource", "context"), FORBIDDEN_TO_JOBS)
+def test_job_may_not(of_the_job: dict[str, Any], action: str, resource: str, context: dict[str, str]) -> None:
+    assert not allows(of_the_job, action, resource, context)
+
+
+@pytest.mark.parametrize(("action", "resource", "context"), LAUNCHER_CALLS)
+def test_launcher_may(
+    of_the_launcher: dict[str, Any], action: str, resource: str, context: dict[str, str]
+) -> None:
+    assert allows(of_the_launcher, action, resource, context)
+
+
+@pytest.mark.parametrize(("action", "resource", "context"), FORBIDDEN_TO_LAUNCHERS)
+def test_launcher_may_not(
+    of_the_launcher: dict[str, Any], action: str, resource: str, context: dict[str, str]
+) -> None:
+    assert not allows(of_the_launcher, action, resource, context)
+
+
+def test_no_action_is_a_wildcard(of_the_job: dict[str, Any], of_the_launcher: dict[str, Any]) -> None:
+    for document in (of_the_job, of_the_launcher):
+        assert not [each for each in document["Statement"] if "*" in str(each["Action"])]
+
+
+def test_nothing_is_said_of_what_the_cluster_does_not_have() -> None:
+    text = str(synthesize(dev_spec(lustre=None)).template("access"))
+
+    assert not [what for what in ("kms:", "batch:", "fsx:", "ReadData") if what in text]
+
+
+def resolved(access: Synthesized, document: Any) -> Any:
+    """The document with the ARNs of the cluster's own resources replaced by the short ones above."""
+    names = {"AWS::Partition": "aws", "AWS::AccountId": ACCOUNT}
+    (role,) = access.resources("access", "AWS::IAM::Role")
+    names[f"{role}.Arn"] = ROLE
+    for part, arn in (("storage", KEY), ("queue", QUEUE)):
+        (export,) = [
+            output["Export"]["Name"]
+            for output in access.template(part)["Outputs"].values()
+            if "Fn::GetAtt" in output["Value"] and output["Value"]["Fn::GetAtt"][1] in ("Arn", "JobQueueArn")
+        ]
+        names[export] = arn
+    return shortened(flat(document, names))
+
+
+def shortened(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: shortened(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [shortened(each) for each in value]
+    for part, arn in (("file-system/<", FILE_SYSTEM), ("subnet/<", SUBNET), ("security-group/<", GROUP)):
+        if part in value:
+            return arn
+    return value
