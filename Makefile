@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 
-.PHONY: setup demo test lint bench synth docs clean
+.PHONY: setup demo test lint audit bench synth docs clean
 
 setup: .venv/installed node_modules/installed
 
@@ -43,6 +43,13 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+# checkov needs other versions of many packages than the tests do, so it gets an environment of its own.
+audit: setup
+	@test -x build/checkov/bin/checkov || { $(PYTHON) -m venv build/checkov && \
+	  build/checkov/bin/python -m pip install --quiet --disable-pip-version-check checkov==3.3.30; }
+	@for file in clusters/*.yaml; do node_modules/.bin/cdk synth --quiet -c cluster=$$(basename $$file .yaml) || exit 1; done
+	build/checkov/bin/checkov -d cdk.out --config-file .checkov.yaml
 
 bench: setup
 	@for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done

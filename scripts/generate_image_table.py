@@ -16,7 +16,20 @@ import botocore.session
 from botocore.regions import EndpointResolver
 
 TABLE = Path(__file__).parent.parent / "launcher" / "plan" / "images.json"
-FRAMEWORKS = ("pytorch",)
+FRAMEWORKS = ("pytorch", "pytorch-neuron", "pytorch-smp", "pytorch-training-compiler")
+
+SMP_CUDA = {"2.0": {"": "cu118", "p5": "cu121"}, "2.5": {"": "cu124"}}
+SMP_CUDA_OTHERWISE = {"": "cu121"}
+"""The CUDA part of SMP version 2's tags, by PyTorch release and by a part of the instance type.
+
+The SDK holds it in code and not in its data (sagemaker.core.image_uris, get_training_image_uri).
+"""
+
+P4D_IMAGES = {"1.6.0": {"": "", "p4d.": "cu110-ubuntu18.04"}}
+"""PyTorch versions that have an image of its own for the A100 (same module, _get_image_tag)."""
+
+PROCESSORS = {"trn": "neuron"}
+"""Where the tag names the processor otherwise than the data."""
 
 
 def image_table() -> dict[str, Any]:
@@ -40,15 +53,46 @@ def _dns_suffixes(regions: set[str]) -> dict[str, str]:
 
 def _framework(name: str, registries: dict[str, dict[str, str]]) -> dict[str, Any]:
     config = json.loads(_data_file(f"{name}.json").read_text("utf-8"))["training"]
+    rows, aliases = config["versions"], config["version_aliases"]
+    if name == "pytorch-smp":
+        rows, aliases = _by_torch_version(rows, aliases)
     versions = {}
-    for number, row in config["versions"].items():
+    for number, row in rows.items():
+        processors = row.get("processors", config["processors"])
         versions[number] = {
             "repository": row["repository"],
             "python": row["py_versions"],
-            "processors": row.get("processors", config["processors"]),
+            "processors": [PROCESSORS.get(processor, processor) for processor in processors],
             "registries": _registry_key(row["registries"], registries),
         }
-    return {"aliases": config["version_aliases"], "versions": versions}
+        suffixes = _suffixes(name, number, row)
+        if suffixes:
+            versions[number]["suffixes"] = suffixes
+    return {"aliases": aliases, "versions": versions}
+
+
+def _by_torch_version(rows: dict[str, Any], aliases: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """SMP's rows by the PyTorch version, which the tags carry; the data has them by the library's.
+
+    A PyTorch version is what is mapped to a library version (2.5.1 to 2.8.0), or what its own short
+    form is mapped to (2.0 to 2.0.1); the short form 2.2 is mapped to a library version.
+    """
+    full = {short for short in aliases if short.count(".") == 2}
+    full |= {long for short, long in aliases.items() if long.startswith(f"{short}.")}
+    by_torch = {number: rows[aliases.get(number, number)] for number in sorted(full)}
+    return by_torch, {number.rpartition(".")[0]: number for number in by_torch}
+
+
+def _suffixes(name: str, number: str, row: dict[str, Any]) -> dict[str, str] | None:
+    """What a tag ends in, by a part of the instance type ('' for any)."""
+    if name == "pytorch":
+        return P4D_IMAGES.get(number)
+    if name == "pytorch-smp":
+        return SMP_CUDA.get(number.rpartition(".")[0], SMP_CUDA_OTHERWISE)
+    if name == "pytorch-neuron":
+        (system,) = row["container_version"].values()
+        return {"": f"{max(row['sdk_versions'])}-{system}"}
+    return None
 
 
 def _registry_key(accounts: dict[str, str], registries: dict[str, dict[str, str]]) -> str:

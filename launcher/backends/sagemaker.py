@@ -9,7 +9,7 @@ from typing import Any
 
 from launcher.account.aws import aws_errors
 from launcher.backends.interface import BackendError, Cursor, JobState, JobStatus, LogBatch, LogLine
-from launcher.backends.packaging import build_boot, build_source
+from launcher.backends.packaging import BOOT_NAME, build_boot, build_source
 from launcher.plan.training_plan import SourcePackage, TrainingPlan
 
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
@@ -103,10 +103,12 @@ class SageMakerBackend:
     def _upload(self, package: SourcePackage) -> None:
         bucket, _, prefix = package.s3_uri.removeprefix("s3://").partition("/")
         with tempfile.TemporaryDirectory(prefix="slipway-") as folder:
-            boot, source = Path(folder, "slipway.pyz"), Path(folder, "source.tar.gz")
-            build_boot(boot)
-            build_source(package.source_dir, source)
-            for file in (boot, source):
+            files = [Path(folder, package.archive)]
+            build_source(package.source_dir, files[0])
+            if package.with_boot:
+                files.append(Path(folder, BOOT_NAME))
+                build_boot(files[1])
+            for file in files:
                 with aws_errors(f"upload the code to {package.s3_uri}"):
                     self._s3.upload_file(str(file), bucket, f"{prefix}/{file.name}".lstrip("/"))
 

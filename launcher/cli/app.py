@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 
 from cyclopts import App, CycloptsError
 
@@ -16,11 +15,19 @@ from launcher.cli.launch import launch
 from launcher.cli.output import message
 from launcher.failure_modes.refusal import Refusal
 
+
+def _version() -> str:
+    # importlib.metadata brings the email package along, which takes as long as all the rest of ours.
+    from importlib import metadata
+
+    return metadata.version("slipway")
+
+
 app = App(
     name="launch",
     help="Launch distributed training on Amazon SageMaker, and refuse what would stall there.",
     help_format="plaintext",
-    version=lambda: metadata.version("slipway"),
+    version=_version,
     version_flags=["--version"],
     result_action="return_value",
 )
@@ -43,9 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(tokens: list[str], debug: bool) -> int:
     try:
-        if not tokens:
-            app.help_print()
-            return EXIT_USAGE
+        if not tokens or tokens[0] in ("--help", "-h"):
+            # Straight to the help: binding the arguments first would take a third longer.
+            app.help_print([])
+            return 0 if tokens else EXIT_USAGE
         result = app(tokens, exit_on_error=False, print_error=False)
         return result if isinstance(result, int) else 0
     except CycloptsError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 EXCERPT_WIDTH = 72
+_PRIVATE_FIELDS = re.compile(r"\b(environment|hyperparameters|arguments)\b")
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
 
@@ -41,13 +43,25 @@ def show_findings(console: Console, findings: Sequence[Finding]) -> None:
 def _excerpt(location: Location) -> str:
     """The line of the file with a caret below the place, or nothing where there is no such line.
 
-    Long lines are cut around the place; tabs count as one column, as in the location.
+    Long lines are cut around the place; tabs count as one column, as in the location. Lines that may
+    hold a secret are not shown.
     """
     line = linecache.getline(location.file, location.line).rstrip("\n").replace("\t", " ")
-    if not line.strip():
+    if not line.strip() or _may_hold_secret(location):
         return ""
     start = max(0, location.column - 1 - EXCERPT_WIDTH // 2)
     return f"\n  {line[start : start + EXCERPT_WIDTH]}\n  {' ' * (location.column - 1 - start)}^"
+
+
+def _may_hold_secret(location: Location) -> bool:
+    """Whether the line belongs to a field whose values are not for the terminal."""
+    for number in range(location.line, 0, -1):
+        line = linecache.getline(location.file, number)
+        if _PRIVATE_FIELDS.search(line):
+            return True
+        if line[:1].strip() and not line.startswith("#"):
+            return False  # The top-level key that the line belongs to.
+    return False
 
 
 def summary_of(findings: Sequence[Finding]) -> str:

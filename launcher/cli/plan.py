@@ -58,8 +58,27 @@ def show_plan(plan: TrainingPlan, output: OutputFormat) -> None:
         terminal.print(f"No request: {summary_of(plan.findings)}.")
         return
     show_summary(plan)
+    show_settings(plan)
     terminal.print("\n[bold]CreateTrainingJob request[/bold]")
     terminal.print(Syntax(as_json(plan.request), "json", background_color="default", word_wrap=True))
+
+
+def show_settings(plan: TrainingPlan) -> None:
+    """Print what the plan sets in the environment, each with its reason."""
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(overflow="fold")
+    grid.add_column(style="dim", overflow="fold")
+    chosen = plan.request["Environment"] if plan.request else {}
+    for setting in plan.settings:
+        if setting.overridden_by:
+            yours = f"{setting.overridden_by}={chosen[setting.overridden_by]}"
+            grid.add_row(yours, f"yours; without it {setting.name}={setting.value}: {setting.reason}")
+        else:
+            grid.add_row(f"{setting.name}={setting.value}", setting.reason)
+    console().print("\n[bold]Settings[/bold]")
+    console().print(grid)
 
 
 def show_summary(plan: TrainingPlan, *, places: bool = True) -> None:
@@ -78,7 +97,7 @@ def show_summary(plan: TrainingPlan, *, places: bool = True) -> None:
     rows = {
         "job": request["TrainingJobName"],
         "hosts": f"{hosts} × {request['ResourceConfig']['InstanceType']}",
-        "processes": f"{processes} per host, world size {hosts * processes}, {strategy}",
+        "processes": f"{processes} per host, world size {plan.world_size}, {strategy}",
     }
     if places:
         rows |= {

@@ -38,6 +38,9 @@ AS_WRITTEN: tuple[Path, ...] = (
 MAX_NAME_LENGTH = 45
 """63 characters of a training job's name less the 18 of the unique part."""
 
+DEFAULT_CHECKPOINT_PATH = "/opt/ml/checkpoints"
+"""CheckpointConfig.LocalPath where the request has none (SageMaker API)."""
+
 RESERVED_CHANNEL = "code"
 """The channel in which the launcher ships the user's source and the boot."""
 
@@ -155,7 +158,7 @@ class Checkpoint(_Part):
     """Where checkpoints go; a part unique to the job is always appended."""
 
     s3_uri: S3Uri | None = Field(None, description="Default: the cluster's checkpoint bucket.")
-    local_path: str = Field("/opt/ml/checkpoints", pattern=r"^/", description="Where the script writes.")
+    local_path: str = Field(DEFAULT_CHECKPOINT_PATH, pattern=r"^/", description="Where the script writes.")
     lustre: str | None = Field(None, pattern=r"^/", description="On the cluster's file system instead.")
     sync: Literal["sagemaker", "slipway"] = Field("sagemaker", description="Who moves checkpoints to S3.")
     resume_from: str | None = Field(None, description="A job's name or an S3 URI.")

@@ -89,7 +89,7 @@ def resolve_destination(
         code=f"s3://{cluster.buckets.code}/{job_name}" if cluster else f"{output}/{job_name}/code",
         output=output,
         checkpoints=checkpoint_prefix(job, cluster, job_name),
-        subnets=tuple(job.network.subnets or ([s.id for s in cluster.subnets] if cluster else [])),
+        subnets=_subnets(job, cluster),
         security_group_ids=tuple(
             job.network.security_group_ids or (cluster.security_group_ids if cluster else [])
         ),
@@ -104,13 +104,17 @@ def resolve_destination(
 def checkpoint_prefix(job: JobSpec, cluster: Cluster | None, job_name: str) -> str | None:
     """The checkpoint prefix, which always ends in the job's own unique name.
 
-    Two jobs can therefore never share one. Checkpoints are on by default where there is a cluster.
+    Two jobs can therefore never share one. Checkpoints are on by default where there is a cluster,
+    also where its manifest was not read yet;
+    None where there is none, or they go to a Lustre file system.
     """
+    if job.checkpoint is not None and job.checkpoint.lustre is not None:
+        return None
     base = job.checkpoint.s3_uri if job.checkpoint else None
     if base is None:
         if cluster is not None:
             base = f"s3://{cluster.buckets.checkpoints}"
-        elif job.checkpoint is not None:
+        elif job.checkpoint is not None or job.cluster is not None:
             base = f"s3://{PLACEHOLDER_BUCKET}/checkpoints"
         else:
             return None
@@ -125,6 +129,20 @@ def _region(job: JobSpec, cluster: Cluster | None, session_region: str | None, g
         job_file.INVALID_VALUE,
         "Give `region`, or `cluster`, or set AWS_REGION.",
     )
+
+
+def _subnets(job: JobSpec, cluster: Cluster | None) -> tuple[str, ...]:
+    """The user's subnets, else the cluster's; a job that mounts Lustre keeps to the file system's zone.
+
+    The service places a job in any one of its subnets, and a file system is in one zone only.
+    """
+    if job.network.subnets or cluster is None:
+        return tuple(job.network.subnets)
+    near = cluster.subnets
+    if cluster.lustre is not None and any(source.lustre is not None for source in job.inputs.values()):
+        zone = cluster.lustre.availability_zone
+        near = [subnet for subnet in cluster.subnets if subnet.availability_zone == zone] or near
+    return tuple(subnet.id for subnet in near)
 
 
 def _lustre(job: JobSpec, cluster: Cluster | None) -> Lustre | None:

@@ -1,13 +1,17 @@
 """Which AWS deep learning container runs a job: framework, version, Python, region, processor.
 
 The table `images.json` is generated from the SageMaker SDK's data files
-(scripts/generate_image_table.py), and a test compares every entry with the SDK's own answer.
+(scripts/generate_image_table.py), and a test compares every entry with the SDK's own answer. Its
+frameworks are the SDK's: `pytorch`, `pytorch-smp` (SMP version 2, by PyTorch version),
+`pytorch-training-compiler` and `pytorch-neuron`.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -22,11 +26,22 @@ class ImageUnavailableError(Exception):
         self.remedy = remedy
 
 
-def training_image(framework: str, version: str, python: str | None, region: str, processor: str) -> str:
+@dataclass(frozen=True, slots=True)
+class ImageRelease:
+    """A framework's version in full, and the Python versions that its image comes with."""
+
+    version: str
+    python: tuple[str, ...]
+
+
+def training_image(
+    framework: str, version: str, python: str | None, region: str, processor: str, instance_type: str = ""
+) -> str:
     """The URI of the training image.
 
     `version` may be an alias (2.8 for 2.8.0), `python` None for the newest that the version has,
-    `processor` is `cpu` or `gpu`. Raises ImageUnavailableError, naming the nearest there is.
+    `processor` is `cpu`, `gpu` or `neuron`, and `instance_type` matters where a release has images for
+    several drivers. Raises ImageUnavailableError, naming the nearest there is.
     """
     table = _table()
     releases = table["frameworks"][framework]
@@ -37,7 +52,8 @@ def training_image(framework: str, version: str, python: str | None, region: str
         near = difflib.get_close_matches(full, known, n=3, cutoff=0.5) or known[-3:]
         raise ImageUnavailableError(
             f"there is no {framework} {version} training image",
-            f"Use one of the versions near it: {', '.join(near)}; the newest is {known[-1]}.",
+            f"Use one of the versions near it: {', '.join(near)}; the newest is {known[-1]}. For another, "
+            "give `image` explicitly.",
         )
     if python is not None and python not in release["python"]:
         raise ImageUnavailableError(
@@ -56,8 +72,30 @@ def training_image(framework: str, version: str, python: str | None, region: str
             "Choose another region, or copy the image into a registry of your own and give `image`.",
         )
     suffix = table["dns_suffixes"].get(region, "amazonaws.com")
-    tag = f"{full}-{processor}-{python or release['python'][-1]}"
+    parts = [full, processor, python or release["python"][-1]]
+    parts.append(_tag_suffix(release.get("suffixes", {}), instance_type))
+    tag = "-".join(part for part in parts if part)
     return f"{account}.dkr.ecr.{region}.{suffix}/{release['repository']}:{tag}"
+
+
+def image_release(framework: str, version: str) -> ImageRelease | None:
+    """The release that a version or its alias names, or None where there is none."""
+    releases = _table()["frameworks"][framework]
+    full = releases["aliases"].get(version, version)
+    release = releases["versions"].get(full)
+    return None if release is None else ImageRelease(full, tuple(release["python"]))
+
+
+def image_versions(framework: str) -> list[str]:
+    """The framework's versions, oldest first."""
+    return list(_table()["frameworks"][framework]["versions"])
+
+
+def _tag_suffix(suffixes: Mapping[str, str], instance_type: str) -> str:
+    for part, suffix in suffixes.items():
+        if part and part in instance_type:
+            return suffix
+    return suffixes.get("", "")
 
 
 @cache

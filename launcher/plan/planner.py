@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,16 @@ from launcher.cluster.manifest import Cluster
 from launcher.failure_modes import distribution, job_runtime, storage
 from launcher.failure_modes.model import Finding, Location, Stage
 from launcher.failure_modes.registry import finds
-from launcher.jobs.specification import JobSpec
+from launcher.jobs.specification import DEFAULT_CHECKPOINT_PATH, JobSpec
 from launcher.plan.destination import Destination, resolve_destination
 from launcher.plan.images import ImageUnavailableError, training_image
 from launcher.plan.naming import job_name
 from launcher.plan.request import build_request
-from launcher.plan.strategies.catalogue import STRATEGIES
-from launcher.plan.training_plan import SourcePackage, TrainingPlan
-from launcher.plan.tuning import settings, tuned_environment
+from launcher.plan.request_check import check_request
+from launcher.plan.strategies.catalogue import strategy_of
+from launcher.plan.strategies.strategy import LaunchStrategy, Objection, Submission
+from launcher.plan.training_plan import Request, SourcePackage, TrainingPlan
+from launcher.plan.tuning import Setting, settings, tuned_environment
 
 Locate = Callable[..., Location | None]
 """Where a field stands in the job file: `locate("resources", "instance_type")`."""
@@ -38,64 +40,108 @@ def plan_job(
     `unique` is the part that makes the name unique, `folder` the job file's folder, against which
     paths are resolved, and `session_region` the region to use where neither job nor cluster names
     one. Planning twice differs only in what `unique` goes into.
+
+    The request is built wherever it can be, also where findings forbid sending it: some of them the
+    user may accept.
     """
     name = job_name(job.name, unique)
     facts = instance_facts(job.resources.instance_type)
     destination = resolve_destination(job, cluster, name, session_region)
-    findings = list(destination.findings)
-    strategy = STRATEGIES.get(job.distribution.strategy)
-    processes = strategy.processes_per_host(job, facts) if strategy else None
-    findings += _unsupported(job, locate) if strategy is None else []
-    findings += _unknown_processes(job, locate) if strategy and processes is None else []
-    image, found = _image(job, facts, destination.region, locate)
-    findings += [*found, *_missing_lustre(job, destination, cluster, locate)]
+    strategy = strategy_of(job)
+    processes = strategy.processes_per_host(job, facts)
+    objections = list(strategy.supported(job, facts, processes))
+    image, no_image = _image(job, facts, strategy, destination.region, locate)
+    no_processes = _unknown_processes(job, locate) if processes is None else []
+    no_lustre = _missing_lustre(job, destination, cluster, locate)
 
-    request = package = None
-    if strategy and processes and image and not any(finding.blocks for finding in findings):
+    request: Request | None = None
+    chosen: list[Setting] = []
+    senseless = any(objection.is_about_values for objection in objections)
+    if processes and image and not no_lustre and not senseless:
+        chosen = [*settings(job, facts, processes), *_checkpoint_settings(job, destination)]
+        submission = Submission(name, destination.region, _archive(strategy, destination), processes)
         request = build_request(
             job,
             job_name=name,
             image=image,
             entry=strategy.entry(job, processes),
-            environment=tuned_environment(
-                job.environment,
-                settings(
-                    vcpus=facts.vcpus if facts else None,
-                    processes_per_host=processes,
-                    torch_version=job.framework.version if job.framework else None,
-                    debug=job.profile == "debug",
-                ),
-            ),
+            hyperparameters=strategy.hyperparameters(job, submission),
+            environment=tuned_environment(job.environment, chosen),
             destination=destination,
             facts=facts,
-        )
-        package = SourcePackage(
-            source_dir=(folder / job.code.source_dir).resolve(),
-            entry_point=job.code.entry_point,
-            s3_uri=destination.code,
         )
     return TrainingPlan(
         job=_resolved(job, processes),
         region=destination.region,
         request=request,
-        package=package,
-        findings=tuple(findings),
+        package=None if request is None else _package(job, strategy, destination, folder),
+        findings=(
+            *destination.findings,
+            *no_processes,
+            *_findings(objections, locate),
+            *no_image,
+            *no_lustre,
+            *(check_request("CreateTrainingJob", request, locate) if request else ()),
+        ),
         placeholders=destination.placeholders,
+        settings=tuple(chosen),
+        world_size=None if processes is None else strategy.world_size(job, processes),
     )
 
 
-@finds(Stage.SPEC, distribution.UNSUPPORTED_COMBINATION)
-def _unsupported(job: JobSpec, locate: Locate) -> list[Finding]:
-    built = ", ".join(strategy.value for strategy in STRATEGIES)
+def _findings(objections: Iterable[Objection], locate: Locate) -> list[Finding]:
     return [
-        distribution.UNSUPPORTED_COMBINATION.finding(
+        objection.mode.finding(
             Stage.SPEC,
-            f"the strategy {job.distribution.strategy.value} cannot be launched by this version",
-            remedy=f"Use one of: {built}.",
-            location=locate("distribution", "strategy"),
-            subject="distribution.strategy",
+            objection.message,
+            remedy=objection.remedy,
+            location=locate(*objection.path),
+            subject=".".join(objection.path),
         )
+        for objection in objections
     ]
+
+
+def _checkpoint_settings(job: JobSpec, destination: Destination) -> list[Setting]:
+    """What no config file of the container tells: where checkpoints lie, and whereto they are moved."""
+    checkpoint = job.checkpoint
+    if checkpoint is None:
+        return []
+    told = {}
+    if checkpoint.local_path != DEFAULT_CHECKPOINT_PATH:
+        told["SLIPWAY_CHECKPOINT_DIR"] = (
+            checkpoint.local_path,
+            "where the script finds and saves checkpoints",
+        )
+    if checkpoint.sync == "slipway" and destination.checkpoints is not None:
+        told["SLIPWAY_CHECKPOINT_URI"] = (
+            destination.checkpoints,
+            "where the script's CheckpointManager moves checkpoints, in SageMaker's place",
+        )
+    return [
+        Setting(
+            name,
+            value,
+            reason,
+            "Slipway: docs/design.md",
+            overridden_by=name if name in job.environment else None,
+        )
+        for name, (value, reason) in told.items()
+    ]
+
+
+def _archive(strategy: LaunchStrategy, destination: Destination) -> str:
+    return f"{destination.code}/{strategy.archive_name}"
+
+
+def _package(job: JobSpec, strategy: LaunchStrategy, destination: Destination, folder: Path) -> SourcePackage:
+    return SourcePackage(
+        source_dir=(folder / job.code.source_dir).resolve(),
+        entry_point=job.code.entry_point,
+        s3_uri=destination.code,
+        archive=strategy.archive_name,
+        with_boot=strategy.entry(job, 1) is not None,
+    )
 
 
 @finds(Stage.SPEC, distribution.PROCESSES_DIFFER_FROM_ACCELERATORS)
@@ -114,19 +160,26 @@ def _unknown_processes(job: JobSpec, locate: Locate) -> list[Finding]:
 
 @finds(Stage.SPEC, job_runtime.IMAGE_UNAVAILABLE)
 def _image(
-    job: JobSpec, facts: InstanceFacts | None, region: str, locate: Locate
+    job: JobSpec, facts: InstanceFacts | None, strategy: LaunchStrategy, region: str, locate: Locate
 ) -> tuple[str | None, list[Finding]]:
     if job.image is not None or job.framework is None:
         return job.image, []
-    processor = "gpu" if facts is None or facts.accelerators else "cpu"
-    framework = job.framework
+    wanted = job.framework
     try:
-        if facts is not None and facts.accelerator_kind == "neuron":
+        if facts is not None and facts.accelerator_kind == "neuron" and facts.accelerator != "Trainium":
             raise ImageUnavailableError(
-                f"no {framework.name} image for {facts.accelerator} is in the table",
+                f"no {wanted.name} image for {facts.accelerator} is in the table",
                 "Give `image` explicitly.",
             )
-        return training_image(framework.name, framework.version, framework.python, region, processor), []
+        image = training_image(
+            strategy.image(facts),
+            wanted.version,
+            wanted.python,
+            region,
+            _processor(facts),
+            job.resources.instance_type,
+        )
+        return image, []
     except ImageUnavailableError as error:
         found = job_runtime.IMAGE_UNAVAILABLE.finding(
             Stage.SPEC,
@@ -136,6 +189,13 @@ def _image(
             subject="framework",
         )
         return None, [found]
+
+
+def _processor(facts: InstanceFacts | None) -> str:
+    """The image table's word; an unknown type is taken for one with GPUs."""
+    if facts is None or facts.has_gpus:
+        return "gpu"
+    return "neuron" if facts.accelerator_kind == "neuron" else "cpu"
 
 
 @finds(Stage.SPEC, storage.LUSTRE_PATH_OUTSIDE_MOUNT)

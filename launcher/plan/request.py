@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.cluster.manifest import Lustre
-from launcher.documents.document import AsWritten
-from launcher.jobs.specification import Input, JobSpec
+from launcher.jobs.debugger import debugger_allowed
+from launcher.jobs.specification import DEFAULT_CHECKPOINT_PATH, RESERVED_CHANNEL, Input, JobSpec
 from launcher.plan.destination import Destination
 from launcher.plan.strategies.strategy import Entry
 from launcher.plan.training_plan import Request
@@ -20,46 +19,40 @@ def build_request(
     *,
     job_name: str,
     image: str,
-    entry: Entry,
+    entry: Entry | None,
+    hyperparameters: Mapping[str, str],
     environment: Mapping[str, str],
     destination: Destination,
     facts: InstanceFacts | None,
 ) -> Request:
     """The request for a job whose every derived part is given.
 
-    The destination must have a file system where an input asks for one.
+    The destination must have a file system where an input asks for one. Without an `entry` the image's
+    own toolkit starts the script, and fetches it by itself: there is no channel for the code then.
     """
+    channels = [_channel(name, source, destination.lustre) for name, source in job.inputs.items()]
+    if entry is not None:
+        channels.append(_s3_channel(RESERVED_CHANNEL, destination.code, "FullyReplicated", "File"))
+    checkpoints = _checkpoints(job, destination)
     request: Request = {
         "TrainingJobName": job_name,
-        "AlgorithmSpecification": {
-            "TrainingImage": image,
-            "TrainingInputMode": "File",
-            "EnableSageMakerMetricsTimeSeries": True,
-            "ContainerEntrypoint": list(entry.entrypoint),
-            "ContainerArguments": list(entry.arguments),
-        },
+        "AlgorithmSpecification": _algorithm(image, entry),
         "RoleArn": destination.role_arn,
-        "HyperParameters": {key: _hyperparameter(value) for key, value in job.hyperparameters.items()},
-        "InputDataConfig": [
-            *(_channel(name, source, destination.lustre) for name, source in job.inputs.items()),
-            _s3_channel("code", destination.code, "FullyReplicated", "File"),
-        ],
+        "HyperParameters": dict(hyperparameters),
+        "InputDataConfig": channels,
         "OutputDataConfig": _with_key({"S3OutputPath": f"{destination.output}/"}, "KmsKeyId", destination),
         "ResourceConfig": _resources(job, destination, facts),
         "StoppingCondition": _stopping(job),
         "Environment": dict(environment),
         "Tags": [{"Key": key, "Value": value} for key, value in job.tags.items()],
-        # Debugger's profiler runs unless it is switched off, and samples every host.
-        "ProfilerConfig": {"DisableProfiler": True},
+        "CheckpointConfig": checkpoints,
+        **_debugger(job, destination, bool(checkpoints)),
     }
     if destination.subnets and destination.security_group_ids:
         request["VpcConfig"] = {
             "Subnets": list(destination.subnets),
             "SecurityGroupIds": list(destination.security_group_ids),
         }
-    if destination.checkpoints:
-        local_path = job.checkpoint.local_path if job.checkpoint else "/opt/ml/checkpoints"
-        request["CheckpointConfig"] = {"S3Uri": destination.checkpoints, "LocalPath": local_path}
     if job.resources.capacity.kind == "spot":
         request["EnableManagedSpotTraining"] = True
     if job.limits.max_retries:
@@ -67,9 +60,39 @@ def build_request(
     return {key: value for key, value in request.items() if value not in ({}, [])}
 
 
-def _hyperparameter(value: Any) -> str:
-    """Text as the user wrote it; lists and mappings as JSON."""
-    return str(value) if isinstance(value, str | AsWritten) else json.dumps(value)
+def _algorithm(image: str, entry: Entry | None) -> dict[str, Any]:
+    algorithm: dict[str, Any] = {
+        "TrainingImage": image,
+        "TrainingInputMode": "File",
+        "EnableSageMakerMetricsTimeSeries": True,
+    }
+    if entry is not None:
+        algorithm["ContainerEntrypoint"] = list(entry.entrypoint)
+        algorithm["ContainerArguments"] = list(entry.arguments)
+    return algorithm
+
+
+def _checkpoints(job: JobSpec, destination: Destination) -> dict[str, str]:
+    """SageMaker's own synchronisation; empty where there is none or the container does it."""
+    moved_by_container = job.checkpoint is not None and job.checkpoint.sync == "slipway"
+    if destination.checkpoints is None or moved_by_container:
+        return {}
+    local_path = job.checkpoint.local_path if job.checkpoint else DEFAULT_CHECKPOINT_PATH
+    return {"S3Uri": destination.checkpoints, "LocalPath": local_path}
+
+
+def _debugger(job: JobSpec, destination: Destination, checkpoints: bool) -> dict[str, Any]:
+    """Debugger's hook and profiler: both on or both off.
+
+    The profiler runs unless it is switched off, and samples every host.
+    """
+    if not debugger_allowed(job, checkpoints):
+        return {"ProfilerConfig": {"DisableProfiler": True}}
+    place = f"{destination.output}/"
+    return {
+        "DebugHookConfig": {"S3OutputPath": place, "CollectionConfigurations": []},
+        "ProfilerConfig": {"S3OutputPath": place, "DisableProfiler": False},
+    }
 
 
 def _channel(name: str, source: Input, lustre: Lustre | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.failure_modes.model import Finding, any_blocks
+from launcher.plan.tuning import Setting
 
 Request = dict[str, Any]
 """A CreateTrainingJob request, with the key names of the API."""
@@ -17,12 +18,15 @@ class SourcePackage:
     """What must be uploaded before the request is sent.
 
     `source_dir` is the absolute folder of the user's code, `entry_point` the script below it, and
-    `s3_uri` the prefix of the request's `code` channel, where `source.tar.gz` and `slipway.pyz` go.
+    `s3_uri` the prefix where the packed source goes under the name `archive`; with `with_boot` it is
+    the request's `code` channel, and `slipway.pyz` goes there too.
     """
 
     source_dir: Path
     entry_point: str
     s3_uri: str
+    archive: str = "source.tar.gz"
+    with_boot: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,8 @@ class TrainingPlan:
     `job` is the resolved job in the job file's own keys, `region` where it goes, `request` what is
     sent as it is (None where errors kept it from being built), `placeholders` the names of the values
     that stand in for what only a cluster or an account knows; a submission to AWS refuses while there
-    are any.
+    are any. `settings` are what the plan chose for the environment, with reasons, also where the user's
+    own choice stands instead; `world_size` counts the processes of the job, None where it is not known.
     """
 
     job: dict[str, Any]
@@ -41,6 +46,8 @@ class TrainingPlan:
     package: SourcePackage | None
     findings: tuple[Finding, ...]
     placeholders: tuple[str, ...] = ()
+    settings: tuple[Setting, ...] = ()
+    world_size: int | None = None
 
     @property
     def refused(self) -> bool:

@@ -19,7 +19,8 @@ from launcher.plan.naming import unique_part
 from launcher.plan.planner import plan_job
 from launcher.plan.training_plan import TrainingPlan
 from launcher.rules.spec.check import check_job
-from launcher.rules.spec.subject import JobSubject
+from launcher.rules.spec.subject import TELLING_NAMES, JobSubject
+from launcher.session.source_names import names_in_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,8 @@ def prepare(
         facts=instance_facts(job.resources.instance_type),
         source=read_source(job, loaded.file.parent),
         locate=loaded.location,
+        cluster=cluster,
+        names=names_in_source(loaded.file.parent / job.code.source_dir, TELLING_NAMES),
     )
     findings = accept([*check_job(subject), *plan.findings, *notes], [*job.ignore, *ignore])
     return replace(plan, findings=findings)

@@ -72,6 +72,17 @@ def test_the_code_lies_where_the_request_says(
     ]
 
 
+def test_a_toolkit_strategy_finds_its_archive_and_nothing_else(
+    backend: SageMakerBackend, clients: dict[str, Any], plan_of: Callable[..., TrainingPlan]
+) -> None:
+    plan = plan_of(distribution={"strategy": "smddp"}, framework={"version": "2.0.1"})
+    backend.submit(plan)
+    listed = clients["s3"].list_objects_v2(Bucket="dev-code", Prefix="digits-0unique/")
+    assert [item["Key"] for item in listed["Contents"]] == ["digits-0unique/sourcedir.tar.gz"]
+    submitted = plan.request["HyperParameters"]["sagemaker_submit_directory"]
+    assert submitted == '"s3://dev-code/digits-0unique/sourcedir.tar.gz"'
+
+
 def test_nothing_is_created_when_the_upload_fails(
     backend: SageMakerBackend,
     script: TrainingScript,

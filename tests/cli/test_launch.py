@@ -121,7 +121,6 @@ def test_a_job_without_role_and_bucket_is_not_submitted(
         (["explain", "EFA02"], 2, "EFA002"),
         (["--nonsense"], 2, "nonsense"),
         (["check"], 2, "JOB_FILE"),
-        ([], 2, ""),
     ],
 )
 def test_a_mistake_on_the_command_line_is_one_clear_error(
@@ -131,6 +130,16 @@ def test_a_mistake_on_the_command_line_is_one_clear_error(
     assert ended == code
     assert says.lower() in err.lower()
     assert "Traceback" not in out + err
+
+
+@pytest.mark.parametrize(("arguments", "code"), [([], 2), (["--help"], 0), (["-h"], 0)])
+def test_the_help_is_shown_on_asking_and_where_nothing_was_asked(
+    run_launch: RunLaunch, arguments: list[str], code: int
+) -> None:
+    ended, out, _ = run_launch(*arguments)
+    assert ended == code
+    assert "Usage: launch" in out
+    assert "explain" in out
 
 
 def test_debug_shows_the_traceback_of_a_refusal(write_job: WriteJob) -> None:

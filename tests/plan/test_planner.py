@@ -128,6 +128,22 @@ def test_a_lustre_input_is_mounted_below_the_mount_name(
     assert (source["FileSystemType"], source["FileSystemAccessMode"]) == ("FSxLustre", "ro")
 
 
+def test_a_job_that_mounts_lustre_keeps_to_the_zone_of_the_file_system(
+    plan_of: Callable[..., TrainingPlan], manifest: dict
+) -> None:
+    there = {"id": "subnet-0000000000000000b", "availability_zone": "us-west-2b"}
+    manifest["subnets"].append(there)
+    mounting = plan_of(manifest, inputs={"corpus": {"lustre": "/train"}}).request
+    assert mounting["VpcConfig"]["Subnets"] == ["subnet-0123456789abcdef0"]
+    assert len(plan_of(manifest).request["VpcConfig"]["Subnets"]) == 2
+
+
+def test_a_checkpoint_path_of_ones_own_is_told_to_the_container(plan_of: Callable[..., TrainingPlan]) -> None:
+    own = plan_of(checkpoint={"local_path": "/opt/ml/mine"}).request["Environment"]
+    assert own["SLIPWAY_CHECKPOINT_DIR"] == "/opt/ml/mine"
+    assert "SLIPWAY_CHECKPOINT_DIR" not in plan_of(checkpoint={}).request["Environment"]
+
+
 def test_a_lustre_input_without_a_file_system_is_refused(plan_of: Callable[..., TrainingPlan]) -> None:
     plan = plan_of(inputs={"corpus": {"lustre": "/train"}})
     assert plan.request is None
@@ -166,10 +182,11 @@ def test_a_volume_key_is_left_out_where_the_type_has_local_disks(
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
-        ({"distribution": {"strategy": "smddp"}}, "DIST002"),
         ({"framework": {"version": "9.9"}}, "IMG001"),
         ({"resources": {"instance_type": "ml.p9.48xlarge"}}, "DIST001"),
         ({"resources": {"instance_type": "ml.trn1.32xlarge"}}, "IMG001"),
+        ({"framework": {"version": "1.11.0"}, "resources": {"instance_type": "ml.trn2.48xlarge"}}, "IMG001"),
+        ({"distribution": {"strategy": "torchrun", "options": {"mpi_options": "-x A"}}}, "SPEC003"),
     ],
 )
 def test_what_cannot_be_planned_has_no_request_and_says_why(
@@ -179,3 +196,103 @@ def test_what_cannot_be_planned_has_no_request_and_says_why(
     assert plan.request is None
     assert plan.refused
     assert code in [finding.code for finding in plan.findings if finding.severity is Severity.ERROR]
+
+
+def test_a_combination_that_the_user_may_accept_keeps_its_request(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    plan = plan_of(distribution={"strategy": "smddp"})
+    assert plan.refused
+    assert [f.code for f in plan.findings if f.severity is Severity.ERROR] == ["DIST002"]
+    assert_the_api_model_accepts(plan.request)
+
+
+def test_a_version_without_an_image_is_said_also_where_the_strategys_objection_is_accepted(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    plan = plan_of(distribution={"strategy": "smp"}, framework={"version": "9.9"})
+    assert [f.code for f in plan.findings if f.severity is Severity.ERROR] == ["DIST002", "IMG001"]
+
+
+def test_a_neuron_job_gets_the_neuron_image(plan_of: Callable[..., TrainingPlan]) -> None:
+    plan = plan_of(framework={"version": "1.11.0"}, resources={"instance_type": "ml.trn1.32xlarge"})
+    image = plan.request["AlgorithmSpecification"]["TrainingImage"]
+    assert image.endswith("/pytorch-training-neuron:1.11.0-neuron-py38-sdk2.4.0-ubuntu20.04")
+    assert plan.world_size == 32
+
+
+@pytest.mark.parametrize("strategy", ["smddp", "mpi"])
+def test_a_toolkit_strategy_uploads_what_its_toolkit_fetches(
+    plan_of: Callable[..., TrainingPlan], strategy: str
+) -> None:
+    plan = plan_of(distribution={"strategy": strategy}, framework={"version": "2.0.1"})
+    assert "ContainerEntrypoint" not in plan.request["AlgorithmSpecification"]
+    assert "InputDataConfig" not in plan.request
+    archive = f"{plan.package.s3_uri}/{plan.package.archive}"
+    assert plan.request["HyperParameters"]["sagemaker_submit_directory"] == f'"{archive}"'
+    assert (plan.package.archive, plan.package.with_boot) == ("sourcedir.tar.gz", False)
+
+
+def test_smp_version_2_is_a_torchrun_to_the_boot(plan_of: Callable[..., TrainingPlan]) -> None:
+    options = {"version": 2, "parameters": {"hybrid_shard_degree": 8}}
+    plan = plan_of(distribution={"strategy": "smp", "options": options}, framework={"version": "2.5.1"})
+    algorithm = plan.request["AlgorithmSpecification"]
+    assert algorithm["ContainerArguments"][:4] == ["--strategy", "torchrun", "--processes-per-host", "8"]
+    assert plan.request["HyperParameters"] == {"mp_parameters": '{"hybrid_shard_degree": 8}'}
+    assert "smdistributed-modelparallel:2.5.1-gpu-py311-cu124" in algorithm["TrainingImage"]
+
+
+def test_checkpoints_that_the_container_moves_are_not_the_services(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    request = plan_of(checkpoint={"s3_uri": "s3://mine/runs", "sync": "slipway"}).request
+    assert "CheckpointConfig" not in request
+    assert request["Environment"]["SLIPWAY_CHECKPOINT_URI"] == "s3://mine/runs/digits-0unique"
+
+
+def test_the_settings_carry_their_reasons_and_what_the_user_chose_instead(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    settings = {item.name: item for item in plan_of(environment={"NCCL_DEBUG": "TRACE"}).settings}
+    assert settings["NCCL_DEBUG"].overridden_by == "NCCL_DEBUG"
+    assert all(item.reason and item.source for item in settings.values())
+
+
+@pytest.mark.parametrize(
+    ("distribution", "checkpoint", "on"),
+    [
+        ({"strategy": "torchrun"}, None, True),
+        ({"strategy": "torchrun"}, {"s3_uri": "s3://mine/runs"}, True),
+        ({"strategy": "smddp"}, None, True),
+        ({"strategy": "smddp"}, {"s3_uri": "s3://mine/runs"}, False),
+        ({"strategy": "smddp"}, {"s3_uri": "s3://mine/runs", "sync": "slipway"}, True),
+        ({"strategy": "smp", "options": {"version": 2}}, None, False),
+    ],
+)
+def test_debugger_is_sent_where_it_is_asked_for_and_does_no_harm(
+    plan_of: Callable[..., TrainingPlan], distribution: dict, checkpoint: dict | None, on: bool
+) -> None:
+    request = plan_of(
+        distribution=distribution, checkpoint=checkpoint, debugger=True, framework={"version": "2.2.0"}
+    ).request
+    assert ("DebugHookConfig" in request) is on
+    assert request["ProfilerConfig"]["DisableProfiler"] is not on
+
+
+def test_debugger_is_off_with_the_checkpoints_that_a_cluster_brings(
+    plan_of: Callable[..., TrainingPlan], manifest: dict
+) -> None:
+    request = plan_of(
+        manifest, distribution={"strategy": "smddp"}, debugger=True, framework={"version": "2.2.0"}
+    ).request
+    assert "CheckpointConfig" in request
+    assert "DebugHookConfig" not in request
+
+
+def test_what_the_api_model_refuses_of_the_whole_request_is_found(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    plan = plan_of(environment={"LONG": "x" * 513})
+    assert [(f.code, f.subject) for f in plan.findings if f.severity is Severity.ERROR] == [
+        ("SPEC004", "environment.LONG")
+    ]

@@ -93,3 +93,20 @@ def test_an_unusable_job_has_findings_and_no_request(write_job: WriteJob) -> Non
     assert plan.refused
     assert plan.request is None
     assert codes(plan) == {"SPEC003": False}
+
+
+def test_rules_see_the_cluster_and_the_source(write_job: WriteJob, manifest: dict) -> None:
+    manifest["lustre"]["availability_zone"] = "us-west-2b"
+    file = write_job(
+        cluster="./dev.json", inputs={"corpus": {"lustre": "/train"}}, data={"samples": 1001, "batch_size": 2}
+    )
+    (file.parent / "dev.json").write_text(json.dumps(manifest))
+    (file.parent / "src" / "data.py").write_text("DistributedSampler(dataset)")
+    severities = {finding.code: finding.severity for finding in prepared(file).findings}
+    assert severities["FSX002"] == "error"
+    assert severities["DATA001"] == "info"
+
+
+def test_too_many_processes_are_told_once(write_job: WriteJob) -> None:
+    file = write_job(distribution={"strategy": "torchrun", "processes_per_host": 9})
+    assert codes(prepared(file)).keys() & {"DIST001", "DIST003"} == {"DIST003"}

@@ -13,7 +13,10 @@ from launcher.rules.spec.subject import JobSubject
 
 @finds(Stage.SPEC, distribution.PROCESSES_DIFFER_FROM_ACCELERATORS)
 def one_process_per_accelerator(subject: JobSubject) -> Iterator[Finding]:
-    """Fewer processes than accelerators end in network timeouts, more do not start."""
+    """Fewer processes than accelerators leave some idle and can end in network timeouts.
+
+    More of them than there are devices is DIST003, which the plan finds.
+    """
     given = subject.job.distribution.processes_per_host
     if given is None or subject.facts is None:
         return
@@ -21,6 +24,8 @@ def one_process_per_accelerator(subject: JobSubject) -> Iterator[Finding]:
         expected, owner = 1, "the strategy none starts one process per host"
     elif subject.facts.accelerators:
         expected = subject.facts.processes_per_host
+        if given > expected:
+            return
         owner = f"{subject.facts.instance_type} has {expected} accelerators per host"
     else:
         return

@@ -1,0 +1,73 @@
+"""Write launcher/plan/api_model.json: the shapes of the requests that the launcher sends.
+
+botocore's service model takes a quarter of a second to load and validates types, required keys and
+minima only; this table holds what the service checks besides: maxima, patterns, enums. Run after an
+upgrade of `boto3`:  python scripts/generate_api_model.py [--check]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+
+TABLE = Path(__file__).parent.parent / "launcher" / "plan" / "api_model.json"
+OPERATIONS = ("CreateTrainingJob", "CreateHyperParameterTuningJob")
+CONSTRAINTS = ("min", "max", "pattern", "enum")
+
+
+def api_model() -> dict[str, Any]:
+    """Per operation the name of its input shape, and every shape that it reaches."""
+    service = botocore.session.get_session().get_service_model("sagemaker")
+    shapes: dict[str, dict[str, Any]] = {}
+    inputs = {}
+    for operation in OPERATIONS:
+        shape = service.operation_model(operation).input_shape
+        inputs[operation] = shape.name
+        _collect(shape, shapes)
+    return {"source": f"botocore {version('botocore')}", "operations": inputs, "shapes": shapes}
+
+
+def _collect(shape: Any, shapes: dict[str, dict[str, Any]]) -> None:
+    if shape.name in shapes:
+        return
+    row: dict[str, Any] = {"type": shape.type_name}
+    row |= {name: shape.metadata[name] for name in CONSTRAINTS if name in shape.metadata}
+    shapes[shape.name] = row
+    if shape.type_name == "structure":
+        row["members"] = {name: member.name for name, member in shape.members.items()}
+        row["required"] = list(shape.required_members)
+        inner = list(shape.members.values())
+    elif shape.type_name == "list":
+        row["member"] = shape.member.name
+        inner = [shape.member]
+    elif shape.type_name == "map":
+        row |= {"key": shape.key.name, "value": shape.value.name}
+        inner = [shape.key, shape.value]
+    else:
+        inner = []
+    for each in inner:
+        _collect(each, shapes)
+
+
+def main() -> int:
+    """Write the table, or with --check say whether it is current."""
+    model = api_model()
+    shapes = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in model["shapes"].items())
+    head = json.dumps({key: model[key] for key in ("source", "operations")}, indent=1)[:-2]
+    text = f'{head},\n "shapes": {{\n{shapes}\n }}\n}}\n'
+    if "--check" in sys.argv[1:]:
+        current = TABLE.exists() and TABLE.read_text("utf-8") == text
+        print(f"{TABLE.name} is {'current' if current else 'stale: run ' + __file__}")
+        return 0 if current else 1
+    TABLE.write_text(text, "utf-8")
+    print(f"wrote {TABLE}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Checkpoints of large models (CKPT002) and of jobs that start again (CKPT006)."""
+
+from __future__ import annotations
+
+import pytest
+
+S3 = {"s3_uri": "s3://mine/runs"}
+SPOT = {"instance_type": "ml.p4d.24xlarge", "capacity": "spot"}
+
+
+@pytest.mark.parametrize(
+    ("job", "found"),
+    [
+        pytest.param({"model": {"parameters": 10e9}}, None, id="ten billion"),
+        pytest.param({"model": {"parameters": 10e9 + 1}}, "warning", id="one more"),
+        pytest.param({"model": {"parameters": 70e9}, "checkpoint": S3}, "warning", id="to S3"),
+        pytest.param(
+            {"model": {"parameters": 70e9}, "checkpoint": {"lustre": "/checkpoints"}}, None, id="to Lustre"
+        ),
+        pytest.param(
+            {"model": {"parameters": 70e9}, "inputs": {"c": {"lustre": "/c", "access": "rw"}}},
+            None,
+            id="to a writable mount of Lustre",
+        ),
+        pytest.param(
+            {"model": {"parameters": 70e9}, "inputs": {"c": {"lustre": "/c"}}}, "warning", id="read only"
+        ),
+        pytest.param({"checkpoint": S3}, None, id="size unknown"),
+    ],
+)
+def test_large_models_want_lustre(severity_of, job: dict, found: str | None) -> None:
+    assert severity_of("CKPT002", **job) == found
+
+
+def test_the_size_of_the_checkpoint_is_told(judge) -> None:
+    (finding,) = judge("CKPT002", model={"parameters": 70e9})
+    assert "70 billion parameters make a checkpoint of 840 to 1,120 GB" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("job", "fields"),
+    [
+        pytest.param({"resources": SPOT}, ["resources.capacity"], id="spot"),
+        pytest.param({"limits": {"max_retries": 1}}, ["limits.max_retries"], id="retries"),
+        pytest.param({"limits": {"max_retries": 0}}, [], id="no retries"),
+        pytest.param(
+            {"resources": SPOT, "limits": {"max_retries": 3}},
+            ["resources.capacity", "limits.max_retries"],
+            id="both",
+        ),
+        pytest.param({"resources": SPOT, "checkpoint": S3}, [], id="spot with a checkpoint"),
+        pytest.param({"resources": SPOT, "cluster": "dev"}, [], id="a cluster has checkpoints"),
+        pytest.param(
+            {"resources": SPOT, "inputs": {"c": {"lustre": "/c", "access": "rw"}}}, [], id="Lustre keeps them"
+        ),
+        pytest.param({}, [], id="nothing starts again"),
+    ],
+)
+def test_what_starts_again_has_a_checkpoint(judge, job: dict, fields: list[str]) -> None:
+    assert [finding.subject for finding in judge("CKPT006", **job)] == fields

@@ -1,0 +1,121 @@
+"""Variables that turn EFA off, hide its plugin or fight it: NCCL001, EFA005, EFA007."""
+
+from __future__ import annotations
+
+import pytest
+
+P4D, P5, G5, G5_SMALL, G7 = (
+    "ml.p4d.24xlarge",
+    "ml.p5.48xlarge",
+    "ml.g5.12xlarge",
+    "ml.g5.2xlarge",
+    "ml.g7.12xlarge",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "instance_type", "found"),
+    [
+        pytest.param("FI_PROVIDER", "tcp", P4D, "error", id="tcp turns EFA off"),
+        pytest.param("FI_PROVIDER", "sockets", P5, "error", id="sockets turn EFA off"),
+        pytest.param("FI_PROVIDER", "tcp;ofi_rxm", P4D, "error", id="a layered provider without efa"),
+        pytest.param("FI_PROVIDER", "^efa", P4D, "error", id="efa excluded"),
+        pytest.param("FI_PROVIDER", "^tcp", P4D, None, id="another one excluded"),
+        pytest.param("FI_PROVIDER", "tcp,efa", P4D, None, id="efa among others"),
+        pytest.param("FI_PROVIDER", "EFA", P4D, None, id="efa on EFA is harmless"),
+        pytest.param("FI_PROVIDER", "", P4D, None, id="empty"),
+        pytest.param("FI_PROVIDER", "efa", G5_SMALL, "error", id="efa without EFA breaks the start"),
+        pytest.param("FI_PROVIDER", "tcp", G5_SMALL, None, id="tcp where there is nothing else"),
+        pytest.param("FI_PROVIDER", "tcp", "ml.p9.48xlarge", None, id="unknown type"),
+        pytest.param("NCCL_NET", "Socket", P5, "error", id="sockets by name"),
+        pytest.param("NCCL_NET", "socket", P5, "error", id="NCCL compares without case"),
+        pytest.param("NCCL_NET", "Socket", G5_SMALL, None, id="sockets where there is nothing else"),
+        pytest.param("NCCL_NET", "IB", P5, "error", id="InfiniBand is nowhere"),
+        pytest.param("NCCL_NET", "AWS Libfabric", P5, None, id="the plugin by name"),
+        pytest.param("NCCL_NET", "AWS Libfabric", G5_SMALL, "error", id="the plugin without EFA"),
+        pytest.param("NCCL_IB_DISABLE", "1", P5, "warning", id="InfiniBand disabled"),
+        pytest.param("NCCL_IB_DISABLE", "0", P5, None, id="InfiniBand left on"),
+        pytest.param("NCCL_PROTO", "simple", P4D, "warning", id="protocol"),
+        pytest.param("NCCL_ALGO", "Ring", P4D, "warning", id="algorithm"),
+        pytest.param("NCCL_P2P_DISABLE", "1", P4D, "warning", id="no NVLink"),
+        pytest.param("NCCL_P2P_DISABLE", "0", P4D, None, id="NVLink left on"),
+        pytest.param("RDMAV_FORK_SAFE", "1", P4D, "warning", id="fork safety of older guides"),
+        pytest.param("FI_EFA_FORK_SAFE", "1", P4D, "warning", id="what the plugin sets itself"),
+        pytest.param("NCCL_BUFFSIZE", "4194304", P4D, "warning", id="buffer size"),
+        pytest.param("NCCL_BUFFSIZE", "4194304", G5_SMALL, None, id="buffer size without the plugin"),
+        pytest.param("NCCL_TUNER_PLUGIN", "none", P5, "warning", id="tuner"),
+        pytest.param("NCCL_NVLS_ENABLE", "0", P5, "warning", id="NVLS"),
+        pytest.param("NCCL_MIN_NCHANNELS", "16", P4D, "warning", id="more channels"),
+        pytest.param("FI_EFA_USE_DEVICE_RDMA", "0", P4D, "warning", id="RDMA given up"),
+        pytest.param("FI_EFA_USE_DEVICE_RDMA", "1", P4D, None, id="RDMA where it is"),
+        pytest.param("NCCL_SOCKET_IFNAME", "eth0", P4D, "warning", id="fixed interface"),
+        pytest.param("NCCL_SOCKET_IFNAME", "=ens5", P4D, "warning", id="fixed interface, exactly"),
+        pytest.param("NCCL_SOCKET_IFNAME", "^docker0,lo,eth", P4D, "warning", id="SageMaker's excluded"),
+        pytest.param("NCCL_SOCKET_IFNAME", "^docker0,lo,veth", P4D, None, id="only others excluded"),
+        pytest.param("NCCL_DEBUG", "WARN", P4D, None, id="no setting of the network"),
+    ],
+)
+def test_environment_against_efa(
+    severity_of, name: str, value: str, instance_type: str, found: str | None
+) -> None:
+    job = {"environment": {name: value}, "resources": {"instance_type": instance_type}}
+    assert severity_of("NCCL001", **job) == found
+
+
+def test_the_value_and_the_line_are_told(judge) -> None:
+    (finding,) = judge("NCCL001", environment={"A": "b", "FI_PROVIDER": "tcp"})
+    assert finding.message.startswith("FI_PROVIDER=tcp turns EFA off on ml.p4d.24xlarge")
+    assert finding.subject == "environment.FI_PROVIDER"
+    assert finding.location.line > 1
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        pytest.param("-x FI_PROVIDER=tcp -x OTHER=1", "error", id="exported with a value"),
+        pytest.param("--verbose -x FI_PROVIDER", None, id="exported as it is"),
+        pytest.param("-x 'FI_PROVIDER=efa", None, id="an open quote is no crash"),
+    ],
+)
+def test_mpi_options_are_environment_too(severity_of, options: str, found: str | None) -> None:
+    distribution = {"strategy": "mpi", "options": {"mpi_options": options}}
+    assert severity_of("NCCL001", distribution=distribution) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "instance_type", "found"),
+    [
+        pytest.param("NCCL_NET_PLUGIN", "none", P4D, "error", id="no plugin at all"),
+        pytest.param("NCCL_NET_PLUGIN", "sharp", P4D, "warning", id="another plugin"),
+        pytest.param("NCCL_NET_PLUGIN", "aws-ofi", P4D, None, id="the plugin"),
+        pytest.param("NCCL_NET_PLUGIN", "/opt/lib/libnccl-net.so", P4D, None, id="the plugin by path"),
+        pytest.param("NCCL_NET_PLUGIN", "none", G5_SMALL, None, id="no plugin without EFA"),
+        pytest.param("LD_LIBRARY_PATH", "/opt/mine/lib", P4D, "warning", id="the image's path replaced"),
+        pytest.param("LD_LIBRARY_PATH", "/opt/amazon/ofi-nccl/lib:/x", P4D, None, id="the plugin is in it"),
+        pytest.param("LD_PRELOAD", "libtcmalloc.so", P4D, "warning", id="the image's preload replaced"),
+        pytest.param("PATH", "/opt/mine/bin", P4D, None, id="another variable"),
+    ],
+)
+def test_environment_that_hides_the_plugin(
+    severity_of, name: str, value: str, instance_type: str, found: str | None
+) -> None:
+    job = {"environment": {name: value}, "resources": {"instance_type": instance_type}}
+    assert severity_of("EFA005", **job) == found
+
+
+@pytest.mark.parametrize(
+    ("value", "instance_type", "found"),
+    [
+        pytest.param("1", G5, "error", id="EFA without RDMA read"),
+        pytest.param("1", G5_SMALL, "error", id="no EFA at all"),
+        pytest.param("1", P4D, None, id="RDMA read"),
+        pytest.param("0", G5, None, id="switched off"),
+        pytest.param("1", G7, None, id="nobody knows"),
+        pytest.param("1", "ml.p9.48xlarge", None, id="unknown type"),
+    ],
+)
+def test_device_rdma_is_forced_only_where_it_is(
+    severity_of, value: str, instance_type: str, found: str | None
+) -> None:
+    job = {"environment": {"FI_EFA_USE_DEVICE_RDMA": value}, "resources": {"instance_type": instance_type}}
+    assert severity_of("EFA007", **job) == found
