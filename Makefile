@@ -57,6 +57,9 @@ bench: setup
 docs: setup
 	$(BIN)/python scripts/generate_failure_mode_page.py
 	$(BIN)/python scripts/generate_image_table.py
+	$(BIN)/python scripts/generate_api_model.py
+	$(BIN)/python scripts/generate_architecture_diagram.py
+	$(BIN)/launch schema > docs/job.schema.json
 
 clean:
 	rm -rf .venv node_modules cdk.out build *.egg-info
