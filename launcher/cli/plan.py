@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
 
 from launcher.cli.job_options import (
     ClusterOption,
@@ -25,12 +28,63 @@ def plan(
     cluster: ClusterOption = None,
     set_: SetOption = None,
     ignore: IgnoreOption = None,
+    diff: Annotated[
+        str | None, Parameter(help="Compare with an earlier request: a dry run's file, or a job's name.")
+    ] = None,
+    pair: Annotated[
+        bool, Parameter(negative="", help="The job with and without Training Compiler, equal in all else.")
+    ] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Show what a job file becomes: hosts and processes, image, paths, settings, and the request."""
+    if pair:
+        return _show_pair(job_file, cluster, set_, ignore, output)
     made = plan_offline(job_file, cluster, set_, ignore)
-    show_plan(made, output)
+    if diff is None or made.request is None:
+        show_plan(made, output)
+    else:
+        _show_difference(made, diff, output)
     return 1 if made.refused else 0
+
+
+def _show_pair(
+    job_file: Path,
+    cluster: str | None,
+    overrides: list[str] | None,
+    ignore: list[str] | None,
+    output: OutputFormat,
+) -> int:
+    from launcher.account.aws import session_region
+    from launcher.session.comparison import prepare_pair
+    from launcher.session.preparation import JobSource, read_job
+
+    loaded = read_job(JobSource(job_file, cluster, overrides or ()))
+    plans = prepare_pair(loaded, session_region=session_region(), ignore=ignore or ())
+    if output is OutputFormat.JSON:
+        print_json({"pair": [plan_json(each) for each in plans]})
+    else:
+        for each in plans:
+            show_plan(each, output)
+    return 1 if any(each.refused for each in plans) else 0
+
+
+def _show_difference(plan: TrainingPlan, reference: str, output: OutputFormat) -> None:
+    from launcher.plan.request_diff import request_diff
+    from launcher.session.comparison import earlier_request
+
+    lines = request_diff(earlier_request(reference, plan.region), plan.request or {})
+    if output is OutputFormat.JSON:
+        print_json({**plan_json(plan), "diff": lines})
+        return
+    from rich.text import Text
+
+    from launcher.cli.findings_view import show_findings
+
+    screen = console()
+    show_findings(screen, plan.findings)
+    styles = {"+": "green", "-": "red", "@": "cyan"}
+    for line in lines or ["no difference"]:
+        screen.print(Text(line, styles.get(line[:1], "")), soft_wrap=True)
 
 
 def plan_json(plan: TrainingPlan) -> dict[str, Any]:

@@ -1,0 +1,51 @@
+"""A plan beside another: an earlier job's request, or the same job without Training Compiler."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from launcher.account.aws import aws_client
+from launcher.account.training_job import fetch_request
+from launcher.failure_modes.refusal import Refusal
+from launcher.jobs.load import LoadedJob
+from launcher.plan.pair import pair_of
+from launcher.plan.training_plan import Request, TrainingPlan
+from launcher.session.preparation import prepare
+
+
+def earlier_request(reference: str, region: str | None) -> Request:
+    """The request in a file (a dry run's output, or the request alone), or of a job by its name.
+
+    Raises Refusal for a file that holds none, AwsRefusal where AWS knows no such job.
+    """
+    file = Path(reference)
+    if not file.exists():
+        return fetch_request(aws_client("sagemaker", region), reference)
+    try:
+        content = json.loads(file.read_text("utf-8"))
+        request = content.get("request", content)
+        if isinstance(request, dict) and "TrainingJobName" in request:
+            return request
+    except (OSError, ValueError, AttributeError):
+        pass
+    raise Refusal(
+        f"{reference} holds no request of a training job.",
+        "Give what `launch JOB.yaml --dry-run --output json` printed, or the name of a job.",
+    )
+
+
+def prepare_pair(
+    loaded: LoadedJob, *, session_region: str | None, ignore: Sequence[str] = ()
+) -> tuple[TrainingPlan, ...]:
+    """The plan of a job with Training Compiler and that of the same job without.
+
+    There is one only where the file is broken. Raises Refusal for a job without the compiler.
+    """
+    plan = prepare(loaded, session_region=session_region, ignore=ignore)
+    if loaded.spec is None:
+        return (plan,)
+    native = replace(loaded, spec=pair_of(loaded.spec))
+    return plan, prepare(native, session_region=session_region, ignore=ignore)
