@@ -1,4 +1,4 @@
-"""Write launcher/plan/api_model.json: the shapes of the requests that the launcher sends.
+"""Write launcher/planning/api_model.json: the shapes of the requests that the launcher sends.
 
 botocore's service model takes a quarter of a second to load and validates types, required keys and
 minima only; this table holds what the service checks besides: maxima, patterns, enums. Run after an
@@ -15,7 +15,7 @@ from typing import Any
 
 import botocore.session
 
-TABLE = Path(__file__).parent.parent / "launcher" / "plan" / "api_model.json"
+TABLE = Path(__file__).parent.parent / "launcher" / "planning" / "api_model.json"
 OPERATIONS = ("CreateTrainingJob", "CreateHyperParameterTuningJob")
 CONSTRAINTS = ("min", "max", "pattern", "enum")
 

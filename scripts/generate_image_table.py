@@ -1,4 +1,4 @@
-"""Write launcher/plan/images.json, the table of training images, from the SageMaker SDK's data.
+"""Write launcher/planning/images.json, the table of training images, from the SageMaker SDK's data.
 
 The SDK weighs a gigabyte and takes seconds to import, so the launcher reads this table instead. Run
 after an upgrade of `sagemaker`:  python scripts/generate_image_table.py [--check]
@@ -15,7 +15,7 @@ from typing import Any
 import botocore.session
 from botocore.regions import EndpointResolver
 
-TABLE = Path(__file__).parent.parent / "launcher" / "plan" / "images.json"
+TABLE = Path(__file__).parent.parent / "launcher" / "planning" / "images.json"
 FRAMEWORKS = ("pytorch", "pytorch-neuron", "pytorch-smp", "pytorch-training-compiler")
 
 SMP_CUDA = {"2.0": {"": "cu118", "p5": "cu121"}, "2.5": {"": "cu124"}}

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from launcher.failure_modes.refusal import Refusal
-from launcher.plan.training_plan import TrainingPlan
+from launcher.planning.training_plan import TrainingPlan
 
 
 class JobState(StrEnum):

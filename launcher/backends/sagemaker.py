@@ -10,7 +10,7 @@ from typing import Any
 from launcher.account.aws import aws_errors
 from launcher.backends.interface import BackendError, Cursor, JobState, JobStatus, LogBatch, LogLine
 from launcher.backends.packaging import BOOT_NAME, build_boot, build_source
-from launcher.plan.training_plan import SourcePackage, TrainingPlan
+from launcher.planning.training_plan import SourcePackage, TrainingPlan
 
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 

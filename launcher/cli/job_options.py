@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from launcher.cli.output import OutputFormat
 
 if TYPE_CHECKING:
-    from launcher.plan.training_plan import TrainingPlan
+    from launcher.planning.training_plan import TrainingPlan
 
 JobFile = Annotated[Path, Parameter(help="The job file.")]
 ClusterOption = Annotated[

@@ -23,7 +23,7 @@ from launcher.failure_modes.refusal import Refusal
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from launcher.plan.training_plan import TrainingPlan
+    from launcher.planning.training_plan import TrainingPlan
     from launcher.session.run import Outcome
 
 

@@ -18,7 +18,7 @@ from launcher.cli.job_options import (
 from launcher.cli.output import OutputFormat, console, print_json
 
 if TYPE_CHECKING:
-    from launcher.plan.training_plan import TrainingPlan
+    from launcher.planning.training_plan import TrainingPlan
 
 
 def plan(
@@ -69,7 +69,7 @@ def _show_pair(
 
 
 def _show_difference(plan: TrainingPlan, reference: str, output: OutputFormat) -> None:
-    from launcher.plan.request_diff import request_diff
+    from launcher.planning.request_diff import request_diff
     from launcher.session.comparison import earlier_request
 
     lines = request_diff(earlier_request(reference, plan.region), plan.request or {})

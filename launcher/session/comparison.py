@@ -11,8 +11,8 @@ from launcher.account.aws import aws_client
 from launcher.account.training_job import fetch_request
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob
-from launcher.plan.pair import pair_of
-from launcher.plan.training_plan import Request, TrainingPlan
+from launcher.planning.pair import pair_of
+from launcher.planning.training_plan import Request, TrainingPlan
 from launcher.session.preparation import prepare
 
 

@@ -15,9 +15,9 @@ from launcher.failure_modes.model import Finding, Severity, Stage, accept
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob, load_job
 from launcher.jobs.source import read_source
-from launcher.plan.naming import unique_part
-from launcher.plan.planner import plan_job
-from launcher.plan.training_plan import TrainingPlan
+from launcher.planning.naming import unique_part
+from launcher.planning.planner import plan_job
+from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.spec.check import check_job
 from launcher.rules.spec.subject import TELLING_NAMES, JobSubject
 from launcher.session.source_names import names_in_source

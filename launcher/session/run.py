@@ -17,7 +17,7 @@ from launcher.cluster.manifest_store import cache_manifest, is_path
 from launcher.diagnosis.failure_reason import finding_of
 from launcher.failure_modes.model import Finding
 from launcher.jobs.load import LoadedJob
-from launcher.plan.training_plan import TrainingPlan
+from launcher.planning.training_plan import TrainingPlan
 from launcher.session.follow import Display, Follower
 from launcher.session.preparation import prepare
 

@@ -10,7 +10,7 @@ import textwrap
 
 from launcher.backends.interface import JobState
 from launcher.backends.local.backend import LocalBackend
-from launcher.plan.training_plan import TrainingPlan
+from launcher.planning.training_plan import TrainingPlan
 from tests.backends.workplace import (
     SHORT,
     WAIT,

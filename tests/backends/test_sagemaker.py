@@ -15,7 +15,7 @@ from launcher.backends.sagemaker import SageMakerBackend
 from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.refusal import AwsRefusal
 from launcher.jobs.load import load_job
-from launcher.plan.training_plan import TrainingPlan
+from launcher.planning.training_plan import TrainingPlan
 from launcher.session.preparation import prepare
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 

@@ -14,7 +14,7 @@ import psutil
 from launcher.backends.interface import JobStatus, LogLine
 from launcher.backends.local.backend import LocalBackend
 from launcher.backends.local.job import Grace
-from launcher.plan.training_plan import SourcePackage, TrainingPlan
+from launcher.planning.training_plan import SourcePackage, TrainingPlan
 
 MARK = "TEST_MARK"
 PATIENCE_SECONDS = 90.0

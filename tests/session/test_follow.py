@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from launcher.backends.interface import Cursor, JobState, JobStatus, LogBatch, LogLine
-from launcher.plan.training_plan import TrainingPlan
+from launcher.planning.training_plan import TrainingPlan
 from launcher.session.follow import Follower
 
 

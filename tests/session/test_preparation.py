@@ -12,7 +12,7 @@ import pytest
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.manifest_store import cache_manifest
 from launcher.failure_modes.refusal import Refusal
-from launcher.plan.training_plan import TrainingPlan
+from launcher.planning.training_plan import TrainingPlan
 from launcher.session.preparation import JobSource, prepare, read_job
 
 WriteJob = Callable[..., Path]

@@ -59,7 +59,7 @@ def test_what_could_leave_the_folder_is_refused_and_nothing_is_extracted(
 def test_links_are_refused_also_without_the_filter_of_newer_pythons(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(tarfile, "data_filter")
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)  # 3.11.2 has none
     archive = archive_of(tmp_path / "source.tar.gz", (entry("evil", tarfile.SYMTYPE, "/etc"), b""))
     with pytest.raises(BootError):
         unpack(archive, tmp_path / "code")

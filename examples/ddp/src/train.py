@@ -8,6 +8,7 @@ measures its accuracy over all ranks.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import re
 import signal
@@ -45,6 +46,16 @@ def main() -> None:
     arguments = parse_arguments()
     torch.manual_seed(arguments.seed)
     device = join_process_group()
+    train(arguments, device)
+    # The model's reducer holds on to the process group until it is collected. A group that outlives this
+    # line dies with the interpreter instead, and its threads then abort the rank now and then
+    # ("terminate called without an active exception").
+    gc.collect()
+    dist.destroy_process_group()
+
+
+def train(arguments: argparse.Namespace, device: torch.device) -> None:
+    """All epochs that are left, with a checkpoint after each."""
     interruption = Interruption(device)
     train_set, held_out = load_data()
     sampler: DistributedSampler[object] = DistributedSampler(train_set, seed=arguments.seed)
@@ -62,7 +73,6 @@ def main() -> None:
         if done < len(loader):
             save(model, optimizer, epoch, done)
             report(f"stopped in epoch {epoch} after {done} steps, checkpoint saved")
-            dist.destroy_process_group()
             return
         save(model, optimizer, epoch + 1, 0)
         first_step = 0
@@ -70,7 +80,6 @@ def main() -> None:
     report(f"accuracy={evaluate(model, held_out, device):.4f}")
     if dist.get_rank() == 0:
         write(MODEL / "model.pt", model.module.state_dict())
-    dist.destroy_process_group()
 
 
 def join_process_group() -> torch.device:

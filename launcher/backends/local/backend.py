@@ -29,7 +29,7 @@ from launcher.backends.local.layout import (
 from launcher.backends.local.logs import Position, read_lines
 from launcher.backends.local.processes import ProcessId, boots_among, kill_all, processes_of
 from launcher.backends.local.status import Record, read_record, write_private
-from launcher.plan.training_plan import TrainingPlan
+from launcher.planning.training_plan import TrainingPlan
 
 _JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _DEFAULT_MAX_SECONDS = 86_400

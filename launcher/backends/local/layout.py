@@ -18,7 +18,7 @@ from typing import Any
 
 from launcher.backends.interface import BackendError
 from launcher.backends.packaging import BOOT_NAME, SOURCE_NAME, build_boot, build_source
-from launcher.plan.training_plan import Request, SourcePackage
+from launcher.planning.training_plan import Request, SourcePackage
 
 CONTAINER_ROOT = "/opt/ml"
 CODE_CHANNEL = "code"

@@ -1,0 +1,61 @@
+"""The launcher for people in notebooks: plan a job file, launch it, get the SDK's own resource back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from launcher.account.aws import session_region
+from launcher.failure_modes.model import Finding
+from launcher.failure_modes.refusal import Refusal
+from launcher.planning.training_plan import TrainingPlan
+from launcher.session.preparation import JobSource, prepare, read_job
+from launcher.session.run import SageMakerSession, plan_for_submission
+
+
+class LaunchRefusedError(Refusal):
+    """The job was not launched; `findings` say why, the errors among them first."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        self.findings = tuple(findings)
+        errors = [finding for finding in findings if finding.blocks]
+        told = "; ".join(f"{finding.code} {finding.message}" for finding in errors)
+        super().__init__(f"the job was not launched: {told}.", " ".join(item.remedy for item in errors))
+
+
+def plan(
+    job_file: str | Path, *, cluster: str | None = None, overrides: Mapping[str, str] | None = None
+) -> TrainingPlan:
+    """The judged plan of a job file, made without a call to AWS.
+
+    `overrides` maps dotted fields to YAML texts, as `--set` does. Raises Refusal for a file that cannot
+    be opened.
+    """
+    loaded = read_job(_source(job_file, cluster, overrides))
+    return prepare(loaded, session_region=session_region())
+
+
+def launch(
+    job_file: str | Path, *, cluster: str | None = None, overrides: Mapping[str, str] | None = None
+) -> Any:
+    """Submit a job file to SageMaker once, and return the SDK's TrainingJob resource for it.
+
+    The resource waits, refreshes and streams logs as the SDK documents it
+    (`sagemaker.core.resources.TrainingJob`). Raises LaunchRefusedError with the findings that forbid the
+    launch, AwsRefusal where AWS refuses.
+    """
+    loaded = read_job(_source(job_file, cluster, overrides))
+    made = plan_for_submission(loaded, session_region=session_region())
+    if made.refused:
+        raise LaunchRefusedError(made.findings)
+    name = SageMakerSession.of(made.region).submit(made)
+    # A second to import, and a gigabyte: only for those who asked for its resource.
+    from sagemaker.core.resources import TrainingJob
+
+    return TrainingJob.get(training_job_name=name, region=made.region)
+
+
+def _source(job_file: str | Path, cluster: str | None, overrides: Mapping[str, str] | None) -> JobSource:
+    texts = [f"{field}={text}" for field, text in (overrides or {}).items()]
+    return JobSource(Path(job_file), cluster, texts)

@@ -1,0 +1,130 @@
+"""What the API model says about a request: types, required keys, lengths, counts, patterns, enums.
+
+The model `api_model.json` is generated from botocore's (scripts/generate_api_model.py). Patterns must
+match the whole value, as they do at the service.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+Path = tuple[str | int, ...]
+"""The way to a part of the request, by the API's key names."""
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "long": (int,),
+    "float": (int, float),
+    "double": (int, float),
+    "boolean": (bool,),
+    "structure": (dict,),
+    "map": (dict,),
+    "list": (list,),
+}
+
+_PRIVATE = ("Environment", "HyperParameters")
+
+# Python's `re` lacks the Unicode and POSIX classes that two patterns of the model use.
+_SEPARATORS = r" \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_CLASSES = {
+    r"\p{L}\p{Z}\p{N}": rf"\w{_SEPARATORS}",
+    r"\p{Alnum}": "a-zA-Z0-9",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One constraint that a request breaks: where, what is wrong, and what the API takes."""
+
+    path: Path
+    problem: str
+    limit: str
+
+
+def violations(operation: str, request: Mapping[str, Any]) -> Iterator[Violation]:
+    """All constraints of an operation's model that the request breaks."""
+    model = _model()
+    yield from _check(request, model["operations"][operation], ())
+
+
+def _check(value: Any, shape_name: str, path: Path) -> Iterator[Violation]:
+    shape = _model()["shapes"][shape_name]
+    kind = shape["type"]
+    wanted = _TYPES.get(kind)
+    if wanted and (not isinstance(value, wanted) or (isinstance(value, bool) and kind != "boolean")):
+        yield Violation(path, f"is {type(value).__name__}", f"must be of type {kind}")
+        return
+    yield from _check_size(value, shape, path)
+    if kind == "structure":
+        yield from _check_members(value, shape, path)
+    elif kind == "list":
+        for index, item in enumerate(value):
+            yield from _check(item, shape["member"], (*path, index))
+    elif kind == "map":
+        for key, item in value.items():
+            yield from _check(key, shape["key"], (*path, key))
+            yield from _check(item, shape["value"], (*path, key))
+    elif kind == "string":
+        yield from _check_text(value, shape, path)
+
+
+def _check_members(value: Mapping[str, Any], shape: Mapping[str, Any], path: Path) -> Iterator[Violation]:
+    for name in shape["required"]:
+        if name not in value:
+            yield Violation((*path, name), "is missing", "is required")
+    for name, item in value.items():
+        if name not in shape["members"]:
+            yield Violation((*path, name), "is unknown", f"known are {', '.join(sorted(shape['members']))}")
+        else:
+            yield from _check(item, shape["members"][name], (*path, name))
+
+
+def _check_size(value: Any, shape: Mapping[str, Any], path: Path) -> Iterator[Violation]:
+    if isinstance(value, str):
+        size, unit = len(value), " characters"
+    elif isinstance(value, list | dict):
+        size, unit = len(value), " entries"
+    else:
+        size, unit = value, ""
+    if "min" in shape and size < shape["min"]:
+        yield Violation(path, f"has {size}{unit}" if unit else f"is {size}", f"at least {shape['min']}{unit}")
+    if "max" in shape and size > shape["max"]:
+        yield Violation(path, f"has {size}{unit}" if unit else f"is {size}", f"at most {shape['max']}{unit}")
+
+
+def _check_text(value: str, shape: Mapping[str, Any], path: Path) -> Iterator[Violation]:
+    # Environment and hyperparameters may hold secrets, which no message may repeat.
+    shown = "has this value" if path and path[0] in _PRIVATE else f"is {_shortened(value)!r}"
+    if "enum" in shape and value not in shape["enum"]:
+        near = difflib.get_close_matches(value, shape["enum"], n=4, cutoff=0.4) or shape["enum"][:12]
+        yield Violation(
+            path, shown, f"one of {', '.join(near)}{' ...' if len(near) < len(shape['enum']) else ''}"
+        )
+    if "pattern" in shape and not _pattern(shape["pattern"]).fullmatch(value):
+        yield Violation(path, shown, f"must have the form {shape['pattern']}")
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= 80 else f"{value[:77]}..."
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    for ours, theirs in _CLASSES.items():
+        text = text.replace(ours, theirs)
+    return re.compile(text)
+
+
+@cache
+def _model() -> dict[str, Any]:
+    text = resources.files("launcher.planning").joinpath("api_model.json").read_text("utf-8")
+    model: dict[str, Any] = json.loads(text)
+    return model

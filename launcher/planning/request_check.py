@@ -1,0 +1,70 @@
+"""The built request against the API model, each violation at the job file's field that it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from launcher.failure_modes import job_file
+from launcher.failure_modes.model import Finding, Location, Stage
+from launcher.failure_modes.registry import finds
+from launcher.planning.api_limits import Path, violations
+
+# What a part of the request is made from; the longest fitting way counts, and what follows is kept.
+_ORIGINS: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    ("TrainingJobName",): ("name",),
+    ("RoleArn",): ("role_arn",),
+    ("AlgorithmSpecification",): ("image",),
+    ("AlgorithmSpecification", "ContainerArguments"): ("code", "arguments"),
+    ("HyperParameters",): ("hyperparameters",),
+    ("Environment",): ("environment",),
+    ("InputDataConfig",): ("inputs",),
+    ("OutputDataConfig",): ("output",),
+    ("ResourceConfig",): ("resources",),
+    ("ResourceConfig", "InstanceCount"): ("resources", "instance_count"),
+    ("ResourceConfig", "VolumeSizeInGB"): ("resources", "volume_size_gb"),
+    ("ResourceConfig", "KeepAlivePeriodInSeconds"): ("resources", "keep_alive"),
+    ("ResourceConfig", "TrainingPlanArn"): ("resources", "capacity"),
+    ("VpcConfig", "Subnets"): ("network", "subnets"),
+    ("VpcConfig", "SecurityGroupIds"): ("network", "security_group_ids"),
+    ("StoppingCondition", "MaxRuntimeInSeconds"): ("limits", "max_runtime"),
+    ("StoppingCondition", "MaxWaitTimeInSeconds"): ("limits", "max_wait"),
+    ("RetryStrategy",): ("limits", "max_retries"),
+    ("CheckpointConfig",): ("checkpoint",),
+    ("Tags",): ("tags",),
+}
+_JUDGED_ELSEWHERE = {("ResourceConfig", "InstanceType")}
+"""The enum of instance types is frozen in the model; a rule with the nearest types judges them."""
+
+
+@finds(Stage.SPEC, job_file.BREAKS_API_MODEL)
+def check_request(
+    operation: str, request: Mapping[str, Any], locate: Callable[..., Location | None]
+) -> Iterator[Finding]:
+    """All that the service would refuse in a request, by its API model."""
+    for violation in violations(operation, request):
+        if violation.path in _JUDGED_ELSEWHERE:
+            continue
+        field = job_path(violation.path, request)
+        name = ".".join(map(str, violation.path))
+        yield job_file.BREAKS_API_MODEL.finding(
+            Stage.SPEC,
+            f"{name} of the request {violation.problem}, and the service refuses that",
+            remedy=f"Change `{'.'.join(map(str, field))}`: {violation.limit}.",
+            location=locate(*field),
+            subject=".".join(map(str, field)) or None,
+        )
+
+
+def job_path(path: Path, request: Mapping[str, Any]) -> Path:
+    """The field of the job file that a part of the request comes from."""
+    for length in range(len(path), 0, -1):
+        origin = _ORIGINS.get(tuple(str(part) for part in path[:length]))
+        if origin is None:
+            continue
+        if origin == ("inputs",) and len(path) > length:
+            return (*origin, str(request["InputDataConfig"][path[length]].get("ChannelName")))
+        if origin in (("environment",), ("hyperparameters",)):
+            return (*origin, *path[length : length + 1])
+        return origin
+    return ()

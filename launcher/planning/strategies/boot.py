@@ -1,0 +1,74 @@
+"""What torchrun, smp version 2 and none have in common: the boot starts the script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from launcher.cluster.instances import InstanceFacts
+from launcher.documents.document import AsWritten
+from launcher.jobs.specification import JobSpec
+from launcher.planning.strategies.options import OPTIONS, check_options
+from launcher.planning.strategies.strategy import (
+    PYTORCH,
+    PYTORCH_NEURON,
+    Entry,
+    Objection,
+    Submission,
+    accelerated_processes,
+)
+from launcher.planning.strategies.support import crowded
+
+BOOT_ENTRYPOINT = ("python3", "/opt/ml/input/data/code/slipway.pyz")
+"""What the container runs: the boot, from the `code` channel."""
+
+
+class BootStrategy:
+    """A strategy that the boot carries out; `boot_name` is what the boot calls it.
+
+    Arguments and hyperparameters reach the script as a list of words that no shell reads.
+    """
+
+    archive_name = "source.tar.gz"
+    boot_name: str
+
+    def processes_per_host(self, job: JobSpec, facts: InstanceFacts | None) -> int | None:
+        """The user's number, else one per device."""
+        return accelerated_processes(job, facts)
+
+    def world_size(self, job: JobSpec, processes_per_host: int) -> int:
+        """Hosts times processes."""
+        return job.resources.instance_count * processes_per_host
+
+    def supported(
+        self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
+    ) -> Iterator[Objection]:
+        """Every instance type and version; no options."""
+        yield from check_options(job.distribution.options, {}, OPTIONS, f"the strategy {self.boot_name}")
+        yield from crowded(facts, processes_per_host)
+
+    def image(self, facts: InstanceFacts | None) -> str:
+        """PyTorch's own images, or those for Neuron devices."""
+        neuron = facts is not None and facts.accelerator_kind == "neuron"
+        return PYTORCH_NEURON if neuron else PYTORCH
+
+    def hyperparameters(self, job: JobSpec, submission: Submission) -> dict[str, str]:
+        """Text as the user wrote it."""
+        return {key: plain_text(value) for key, value in job.hyperparameters.items()}
+
+    def entry(self, job: JobSpec, processes_per_host: int) -> Entry:
+        """The boot's command: strategy, processes, script and the user's arguments."""
+        arguments: tuple[str, ...] = (
+            "--strategy", self.boot_name,
+            "--processes-per-host", str(processes_per_host),
+            "--entry-point", job.code.entry_point,
+        )  # fmt: skip
+        if job.code.arguments:
+            arguments += ("--", *job.code.arguments)
+        return Entry(BOOT_ENTRYPOINT, arguments)
+
+
+def plain_text(value: Any) -> str:
+    """Text as the user wrote it; lists and mappings as JSON."""
+    return str(value) if isinstance(value, str | AsWritten) else json.dumps(value)

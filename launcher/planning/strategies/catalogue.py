@@ -1,0 +1,35 @@
+"""Which strategy carries out a job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from launcher.jobs.specification import JobSpec, Strategy
+from launcher.planning.strategies.mpi import Mpi
+from launcher.planning.strategies.single_process import SingleProcess
+from launcher.planning.strategies.smddp import Smddp
+from launcher.planning.strategies.smp1 import SmpVersion1
+from launcher.planning.strategies.smp2 import SmpVersion2
+from launcher.planning.strategies.strategy import LaunchStrategy
+from launcher.planning.strategies.torch_xla import TorchXla
+from launcher.planning.strategies.torchrun import Torchrun
+
+STRATEGIES: Mapping[Strategy, LaunchStrategy] = {
+    Strategy.TORCHRUN: Torchrun(),
+    Strategy.SMDDP: Smddp(),
+    Strategy.SMP: SmpVersion2(),
+    Strategy.MPI: Mpi(),
+    Strategy.TORCH_XLA: TorchXla(),
+    Strategy.NONE: SingleProcess(),
+}
+"""The strategies by name; `smp` without a version is version 2."""
+
+SMP_VERSION_1 = SmpVersion1()
+
+
+def strategy_of(job: JobSpec) -> LaunchStrategy:
+    """The strategy of a job; `options.version` chooses between the two of smp."""
+    version = job.distribution.options.get("version")
+    if job.distribution.strategy is Strategy.SMP and str(version) == "1":
+        return SMP_VERSION_1
+    return STRATEGIES[job.distribution.strategy]

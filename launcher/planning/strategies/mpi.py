@@ -1,0 +1,34 @@
+"""mpi: mpirun on the first host starts all processes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from launcher.cluster.instances import InstanceFacts
+from launcher.jobs.specification import JobSpec
+from launcher.planning.strategies.options import OPTIONS, check_options, text
+from launcher.planning.strategies.strategy import Objection, Submission
+from launcher.planning.strategies.support import gpus_or_cpus
+from launcher.planning.strategies.toolkit import ToolkitStrategy, unsafe_mpi_options
+
+
+class Mpi(ToolkitStrategy):
+    """Open MPI, for scripts that take their rank from it."""
+
+    def supported(
+        self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
+    ) -> Iterator[Objection]:
+        """GPU and CPU types, every version."""
+        yield from super().supported(job, facts, processes_per_host)
+        yield from check_options(job.distribution.options, {"mpi_options": text}, OPTIONS, "the strategy mpi")
+        yield from unsafe_mpi_options(job)
+        yield from gpus_or_cpus(job, facts)
+
+    def hyperparameters(self, job: JobSpec, submission: Submission) -> dict[str, str]:
+        """The user's, the toolkit's, and mpirun's."""
+        return {
+            **super().hyperparameters(job, submission),
+            "sagemaker_mpi_enabled": "true",
+            "sagemaker_mpi_custom_mpi_options": json.dumps(job.distribution.options.get("mpi_options", "")),
+        }

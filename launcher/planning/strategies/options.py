@@ -1,0 +1,91 @@
+"""What may stand in `distribution.options`: each name with the values that it takes."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from launcher.failure_modes import job_file
+from launcher.failure_modes.model import Stage
+from launcher.failure_modes.registry import finds
+from launcher.planning.strategies.strategy import Objection
+
+OPTIONS = ("distribution", "options")
+
+Check = Callable[[Any], str | None]
+"""What a value must be, where it is not; None where it is."""
+
+
+def whole(least: int) -> Check:
+    """A whole number from `least`."""
+
+    def check(value: Any) -> str | None:
+        right = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        return None if right else f"a whole number, at least {least}"
+
+    return check
+
+
+def number(least: float, most: float = math.inf) -> Check:
+    """A finite number within bounds."""
+
+    def check(value: Any) -> str | None:
+        right = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        bound = f", at most {most:g}" if most < math.inf else ""
+        return None if right and least <= value <= most else f"a number, at least {least:g}{bound}"
+
+    return check
+
+
+def one_of(*values: Any) -> Check:
+    """One of a few values; True and 1 are two."""
+
+    def check(value: Any) -> str | None:
+        right = any(type(value) is type(known) and value == known for known in values)
+        return None if right else f"one of {', '.join(str(known) for known in values)}"
+
+    return check
+
+
+def boolean(value: Any) -> str | None:
+    """True or false."""
+    return None if isinstance(value, bool) else "true or false"
+
+
+def text(value: Any) -> str | None:
+    """A string."""
+    return None if isinstance(value, str) else "a text"
+
+
+def mapping(value: Any) -> str | None:
+    """A mapping, whose own names are checked separately."""
+    return None if isinstance(value, dict) else "a mapping"
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def check_options(
+    given: Mapping[str, Any], known: Mapping[str, Check], path: tuple[str, ...], owner: str
+) -> Iterator[Objection]:
+    """Unknown names, with the nearest known, and values of the wrong kind."""
+    for name, value in given.items():
+        place = (*path, str(name))
+        if name in known:
+            wanted = known[name](value)
+            if wanted is not None:
+                yield Objection(
+                    job_file.INVALID_VALUE,
+                    f"{'.'.join(place)}: {value!r} is not {wanted}",
+                    f"Give {wanted}, or leave it out.",
+                    place,
+                )
+            continue
+        near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.6)
+        listed = f"Known are: {', '.join(sorted(known))}." if known else "It takes none."
+        yield Objection(
+            job_file.INVALID_VALUE,
+            f"{owner} knows no option {name!r}; it would be dropped without a word",
+            f"Did you mean `{near[0]}`?" if near else listed,
+            place,
+        )

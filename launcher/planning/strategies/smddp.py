@@ -1,0 +1,47 @@
+"""smddp: SageMaker's data parallel library, started by its own launcher over MPI."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from launcher.cluster.instances import InstanceFacts
+from launcher.jobs.specification import JobSpec
+from launcher.planning.strategies.options import OPTIONS, check_options, text
+from launcher.planning.strategies.strategy import Objection, Submission
+from launcher.planning.strategies.support import Support, unsupported
+from launcher.planning.strategies.toolkit import ToolkitStrategy, unsafe_mpi_options
+
+SUPPORT = Support(
+    library="the SageMaker data parallel library",
+    instance_types=("ml.p3.16xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge", "ml.p4de.24xlarge"),
+    oldest="1.7.1",
+    newest="2.3.1",
+)
+"""SageMaker developer guide, distributed-data-parallel-support, without PyTorch 1.6: the library is then
+in an image of a name of its own."""
+
+
+class Smddp(ToolkitStrategy):
+    """The data parallel library's collectives in place of NCCL's."""
+
+    def supported(
+        self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
+    ) -> Iterator[Objection]:
+        """Types with eight V100 or A100, PyTorch 1.7 to 2.3."""
+        yield from super().supported(job, facts, processes_per_host)
+        yield from check_options(
+            job.distribution.options, {"mpi_options": text}, OPTIONS, "the strategy smddp"
+        )
+        yield from unsafe_mpi_options(job)
+        yield from unsupported(SUPPORT, job)
+
+    def hyperparameters(self, job: JobSpec, submission: Submission) -> dict[str, str]:
+        """The user's, the toolkit's, and the library's."""
+        options = job.distribution.options.get("mpi_options", "")
+        return {
+            **super().hyperparameters(job, submission),
+            "sagemaker_distributed_dataparallel_enabled": "true",
+            "sagemaker_instance_type": json.dumps(job.resources.instance_type),
+            "sagemaker_distributed_dataparallel_custom_mpi_options": json.dumps(options),
+        }

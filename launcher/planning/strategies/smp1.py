@@ -1,0 +1,153 @@
+"""smp version 1: SageMaker's model parallel library, over MPI."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.cluster.instances import InstanceFacts
+from launcher.failure_modes import job_file
+from launcher.failure_modes.model import Stage
+from launcher.failure_modes.registry import finds
+from launcher.jobs.specification import JobSpec
+from launcher.planning.strategies.degrees import PARAMETERS, divide
+from launcher.planning.strategies.options import (
+    OPTIONS,
+    Check,
+    boolean,
+    check_options,
+    mapping,
+    number,
+    one_of,
+    text,
+    whole,
+)
+from launcher.planning.strategies.strategy import Objection, Submission
+from launcher.planning.strategies.support import Support, unsupported
+from launcher.planning.strategies.toolkit import ToolkitStrategy, unsafe_mpi_options, unsafe_parameters
+
+SUPPORT = Support(
+    library="SMP version 1",
+    instance_types=(
+        "ml.g4dn.12xlarge", "ml.p3.16xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge", "ml.p4de.24xlarge",
+    ),
+    oldest="1.7.1",
+    newest="2.0.0",
+)  # fmt: skip
+"""SageMaker developer guide, distributed-model-parallel-support (archived), without PyTorch 1.6: the
+library is then in an image of a name of its own."""
+
+PARAMETERS_KNOWN: Mapping[str, Check] = {
+    "partitions": whole(1),
+    "pipeline_parallel_degree": whole(1),
+    "tensor_parallel_degree": whole(1),
+    "sharded_data_parallel_degree": whole(1),
+    "microbatches": whole(1),
+    "active_microbatches": whole(1),
+    "pipeline": one_of("interleaved", "simple", "_only_forward"),
+    "optimize": one_of("memory", "speed"),
+    "placement_strategy": one_of(
+        "cluster", "spread", "DPT", "DTP", "PDT", "PTD", "TDP", "TPD",
+    ),
+    "auto_partition": boolean,
+    "default_partition": whole(0),
+    "partition_file": text,
+    "load_partition": boolean,
+    "contiguous": boolean,
+    "memory_weight": number(0, 1),
+    "ddp": boolean,
+    "ddp_port": whole(0),
+    "ddp_dist_backend": one_of("auto", "nccl"),
+    "horovod": boolean,
+    "deterministic_server": boolean,
+    "offload_activations": boolean,
+    "activation_loading_horizon": whole(1),
+    "shard_optimizer_state": boolean,
+    "prescaled_batch": boolean,
+    "skip_tracing": boolean,
+    "delayed_parameter_initialization": boolean,
+    "fp16": boolean,
+    "fp16_params": boolean,
+    "bf16": boolean,
+    "sdp_reduce_bucket_size": number(1),
+    "sdp_param_persistence_threshold": number(0),
+    "sdp_max_live_parameters": number(1),
+    "sdp_hierarchical_allgather": boolean,
+    "sdp_gradient_clipping": number(0),
+}  # fmt: skip
+"""SageMaker SDK documentation, smd_model_parallel_general, and the developer guide,
+model-parallel-extended-features-pytorch-sharded-data-parallelism."""
+
+OPTIONS_KNOWN: Mapping[str, Check] = {
+    "version": one_of(1, "1"),
+    "parameters": mapping,
+    "mpi_options": text,
+}
+
+
+class SmpVersion1(ToolkitStrategy):
+    """Pipeline, tensor and sharded data parallelism by the library's own wrappers."""
+
+    def supported(
+        self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
+    ) -> Iterator[Objection]:
+        """Some GPU types, PyTorch 1.7 to 2.0, degrees that divide the world size."""
+        yield from super().supported(job, facts, processes_per_host)
+        yield from check_options(job.distribution.options, OPTIONS_KNOWN, OPTIONS, "smp version 1")
+        yield from unsafe_mpi_options(job)
+        yield from unsupported(SUPPORT, job)
+        parameters = _parameters(job)
+        wrong = [
+            *check_options(parameters, PARAMETERS_KNOWN, PARAMETERS, "smp version 1"),
+            *_incomplete(parameters),
+            *unsafe_parameters(job),
+        ]
+        yield from wrong
+        if not wrong and processes_per_host is not None:
+            yield from _degrees(job, parameters, self.world_size(job, processes_per_host))
+
+    def hyperparameters(self, job: JobSpec, submission: Submission) -> dict[str, str]:
+        """The user's, the toolkit's, mpirun's and the library's."""
+        return {
+            **super().hyperparameters(job, submission),
+            "sagemaker_mpi_enabled": "true",
+            "sagemaker_mpi_custom_mpi_options": json.dumps(job.distribution.options.get("mpi_options", "")),
+            "mp_parameters": json.dumps(_parameters(job)),
+            "sagemaker_distributed_dataparallel_enabled": "false",
+            "sagemaker_instance_type": json.dumps(job.resources.instance_type),
+        }
+
+
+def _parameters(job: JobSpec) -> dict[str, Any]:
+    given = job.distribution.options.get("parameters")
+    return given if isinstance(given, dict) else {}
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def _incomplete(parameters: Mapping[str, Any]) -> Iterator[Objection]:
+    """What the library demands of the parameters together."""
+    pipeline = {parameters[name] for name in ("partitions", "pipeline_parallel_degree") if name in parameters}
+    if len(pipeline) != 1:
+        yield Objection(
+            job_file.INVALID_VALUE,
+            "smp version 1 needs `pipeline_parallel_degree` (formerly `partitions`)"
+            + (", and the two differ" if pipeline else ""),
+            "Give one of them; 1 for no pipeline.",
+            PARAMETERS,
+        )
+    for name in ("tensor_parallel_degree", "sharded_data_parallel_degree"):
+        if parameters.get(name, 1) != 1 and parameters.get("ddp") is not True:
+            yield Objection(
+                job_file.INVALID_VALUE,
+                f"{name} above 1 needs `ddp: true`: the library runs over DistributedDataParallel then",
+                "Add `ddp: true` to the parameters.",
+                (*PARAMETERS, name),
+            )
+
+
+def _degrees(job: JobSpec, parameters: Mapping[str, Any], world_size: int) -> Iterator[Objection]:
+    """Pipeline, tensor and sharding groups lie inside each other, so their product divides."""
+    pipeline = "partitions" if "partitions" in parameters else "pipeline_parallel_degree"
+    names = (pipeline, "tensor_parallel_degree", "sharded_data_parallel_degree")
+    yield from divide(job, world_size, {name: parameters.get(name, 1) for name in names})

@@ -1,0 +1,110 @@
+"""smp version 2: SageMaker's model parallel library for FSDP, in images of its own, by torchrun."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.cluster.instances import InstanceFacts
+from launcher.failure_modes import job_file
+from launcher.failure_modes.model import Stage
+from launcher.failure_modes.registry import finds
+from launcher.jobs.specification import JobSpec
+from launcher.planning.strategies.boot import BootStrategy
+from launcher.planning.strategies.degrees import PARAMETERS, divide, within
+from launcher.planning.strategies.options import (
+    OPTIONS,
+    Check,
+    boolean,
+    check_options,
+    mapping,
+    one_of,
+    whole,
+)
+from launcher.planning.strategies.strategy import Objection, Submission
+from launcher.planning.strategies.support import Support, crowded, unsupported
+
+FRAMEWORK = "pytorch-smp"
+
+SUPPORT = Support(
+    library="SMP version 2",
+    instance_types=("ml.p4d.24xlarge", "ml.p4de.24xlarge", "ml.p5.48xlarge"),
+    framework=FRAMEWORK,
+)
+"""SageMaker developer guide, distributed-model-parallel-support-v2."""
+
+PARAMETERS_KNOWN: Mapping[str, Check] = {
+    "hybrid_shard_degree": whole(0),
+    "tensor_parallel_degree": whole(1),
+    "context_parallel_degree": whole(1),
+    "expert_parallel_degree": whole(1),
+    "sm_activation_offloading": boolean,
+    "activation_loading_horizon": whole(1),
+    "fsdp_cache_flush_warnings": boolean,
+    "allow_empty_shards": boolean,
+    "random_seed": whole(0),
+}
+"""All that there are: SageMaker developer guide, distributed-model-parallel-v2-reference."""
+
+OPTIONS_KNOWN: Mapping[str, Check] = {"version": one_of(1, 2, "1", "2"), "parameters": mapping}
+
+
+class SmpVersion2(BootStrategy):
+    """torch.sagemaker, configured by the hyperparameter `mp_parameters`, started by torchrun."""
+
+    boot_name = "torchrun"
+
+    def supported(
+        self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
+    ) -> Iterator[Objection]:
+        """P4 and P5, the PyTorch versions of its images, degrees that divide the world size."""
+        options = job.distribution.options
+        parameters = _parameters(job)
+        wrong = [
+            *check_options(options, OPTIONS_KNOWN, OPTIONS, "smp version 2"),
+            *check_options(parameters, PARAMETERS_KNOWN, PARAMETERS, "smp version 2"),
+            *_reserved_name(job),
+        ]
+        yield from wrong
+        yield from crowded(facts, processes_per_host)
+        yield from unsupported(SUPPORT, job)
+        if not wrong and processes_per_host is not None:
+            yield from _degrees(job, parameters, self.world_size(job, processes_per_host))
+
+    def image(self, facts: InstanceFacts | None) -> str:
+        """The library's own images."""
+        return FRAMEWORK
+
+    def hyperparameters(self, job: JobSpec, submission: Submission) -> dict[str, str]:
+        """The user's, and the library's configuration."""
+        return {**super().hyperparameters(job, submission), "mp_parameters": json.dumps(_parameters(job))}
+
+
+def _parameters(job: JobSpec) -> dict[str, Any]:
+    given = job.distribution.options.get("parameters")
+    return given if isinstance(given, dict) else {}
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def _reserved_name(job: JobSpec) -> Iterator[Objection]:
+    if "mp_parameters" in job.hyperparameters:
+        yield Objection(
+            job_file.INVALID_VALUE,
+            "the hyperparameter mp_parameters carries SMP's own configuration",
+            "Move it to `distribution.options.parameters`.",
+            ("hyperparameters", "mp_parameters"),
+        )
+
+
+def _degrees(job: JobSpec, parameters: Mapping[str, Any], world_size: int) -> Iterator[Objection]:
+    """Each degree cuts the ranks into equal groups; sharding happens beside tensor parallelism."""
+    degrees = {name: degree for name, degree in parameters.items() if name.endswith("_parallel_degree")}
+    shard = parameters.get("hybrid_shard_degree", 0)
+    tensor = degrees.pop("tensor_parallel_degree", 1)
+    yield from divide(job, world_size, {"hybrid_shard_degree": shard, "tensor_parallel_degree": tensor})
+    for name, degree in degrees.items():
+        yield from divide(job, world_size, {name: degree})
+    if shard and "context_parallel_degree" in degrees:
+        context = ("context_parallel_degree", degrees["context_parallel_degree"])
+        yield from within(context, ("hybrid_shard_degree", shard))

@@ -1,0 +1,138 @@
+"""Where a strategy's library exists, and how many processes the devices bear."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from launcher.cluster.instances import InstanceFacts, instance_facts, training_instance_types
+from launcher.failure_modes import distribution
+from launcher.failure_modes.model import Stage
+from launcher.failure_modes.registry import finds
+from launcher.jobs.specification import JobSpec
+from launcher.planning.images import image_release, image_versions
+from launcher.planning.strategies.strategy import PYTORCH, Objection
+
+INSTANCE_TYPE = ("resources", "instance_type")
+VERSION = ("framework", "version")
+PYTHON = ("framework", "python")
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What a library runs on.
+
+    `library` is its name in a sentence, `instance_types` patterns of the types that it knows,
+    `framework` the table of its images, `oldest` and `newest` bound PyTorch's version where the images
+    of the table hold the library in some versions only.
+    """
+
+    library: str
+    instance_types: tuple[str, ...]
+    framework: str = PYTORCH
+    oldest: str | None = None
+    newest: str | None = None
+
+    def versions(self) -> list[str]:
+        """The PyTorch versions that it comes with, oldest first."""
+        return [
+            version
+            for version in image_versions(self.framework)
+            if (self.oldest is None or _numbers(version) >= _numbers(self.oldest))
+            and (self.newest is None or _numbers(version) <= _numbers(self.newest))
+        ]
+
+
+@finds(Stage.SPEC, distribution.UNSUPPORTED_COMBINATION)
+def unsupported(support: Support, job: JobSpec) -> Iterator[Objection]:
+    """The instance type, PyTorch and Python version against what the library runs on.
+
+    An image of the user's own is not judged: what it holds is not known here.
+    """
+    instance_type = job.resources.instance_type
+    if not any(fnmatchcase(instance_type, pattern) for pattern in support.instance_types):
+        near = _nearest_type(instance_type, support.instance_types)
+        yield _unsupported(
+            f"{support.library} does not run on {instance_type}",
+            f"Use {near}, or another of {', '.join(support.instance_types)}; or `strategy: torchrun`, which "
+            "runs on all of them.",
+            INSTANCE_TYPE,
+        )
+    if job.framework is None:
+        return
+    versions = support.versions()
+    release = image_release(support.framework, job.framework.version)
+    if release is None or release.version not in versions:
+        yield _unsupported(
+            f"{support.library} is not in the images of PyTorch {job.framework.version}",
+            f"Use PyTorch {_nearest(job.framework.version, versions)}; it comes with "
+            f"{', '.join(versions)}. Others run with `strategy: torchrun`.",
+            VERSION,
+        )
+    elif job.framework.python is not None and job.framework.python not in release.python:
+        yield _unsupported(
+            f"{support.library} for PyTorch {release.version} has no image with {job.framework.python}",
+            f"Use {' or '.join(release.python)}.",
+            PYTHON,
+        )
+
+
+@finds(Stage.SPEC, distribution.UNSUPPORTED_COMBINATION)
+def gpus_or_cpus(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Objection]:
+    """mpirun knows nothing of Neuron cores, which AWS's images drive by torchrun alone."""
+    if facts is not None and facts.accelerator_kind == "neuron":
+        yield _unsupported(
+            f"{job.distribution.strategy.value} does not start processes on {facts.accelerator} devices",
+            "Use `strategy: torchrun`.",
+            ("distribution", "strategy"),
+        )
+
+
+@finds(Stage.SPEC, distribution.MORE_PROCESSES_THAN_DEVICES)
+def crowded(facts: InstanceFacts | None, processes_per_host: int | None) -> Iterator[Objection]:
+    """More processes than the host has devices: NCCL refuses two on one."""
+    if facts is None or processes_per_host is None or not facts.accelerators:
+        return
+    if processes_per_host > facts.processes_per_host:
+        yield Objection(
+            distribution.MORE_PROCESSES_THAN_DEVICES,
+            f"{processes_per_host} processes would share the {facts.processes_per_host} devices of a "
+            f"{facts.instance_type}",
+            f"Leave `processes_per_host` out, or set it to {facts.processes_per_host}.",
+            ("distribution", "processes_per_host"),
+        )
+
+
+def _unsupported(message: str, remedy: str, path: tuple[str, ...]) -> Objection:
+    return Objection(distribution.UNSUPPORTED_COMBINATION, message, remedy, path)
+
+
+def _nearest_type(instance_type: str, patterns: tuple[str, ...]) -> str:
+    """The supported type with the most alike accelerators; by name for an unknown type."""
+    known = [
+        facts
+        for facts in map(instance_facts, training_instance_types())
+        if facts is not None and any(fnmatchcase(facts.instance_type, pattern) for pattern in patterns)
+    ]
+    given = instance_facts(instance_type)
+    if given is None:
+        names = [facts.instance_type for facts in known]
+        return difflib.get_close_matches(instance_type, names, n=1, cutoff=0.0)[0]
+
+    def unlike(facts: InstanceFacts) -> tuple[int, int]:
+        memory = (facts.accelerator_memory_mib or 0) - (given.accelerator_memory_mib or 0)
+        return abs(facts.accelerators - given.accelerators), abs(memory)
+
+    return min(known, key=unlike).instance_type
+
+
+def _nearest(version: str, versions: list[str]) -> str:
+    """The version that is closest by number: the newest below it, else the oldest there is."""
+    below = [known for known in versions if _numbers(known) <= _numbers(version)]
+    return below[-1] if below else versions[0]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())

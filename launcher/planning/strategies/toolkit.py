@@ -1,0 +1,167 @@
+"""What smddp, smp version 1, mpi and torch_xla have in common: the images' own toolkit starts the script.
+
+The toolkit is told by hyperparameters, JSON-encoded, whose names begin with `sagemaker_`
+(aws/sagemaker-training-toolkit, params.py; the SageMaker SDK version 2 sends the same). It turns the
+others into `--name value`, joins these words with blanks and gives the line to a shell, without
+quoting, from its version 3.9.3 on (process.py, run_async; aws/sagemaker-training-toolkit issue 128).
+Quoting here would break with older versions and with a mended one, and the quotes would stand in the
+SM_HP variables: so words that a shell reads otherwise are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from launcher.cluster.instances import InstanceFacts
+from launcher.documents.document import AsWritten
+from launcher.failure_modes import job_file
+from launcher.failure_modes.model import Stage
+from launcher.failure_modes.registry import finds
+from launcher.jobs.specification import JobSpec
+from launcher.planning.strategies.strategy import PYTORCH, Objection, Submission, accelerated_processes
+from launcher.planning.strategies.support import crowded
+
+LOG_LEVEL = "20"
+"""Python's logging.INFO, the SDK's default."""
+
+_ONE_WORD = re.compile(r"[\w@%+=:,./-]+")
+"""What a shell takes as it stands (the characters of Python's shlex.quote)."""
+
+_MPI_WORDS = re.compile(r"[\w@%+=:,./^ -]*")
+"""The same in several words, with the `^` of `--mca btl ^openib`."""
+
+
+class ToolkitStrategy:
+    """A strategy that the image's training toolkit carries out."""
+
+    archive_name = "sourcedir.tar.gz"
+
+    def processes_per_host(self, job: JobSpec, facts: InstanceFacts | None) -> int | None:
+        """The user's number, else one per GPU."""
+        return accelerated_processes(job, facts)
+
+    def world_size(self, job: JobSpec, processes_per_host: int) -> int:
+        """Hosts times processes."""
+        return job.resources.instance_count * processes_per_host
+
+    def supported(
+        self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
+    ) -> Iterator[Objection]:
+        """What the toolkit cannot pass on; strategies add where their library exists."""
+        yield from _unsafe_words(job)
+        yield from _reserved_names(job)
+        yield from crowded(facts, processes_per_host)
+
+    def image(self, facts: InstanceFacts | None) -> str:
+        """PyTorch's own images."""
+        return PYTORCH
+
+    def hyperparameters(self, job: JobSpec, submission: Submission) -> dict[str, str]:
+        """The user's, JSON-encoded, and those that tell the toolkit what to start."""
+        return {
+            **{key: json_text(value) for key, value in job.hyperparameters.items()},
+            "sagemaker_submit_directory": json.dumps(submission.archive),
+            "sagemaker_program": json.dumps(job.code.entry_point),
+            "sagemaker_container_log_level": LOG_LEVEL,
+            "sagemaker_job_name": json.dumps(submission.job_name),
+            "sagemaker_region": json.dumps(submission.region),
+            # The SDK sends it with MPI alone, but the toolkit's runner reads it in every mode.
+            "sagemaker_mpi_num_of_processes_per_host": str(submission.processes_per_host),
+        }
+
+    def entry(self, job: JobSpec, processes_per_host: int) -> None:
+        """The image's own entry point."""
+
+
+def json_text(value: Any) -> str:
+    """JSON; unquoted scalars as the user wrote them."""
+    return str(value) if isinstance(value, AsWritten) else json.dumps(value)
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def unsafe_mpi_options(job: JobSpec) -> Iterator[Objection]:
+    """`mpi_options` become part of a command line that a shell reads."""
+    options = job.distribution.options.get("mpi_options", "")
+    if isinstance(options, str) and not _MPI_WORDS.fullmatch(options):
+        yield Objection(
+            job_file.INVALID_VALUE,
+            f"mpi_options {options!r} has characters that a shell on the hosts would interpret",
+            "Use words of letters, digits and @%+=:,./^-; other values of variables belong in `environment`.",
+            ("distribution", "options", "mpi_options"),
+        )
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def unsafe_parameters(job: JobSpec) -> Iterator[Objection]:
+    """SMP's parameters reach the script's command line as `--mp_parameters a=1,b=2`."""
+    parameters = job.distribution.options.get("parameters")
+    if not isinstance(parameters, dict) or not parameters:
+        return
+    if not _ONE_WORD.fullmatch(_as_argument(parameters)):
+        yield Objection(
+            job_file.INVALID_VALUE,
+            "distribution.options.parameters hold characters that a shell on the hosts would interpret",
+            "Use letters, digits and @%+=:,./- in them.",
+            ("distribution", "options", "parameters"),
+        )
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def _unsafe_words(job: JobSpec) -> Iterator[Objection]:
+    started = f"the strategy {job.distribution.strategy.value} is started by the images' toolkit"
+    for key, value in job.hyperparameters.items():
+        words = (key, _as_argument(_decoded(json_text(value))))
+        if not all(_ONE_WORD.fullmatch(word) for word in words):
+            yield Objection(
+                job_file.INVALID_VALUE,
+                f"{started}, whose shell would not take the hyperparameter {key}={words[1]!r} as it stands",
+                "Use letters, digits and @%+=:,./- in it; put other texts into `environment` or a file of "
+                "the source directory, or use `strategy: torchrun`.",
+                ("hyperparameters", key),
+            )
+    if not _ONE_WORD.fullmatch(job.code.entry_point):
+        yield Objection(
+            job_file.INVALID_VALUE,
+            f"{started}, whose shell would not take the entry point {job.code.entry_point!r} as it stands",
+            "Rename the script: letters, digits and ./_- are safe.",
+            ("code", "entry_point"),
+        )
+    if job.code.arguments:
+        yield Objection(
+            job_file.INVALID_VALUE,
+            f"{started}, which passes hyperparameters to the script and no arguments",
+            "Give them as `hyperparameters` (--name value), or use `strategy: torchrun`.",
+            ("code", "arguments"),
+        )
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def _reserved_names(job: JobSpec) -> Iterator[Objection]:
+    for key in job.hyperparameters:
+        if key.startswith("sagemaker_") or key == "mp_parameters":
+            yield Objection(
+                job_file.INVALID_VALUE,
+                f"the hyperparameter {key} is taken by the images' toolkit and not passed to the script",
+                "Rename it; what it tells the toolkit follows from `distribution`.",
+                ("hyperparameters", key),
+            )
+
+
+def _decoded(text: str) -> Any:
+    """A hyperparameter as the toolkit reads it: JSON where it is, else the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _as_argument(value: Any) -> str:
+    """A hyperparameter's word on the script's command line (toolkit, mapping.py, to_cmd_args)."""
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        return ",".join(f"{key}={item}" for key, item in value.items())
+    return str(value)

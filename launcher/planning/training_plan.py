@@ -1,0 +1,55 @@
+"""The training plan: everything that a backend needs to run a job, and what was found on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.failure_modes.model import Finding, any_blocks
+from launcher.planning.tuning import Setting
+
+Request = dict[str, Any]
+"""A CreateTrainingJob request, with the key names of the API."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePackage:
+    """What must be uploaded before the request is sent.
+
+    `source_dir` is the absolute folder of the user's code, `entry_point` the script below it, and
+    `s3_uri` the prefix where the packed source goes under the name `archive`; with `with_boot` it is
+    the request's `code` channel, and `slipway.pyz` goes there too.
+    """
+
+    source_dir: Path
+    entry_point: str
+    s3_uri: str
+    archive: str = "source.tar.gz"
+    with_boot: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPlan:
+    """A job made concrete.
+
+    `job` is the resolved job in the job file's own keys, `region` where it goes, `request` what is
+    sent as it is (None where errors kept it from being built), `placeholders` the names of the values
+    that stand in for what only a cluster or an account knows; a submission to AWS refuses while there
+    are any. `settings` are what the plan chose for the environment, with reasons, also where the user's
+    own choice stands instead; `world_size` counts the processes of the job, None where it is not known.
+    """
+
+    job: dict[str, Any]
+    region: str | None
+    request: Request | None
+    package: SourcePackage | None
+    findings: tuple[Finding, ...]
+    placeholders: tuple[str, ...] = ()
+    settings: tuple[Setting, ...] = ()
+    world_size: int | None = None
+
+    @property
+    def refused(self) -> bool:
+        """Whether the findings forbid running it."""
+        return self.request is None or any_blocks(self.findings)

@@ -1,0 +1,131 @@
+"""The image table against the SDK's own answers."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from launcher.planning.images import ImageUnavailableError, image_release, image_versions, training_image
+
+TABLE = json.loads(resources.files("launcher.planning").joinpath("images.json").read_text("utf-8"))
+FRAMEWORKS = sorted(TABLE["frameworks"])
+INSTANCES_OF = {
+    "cpu": ("ml.m5.xlarge",),
+    "gpu": ("ml.g5.12xlarge", "ml.p4d.24xlarge", "ml.p4de.24xlarge", "ml.p5.48xlarge"),
+    "neuron": ("ml.trn1.32xlarge",),
+}
+
+Theirs = Callable[..., str]
+
+
+@pytest.fixture
+def theirs(monkeypatch: pytest.MonkeyPatch) -> Theirs:
+    """The SDK's image for a framework of the table."""
+    from sagemaker.core import common_utils, image_uris
+    from sagemaker.core.training_compiler_config import TrainingCompilerConfig
+
+    # The SDK reads both anew for every image: 40 ms and 2 ms for each of some 3,000.
+    monkeypatch.setattr(common_utils, "_botocore_resolver", functools.cache(common_utils._botocore_resolver))
+    monkeypatch.setattr(image_uris, "config_for_framework", functools.cache(image_uris.config_for_framework))
+    smp = {"torch_distributed": {"enabled": True}, "smdistributed": {"modelparallel": {"enabled": True}}}
+    particular = {
+        "pytorch-smp": {"distribution": smp},
+        "pytorch-training-compiler": {"compiler_config": TrainingCompilerConfig()},
+    }
+
+    def image(framework: str, version: str, python: str, region: str, instance_type: str) -> str:
+        return image_uris.get_training_image_uri(
+            region,
+            "pytorch",
+            framework_version=version,
+            py_version=python,
+            instance_type=instance_type,
+            **particular.get(framework, {}),
+        )
+
+    return image
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_every_image_is_the_one_that_the_sdk_names(framework: str, theirs: Theirs) -> None:
+    compared = 0
+    for version, release in TABLE["frameworks"][framework]["versions"].items():
+        for region in TABLE["registries"][release["registries"]]:
+            for processor in release["processors"]:
+                for instance_type in INSTANCES_OF[processor]:
+                    # One Python per version and region is enough: the tag is all that it changes.
+                    python = release["python"][-1]
+                    ours = training_image(framework, version, python, region, processor, instance_type)
+                    assert ours == theirs(framework, version, python, region, instance_type)
+                    compared += 1
+    assert compared >= {"pytorch": 2000, "pytorch-neuron": 17}.get(framework, 50)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_every_python_of_a_version_is_in_the_sdks_data(framework: str, theirs: Theirs) -> None:
+    for version in image_versions(framework):
+        release = image_release(framework, version)
+        processor = TABLE["frameworks"][framework]["versions"][version]["processors"][-1]
+        for python in release.python:
+            instance_type = INSTANCES_OF[processor][0]
+            ours = training_image(framework, version, python, "us-west-2", processor, instance_type)
+            assert ours == theirs(framework, version, python, "us-west-2", instance_type)
+
+
+def test_every_version_of_the_sdks_data_is_in_the_table() -> None:
+    from sagemaker.core import image_uris
+
+    for framework in ("pytorch", "pytorch-neuron", "pytorch-training-compiler"):
+        listed = image_uris.list_versions(framework, "training")
+        assert [version for version in listed if image_release(framework, version) is None] == []
+
+
+def test_smp_is_listed_by_the_pytorch_version_that_its_tags_carry() -> None:
+    # SageMaker developer guide, distributed-model-parallel-support-v2. The SDK's data lists the library's
+    # versions 2.2.0 (with PyTorch 2.2.0), 2.3.0, 2.7.0 and 2.8.0 beside them.
+    assert image_versions("pytorch-smp") == ["2.0.1", "2.1.2", "2.2.0", "2.3.1", "2.4.1", "2.5.1"]
+    assert image_release("pytorch-smp", "2.2").version == "2.2.0"
+
+
+def test_the_table_is_what_the_generator_writes_today() -> None:
+    script = Path(__file__).parents[2] / "scripts" / "generate_image_table.py"
+    spec = importlib.util.spec_from_file_location("generate_image_table", script)
+    generator = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generator)
+    assert generator.image_table() == TABLE
+
+
+def test_an_alias_and_a_missing_python_mean_the_newest() -> None:
+    assert training_image("pytorch", "2.8", None, "us-west-2", "gpu").endswith(
+        "/pytorch-training:2.8.0-gpu-py312"
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "python", "region", "says"),
+    [
+        ("2.81", None, "us-west-2", "2.8.0"),
+        ("2.8.0", "py39", "us-west-2", "py312"),
+        ("2.8.0", None, "us-iso-east-1", "region"),
+    ],
+)
+def test_an_image_that_is_not_there_is_refused_with_what_is(
+    version: str, python: str | None, region: str, says: str
+) -> None:
+    with pytest.raises(ImageUnavailableError) as refused:
+        training_image("pytorch", version, python, region, "gpu")
+    assert says in refused.value.message + refused.value.remedy
+
+
+def test_a_neuron_image_of_another_version_is_refused_and_not_replaced() -> None:
+    # The SDK answers 1.11.0, the only one it has, whatever version is asked for.
+    with pytest.raises(ImageUnavailableError) as refused:
+        training_image("pytorch-neuron", "2.8.0", None, "us-west-2", "neuron")
+    assert "1.11.0" in refused.value.remedy
+    assert "`image`" in refused.value.remedy

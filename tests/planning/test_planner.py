@@ -1,0 +1,298 @@
+"""From a job and a cluster to the request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore.validate import ParamValidator
+
+from launcher.cluster.manifest import Cluster
+from launcher.failure_modes.model import Severity
+from launcher.jobs.load import load_job
+from launcher.planning.planner import plan_job
+from launcher.planning.training_plan import TrainingPlan
+
+WriteJob = Callable[..., Path]
+
+
+@pytest.fixture
+def plan_of(write_job: WriteJob) -> Callable[..., TrainingPlan]:
+    def plan(
+        cluster: dict[str, Any] | None = None,
+        unique: str = "0unique",
+        cluster_name: str | None = None,
+        **changes: Any,
+    ) -> TrainingPlan:
+        loaded = load_job(write_job(cluster=cluster_name, **changes))
+        assert loaded.spec is not None, loaded.findings
+        return plan_job(
+            loaded.spec,
+            None if cluster is None else Cluster.model_validate(cluster),
+            unique=unique,
+            folder=loaded.file.parent,
+            session_region="us-west-2",
+            locate=loaded.location,
+        )
+
+    return plan
+
+
+def assert_the_api_model_accepts(request: dict[str, Any]) -> None:
+    model = botocore.session.get_session().get_service_model("sagemaker")
+    report = ParamValidator().validate(request, model.operation_model("CreateTrainingJob").input_shape)
+    assert not report.has_errors(), report.generate_report()
+
+
+def test_a_job_on_a_cluster_goes_where_the_cluster_is(
+    plan_of: Callable[..., TrainingPlan], manifest: dict
+) -> None:
+    request = plan_of(manifest).request
+    assert_the_api_model_accepts(request)
+    assert request["RoleArn"] == manifest["role_arn"]
+    assert request["VpcConfig"] == {
+        "Subnets": ["subnet-0123456789abcdef0"],
+        "SecurityGroupIds": ["sg-0123456789abcdef0"],
+    }
+    assert request["CheckpointConfig"]["S3Uri"] == "s3://dev-checkpoints/digits-0unique"
+    assert request["OutputDataConfig"] == {"S3OutputPath": "s3://dev-output/"}
+
+
+def test_without_a_cluster_placeholders_are_said_and_counted(plan_of: Callable[..., TrainingPlan]) -> None:
+    plan = plan_of()
+    assert plan.placeholders == ("role_arn", "bucket")
+    assert "000000000000" in plan.request["RoleArn"]
+    assert {finding.severity for finding in plan.findings} == {Severity.INFO}
+    assert_the_api_model_accepts(plan.request)
+
+
+def test_two_plans_of_a_job_differ_only_by_the_unique_part(
+    plan_of: Callable[..., TrainingPlan], manifest: dict
+) -> None:
+    one, other = (plan_of(manifest, unique=unique).request for unique in ("0aaaa", "0bbbb"))
+    assert one != other
+    assert str(one).replace("0aaaa", "U") == str(other).replace("0bbbb", "U")
+
+
+def test_the_checkpoint_prefix_always_ends_in_the_jobs_own_name(plan_of: Callable[..., TrainingPlan]) -> None:
+    request = plan_of(checkpoint={"s3_uri": "s3://mine/runs/"}).request
+    assert request["CheckpointConfig"] == {
+        "S3Uri": "s3://mine/runs/digits-0unique",
+        "LocalPath": "/opt/ml/checkpoints",
+    }
+
+
+def test_the_boot_is_told_strategy_processes_script_and_arguments(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    code = {"source_dir": "src", "entry_point": "train.py", "arguments": ["--deep", "a b"]}
+    algorithm = plan_of(code=code).request["AlgorithmSpecification"]
+    assert algorithm["ContainerEntrypoint"] == ["python3", "/opt/ml/input/data/code/slipway.pyz"]
+    assert algorithm["ContainerArguments"] == [
+        "--strategy", "torchrun", "--processes-per-host", "8", "--entry-point", "train.py",
+        "--", "--deep", "a b",
+    ]  # fmt: skip
+
+
+def test_processes_per_host_are_filled_in(plan_of: Callable[..., TrainingPlan]) -> None:
+    assert plan_of().job["distribution"] == {
+        "strategy": "torchrun",
+        "processes_per_host": 8,
+        "options": {},
+    }
+
+
+def test_the_users_environment_wins_over_the_tuned_settings(plan_of: Callable[..., TrainingPlan]) -> None:
+    environment = plan_of(environment={"NCCL_DEBUG": "TRACE"}).request["Environment"]
+    assert environment["NCCL_DEBUG"] == "TRACE"
+    assert environment["OMP_NUM_THREADS"] == "12"
+    assert environment["TORCH_NCCL_TRACE_BUFFER_SIZE"] == "20000"
+
+
+def test_hyperparameters_are_sent_as_written_and_structures_as_json(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    sent = plan_of(hyperparameters={"lr": 0.1, "name": "a b", "nested": {"a": [1]}, "on": True}).request
+    assert sent["HyperParameters"] == {"lr": "0.1", "name": "a b", "nested": '{"a": [1]}', "on": "true"}
+
+
+def test_a_lustre_input_is_mounted_below_the_mount_name(
+    plan_of: Callable[..., TrainingPlan], manifest: dict
+) -> None:
+    channel = plan_of(manifest, inputs={"corpus": {"lustre": "/train"}}).request["InputDataConfig"][0]
+    source = channel["DataSource"]["FileSystemDataSource"]
+    assert source["DirectoryPath"] == "/abcdefgh/train"
+    assert (source["FileSystemType"], source["FileSystemAccessMode"]) == ("FSxLustre", "ro")
+
+
+def test_a_job_that_mounts_lustre_keeps_to_the_zone_of_the_file_system(
+    plan_of: Callable[..., TrainingPlan], manifest: dict
+) -> None:
+    there = {"id": "subnet-0000000000000000b", "availability_zone": "us-west-2b"}
+    manifest["subnets"].append(there)
+    mounting = plan_of(manifest, inputs={"corpus": {"lustre": "/train"}}).request
+    assert mounting["VpcConfig"]["Subnets"] == ["subnet-0123456789abcdef0"]
+    assert len(plan_of(manifest).request["VpcConfig"]["Subnets"]) == 2
+
+
+def test_a_checkpoint_path_of_ones_own_is_told_to_the_container(plan_of: Callable[..., TrainingPlan]) -> None:
+    own = plan_of(checkpoint={"local_path": "/opt/ml/mine"}).request["Environment"]
+    assert own["SLIPWAY_CHECKPOINT_DIR"] == "/opt/ml/mine"
+    assert "SLIPWAY_CHECKPOINT_DIR" not in plan_of(checkpoint={}).request["Environment"]
+
+
+def test_a_lustre_input_without_a_file_system_is_refused(plan_of: Callable[..., TrainingPlan]) -> None:
+    plan = plan_of(inputs={"corpus": {"lustre": "/train"}})
+    assert plan.request is None
+    assert [f.code for f in plan.findings if f.severity is Severity.ERROR] == ["FSX003"]
+
+
+def test_a_lustre_input_of_a_cluster_not_read_yet_has_a_placeholder(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    channel = plan_of(cluster_name="dev", inputs={"corpus": {"lustre": "/train"}}).request["InputDataConfig"][
+        0
+    ]
+    assert channel["DataSource"]["FileSystemDataSource"]["DirectoryPath"] == "/placeholder/train"
+
+
+def test_spot_has_a_waiting_time_of_twice_the_runtime_unless_given(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    resources = {"instance_type": "ml.p4d.24xlarge", "capacity": "spot"}
+    request = plan_of(resources=resources, limits={"max_runtime": "1h"}).request
+    assert request["EnableManagedSpotTraining"] is True
+    assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 3600, "MaxWaitTimeInSeconds": 7200}
+
+
+def test_a_volume_key_is_left_out_where_the_type_has_local_disks(
+    plan_of: Callable[..., TrainingPlan], manifest: dict
+) -> None:
+    manifest["kms_key_arn"] = "arn:aws:kms:us-west-2:111122223333:key/k"
+    disks = plan_of(manifest).request
+    none = plan_of(manifest, resources={"instance_type": "ml.m5.xlarge"}).request
+    assert "VolumeKmsKeyId" not in disks["ResourceConfig"]
+    assert none["ResourceConfig"]["VolumeKmsKeyId"] == manifest["kms_key_arn"]
+    assert disks["OutputDataConfig"]["KmsKeyId"] == manifest["kms_key_arn"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"framework": {"version": "9.9"}}, "IMG001"),
+        ({"resources": {"instance_type": "ml.p9.48xlarge"}}, "DIST001"),
+        ({"resources": {"instance_type": "ml.trn1.32xlarge"}}, "IMG001"),
+        ({"framework": {"version": "1.11.0"}, "resources": {"instance_type": "ml.trn2.48xlarge"}}, "IMG001"),
+        ({"distribution": {"strategy": "torchrun", "options": {"mpi_options": "-x A"}}}, "SPEC003"),
+    ],
+)
+def test_what_cannot_be_planned_has_no_request_and_says_why(
+    plan_of: Callable[..., TrainingPlan], changes: dict, code: str
+) -> None:
+    plan = plan_of(**changes)
+    assert plan.request is None
+    assert plan.refused
+    assert code in [finding.code for finding in plan.findings if finding.severity is Severity.ERROR]
+
+
+def test_a_combination_that_the_user_may_accept_keeps_its_request(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    plan = plan_of(distribution={"strategy": "smddp"})
+    assert plan.refused
+    assert [f.code for f in plan.findings if f.severity is Severity.ERROR] == ["DIST002"]
+    assert_the_api_model_accepts(plan.request)
+
+
+def test_a_version_without_an_image_is_said_also_where_the_strategys_objection_is_accepted(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    plan = plan_of(distribution={"strategy": "smp"}, framework={"version": "9.9"})
+    assert [f.code for f in plan.findings if f.severity is Severity.ERROR] == ["DIST002", "IMG001"]
+
+
+def test_a_neuron_job_gets_the_neuron_image(plan_of: Callable[..., TrainingPlan]) -> None:
+    plan = plan_of(framework={"version": "1.11.0"}, resources={"instance_type": "ml.trn1.32xlarge"})
+    image = plan.request["AlgorithmSpecification"]["TrainingImage"]
+    assert image.endswith("/pytorch-training-neuron:1.11.0-neuron-py38-sdk2.4.0-ubuntu20.04")
+    assert plan.world_size == 32
+
+
+@pytest.mark.parametrize("strategy", ["smddp", "mpi"])
+def test_a_toolkit_strategy_uploads_what_its_toolkit_fetches(
+    plan_of: Callable[..., TrainingPlan], strategy: str
+) -> None:
+    plan = plan_of(distribution={"strategy": strategy}, framework={"version": "2.0.1"})
+    assert "ContainerEntrypoint" not in plan.request["AlgorithmSpecification"]
+    assert "InputDataConfig" not in plan.request
+    archive = f"{plan.package.s3_uri}/{plan.package.archive}"
+    assert plan.request["HyperParameters"]["sagemaker_submit_directory"] == f'"{archive}"'
+    assert (plan.package.archive, plan.package.with_boot) == ("sourcedir.tar.gz", False)
+
+
+def test_smp_version_2_is_a_torchrun_to_the_boot(plan_of: Callable[..., TrainingPlan]) -> None:
+    options = {"version": 2, "parameters": {"hybrid_shard_degree": 8}}
+    plan = plan_of(distribution={"strategy": "smp", "options": options}, framework={"version": "2.5.1"})
+    algorithm = plan.request["AlgorithmSpecification"]
+    assert algorithm["ContainerArguments"][:4] == ["--strategy", "torchrun", "--processes-per-host", "8"]
+    assert plan.request["HyperParameters"] == {"mp_parameters": '{"hybrid_shard_degree": 8}'}
+    assert "smdistributed-modelparallel:2.5.1-gpu-py311-cu124" in algorithm["TrainingImage"]
+
+
+def test_checkpoints_that_the_container_moves_are_not_the_services(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    request = plan_of(checkpoint={"s3_uri": "s3://mine/runs", "sync": "slipway"}).request
+    assert "CheckpointConfig" not in request
+    assert request["Environment"]["SLIPWAY_CHECKPOINT_URI"] == "s3://mine/runs/digits-0unique"
+
+
+def test_the_settings_carry_their_reasons_and_what_the_user_chose_instead(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    settings = {item.name: item for item in plan_of(environment={"NCCL_DEBUG": "TRACE"}).settings}
+    assert settings["NCCL_DEBUG"].overridden_by == "NCCL_DEBUG"
+    assert all(item.reason and item.source for item in settings.values())
+
+
+@pytest.mark.parametrize(
+    ("distribution", "checkpoint", "on"),
+    [
+        ({"strategy": "torchrun"}, None, True),
+        ({"strategy": "torchrun"}, {"s3_uri": "s3://mine/runs"}, True),
+        ({"strategy": "smddp"}, None, True),
+        ({"strategy": "smddp"}, {"s3_uri": "s3://mine/runs"}, False),
+        ({"strategy": "smddp"}, {"s3_uri": "s3://mine/runs", "sync": "slipway"}, True),
+        ({"strategy": "smp", "options": {"version": 2}}, None, False),
+    ],
+)
+def test_debugger_is_sent_where_it_is_asked_for_and_does_no_harm(
+    plan_of: Callable[..., TrainingPlan], distribution: dict, checkpoint: dict | None, on: bool
+) -> None:
+    request = plan_of(
+        distribution=distribution, checkpoint=checkpoint, debugger=True, framework={"version": "2.2.0"}
+    ).request
+    assert ("DebugHookConfig" in request) is on
+    assert request["ProfilerConfig"]["DisableProfiler"] is not on
+
+
+def test_debugger_is_off_with_the_checkpoints_that_a_cluster_brings(
+    plan_of: Callable[..., TrainingPlan], manifest: dict
+) -> None:
+    request = plan_of(
+        manifest, distribution={"strategy": "smddp"}, debugger=True, framework={"version": "2.2.0"}
+    ).request
+    assert "CheckpointConfig" in request
+    assert "DebugHookConfig" not in request
+
+
+def test_what_the_api_model_refuses_of_the_whole_request_is_found(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    plan = plan_of(environment={"LONG": "x" * 513})
+    assert [(f.code, f.subject) for f in plan.findings if f.severity is Severity.ERROR] == [
+        ("SPEC004", "environment.LONG")
+    ]

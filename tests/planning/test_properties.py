@@ -1,0 +1,199 @@
+"""What holds for every job: a request or a refusal with findings, never an exception."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import botocore.session
+from botocore.validate import ParamValidator
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from launcher.cluster.instances import training_instance_types
+from launcher.jobs.specification import JobSpec, Strategy
+from launcher.planning.images import image_versions
+from launcher.planning.strategies.smp1 import PARAMETERS_KNOWN as SMP1
+from launcher.planning.strategies.smp2 import PARAMETERS_KNOWN as SMP2
+from tests.planning.comparison import plan_of
+
+TRAINING_JOB = (
+    botocore.session.get_session()
+    .get_service_model("sagemaker")
+    .operation_model("CreateTrainingJob")
+    .input_shape
+)
+
+words = st.text(min_size=1, max_size=12)
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=6,
+)
+degrees = st.integers(min_value=0, max_value=70)
+parameters = st.dictionaries(st.sampled_from([*SMP1, *SMP2]) | words, degrees | values, max_size=5)
+options = st.dictionaries(
+    st.sampled_from(["version", "parameters", "mpi_options", "debug"]) | words,
+    st.sampled_from([1, 2, "1", "2", 3]) | parameters | values,
+    max_size=4,
+)
+versions = st.sampled_from(
+    [
+        version
+        for framework in ("pytorch", "pytorch-smp", "pytorch-training-compiler")
+        for version in image_versions(framework)
+    ]
+)
+s3_uris = st.sampled_from(["s3://bucket", "s3://bucket/prefix/", "s3://other-bucket/a b/c"])
+
+jobs = st.fixed_dictionaries(
+    {
+        "name": st.from_regex(r"[a-zA-Z0-9](-?[a-zA-Z0-9]){0,20}", fullmatch=True),
+        "code": st.fixed_dictionaries(
+            {"entry_point": st.sampled_from(["train.py", "run.sh"]) | words},
+            optional={"arguments": st.lists(st.text(max_size=8), max_size=3)},
+        ),
+        "framework": st.fixed_dictionaries(
+            {"version": versions | words}, optional={"python": st.sampled_from(["py38", "py310", "py312"])}
+        ),
+        "resources": st.fixed_dictionaries(
+            {"instance_type": st.sampled_from([*training_instance_types(), "ml.p9.48xlarge"])},
+            optional={
+                "instance_count": st.integers(min_value=1, max_value=10**9) | st.sampled_from([1, 2, 4]),
+                "capacity": st.sampled_from(["spot", "on-demand"]),
+                "keep_alive": st.integers(min_value=0, max_value=10**6),
+            },
+        ),
+        "distribution": st.fixed_dictionaries(
+            {"strategy": st.sampled_from([strategy.value for strategy in Strategy])},
+            optional={
+                "processes_per_host": st.integers(min_value=1, max_value=200),
+                "options": options,
+            },
+        ),
+    },
+    optional={
+        "region": st.sampled_from(["us-west-2", "cn-north-1", "eu-central-2", "xx-nowhere-1"]),
+        "hyperparameters": st.dictionaries(words, values, max_size=4),
+        "environment": st.dictionaries(words, st.text(max_size=8) | st.integers(), max_size=3),
+        "inputs": st.dictionaries(
+            st.sampled_from(["train", "test"]),
+            s3_uris
+            | st.fixed_dictionaries({"s3_uri": s3_uris, "mode": st.sampled_from(["Pipe", "FastFile"])})
+            | st.just({"lustre": "/train"}),
+        ),
+        "checkpoint": st.fixed_dictionaries(
+            {}, optional={"s3_uri": s3_uris, "sync": st.sampled_from(["sagemaker", "slipway"])}
+        )
+        | st.just({"lustre": "/checkpoints"}),
+        "cluster": st.just("dev"),
+        "debugger": st.booleans(),
+        "profile": st.sampled_from(["normal", "debug"]),
+        "limits": st.fixed_dictionaries({}, optional={"max_retries": st.integers(0, 30)}),
+        "output": st.fixed_dictionaries({"s3_uri": s3_uris}),
+        "tags": st.dictionaries(words, words, max_size=2),
+    },
+)  # fmt: skip
+
+
+FITTING: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
+    ("torchrun", {}, ["2.0.1", "2.8.0"], ["ml.p5.48xlarge", "ml.g5.12xlarge", "ml.m5.xlarge"]),
+    ("none", {}, ["2.0.1", "2.8.0"], ["ml.g5.2xlarge", "ml.m5.xlarge"]),
+    ("mpi", {"mpi_options": "-x A=b"}, ["1.13.1", "2.8.0"], ["ml.p4d.24xlarge", "ml.m5.xlarge"]),
+    ("smddp", {}, ["1.13.1", "2.2.0"], ["ml.p4d.24xlarge", "ml.p4de.24xlarge"]),
+    ("smp", {"version": 1, "parameters": {"partitions": 2}}, ["1.12.1", "1.13.1"], ["ml.p4d.24xlarge"]),
+    ("smp", {"parameters": {"hybrid_shard_degree": 8}}, ["2.0.1", "2.5.1"], ["ml.p5.48xlarge"]),
+    ("torch_xla", {"debug": True}, ["1.12.0", "1.13.1"], ["ml.p3.16xlarge", "ml.g5.48xlarge"]),
+]
+"""A strategy, its options, and versions and types that it supports."""
+
+
+@st.composite
+def jobs_that_fit(draw: st.DrawFn) -> dict[str, Any]:
+    """A job whose strategy, version and type go together; all else is as it comes."""
+    job = draw(jobs)
+    strategy, fitting, some_versions, types = draw(st.sampled_from(FITTING))
+    return {
+        **job,
+        "code": {"entry_point": "train.py"},
+        "framework": {"version": draw(st.sampled_from(some_versions))},
+        "resources": {
+            "instance_type": draw(st.sampled_from(types)),
+            "instance_count": draw(st.integers(1, 8)),
+        },
+        "distribution": {"strategy": strategy, "options": fitting},
+        "region": "us-west-2",
+        "hyperparameters": draw(st.dictionaries(st.sampled_from("abc"), st.integers() | st.text(max_size=4))),
+        "inputs": draw(st.dictionaries(st.sampled_from(["train", "test"]), s3_uris)),
+    }
+
+
+def _valid(job: dict[str, Any]) -> bool:
+    try:
+        JobSpec.model_validate(job)
+    except ValidationError:
+        return False
+    return True
+
+
+any_jobs = (jobs | jobs_that_fit()).filter(_valid)
+many = settings(max_examples=300, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@many
+@given(any_jobs)
+def test_every_job_gets_a_request_or_is_refused_with_findings(job: dict[str, Any]) -> None:
+    plan = plan_of(job)
+    if plan.request is None:
+        assert any(finding.blocks for finding in plan.findings)
+    else:
+        report = ParamValidator().validate(plan.request, TRAINING_JOB)
+        assert plan.refused or not report.has_errors(), report.generate_report()
+        assert plan.package is not None
+        assert (
+            plan.world_size
+            == plan.job["distribution"]["processes_per_host"]
+            * (plan.request["ResourceConfig"]["InstanceCount"])
+        )
+
+
+@settings(many, max_examples=100)
+@given(any_jobs)
+def test_planning_twice_differs_in_the_unique_parts_only(job: dict[str, Any]) -> None:
+    one, other = plan_of(job, unique="0aaaaaaaaaaaaaaaa"), plan_of(job, unique="0bbbbbbbbbbbbbbbb")
+    assert repr(one).replace("0aaaaaaaaaaaaaaaa", "U") == repr(other).replace("0bbbbbbbbbbbbbbbb", "U")
+
+
+@settings(many, max_examples=200)
+@given(any_jobs)
+def test_a_shell_gives_the_toolkits_words_back_as_they_were(job: dict[str, Any]) -> None:
+    plan = plan_of(job)
+    if plan.request is None or "ContainerEntrypoint" in plan.request["AlgorithmSpecification"]:
+        return
+    words = toolkit_words(plan.request["HyperParameters"])
+    printed = subprocess.run(
+        ["sh", "-c", f"printf '%s\\0' {' '.join(words)}"], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout.split("\0")[:-1] == words
+
+
+def toolkit_words(hyperparameters: dict[str, str]) -> list[str]:
+    """The script and its arguments as the training toolkit builds them, before it joins them with blanks.
+
+    sagemaker-training-toolkit: environment.py (read_hyperparameters), mapping.py (to_cmd_args).
+    """
+    words = [json.loads(hyperparameters["sagemaker_program"])]
+    for name, text in sorted(hyperparameters.items()):
+        if name.startswith("sagemaker_"):
+            continue
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        if isinstance(value, dict):
+            value = ",".join(f"{key}={item}" for key, item in sorted(value.items()))
+        words += [f"--{name}" if len(name) > 1 else f"-{name}", "" if value is None else str(value)]
+    return words

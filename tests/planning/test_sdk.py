@@ -1,0 +1,174 @@
+"""The plan's requests beside those of the SageMaker Python SDK, version 3, for what it still starts.
+
+The SDK's ModelTrainer knows torchrun and SMP version 2. Its request is caught on its way out, so the
+comparison is with what would be sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from tests.planning.comparison import differences, plan_of
+
+ROLE = "arn:aws:iam::111122223333:role/r"
+TORCHRUN = {
+    "name": "g",
+    "role_arn": ROLE,
+    "code": {"source_dir": "src", "entry_point": "train.py"},
+    "framework": {"name": "pytorch", "version": "2.8.0", "python": "py312"},
+    "hyperparameters": {"lr": 0.1, "epochs": 3, "name": "a b", "nested": {"a": [1, 2]}, "flag": True},
+    "resources": {"instance_type": "ml.p4d.24xlarge", "instance_count": 2},
+    "distribution": {"strategy": "torchrun", "processes_per_host": 8},
+    "inputs": {"train": "s3://data-bucket/train"},
+    "checkpoint": {"s3_uri": "s3://out-bucket/checkpoints"},
+    "output": {"s3_uri": "s3://out-bucket"},
+    "limits": {"max_runtime": "24h"},
+    "environment": {"MINE": "1"},
+    "tags": {"team": "research"},
+}
+SMP = {
+    **TORCHRUN,
+    "framework": {"name": "pytorch", "version": "2.4.1", "python": "py311"},
+    "distribution": {
+        "strategy": "smp",
+        "processes_per_host": 8,
+        "options": {"version": 2, "parameters": {"hybrid_shard_degree": 8, "tensor_parallel_degree": 2}},
+    },
+}
+JOBS = {"torchrun": TORCHRUN, "smp": SMP}
+
+CHANNEL = "DataSource.S3DataSource"
+EXPECTED = {
+    "AlgorithmSpecification.ContainerEntrypoint": "the boot, not a shell script",
+    "AlgorithmSpecification.ContainerArguments": "as above: strategy, processes and script as words",
+    "AlgorithmSpecification.EnableSageMakerMetricsTimeSeries": "the service's own metrics, as SDK version 2",
+    "CheckpointConfig.S3Uri": "the prefix ends in the job's own name, so no two jobs share one",
+    "Environment": "the tuned settings beside the user's; the SDK's driver sets its own in the container",
+    f"InputDataConfig.code.{CHANNEL}.S3Uri": "names of the launcher's own",
+    "InputDataConfig.code.InputMode": "File is TrainingInputMode already",
+    "InputDataConfig.train.InputMode": "as above",
+    "InputDataConfig.sm_drivers.ChannelName": "the boot is one file and comes with the code",
+    "InputDataConfig.sm_drivers.InputMode": "as above",
+    f"InputDataConfig.sm_drivers.{CHANNEL}.S3DataDistributionType": "as above",
+    f"InputDataConfig.sm_drivers.{CHANNEL}.S3DataType": "as above",
+    f"InputDataConfig.sm_drivers.{CHANNEL}.S3Uri": "as above",
+    "OutputDataConfig.CompressionType": "GZIP is the API's default",
+    "ProfilerConfig.DisableProfiler": "the SDK leaves the service's default, a profiler on every host",
+    "TrainingJobName": "time and a random part; the SDK's seconds alone may meet another job's",
+}
+"""Every difference, with what makes ours the better one."""
+
+
+@pytest.fixture
+def sent_by_the_sdk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """What ModelTrainer sends for a job: AWS is moto, and the request is noted on its way."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
+    from sagemaker.core.helper.session_helper import Session
+    from sagemaker.core.shapes import Tag
+    from sagemaker.train import ModelTrainer, configs, distributed, model_trainer
+
+    # It would ask IAM to simulate the role's policies, which moto cannot.
+    monkeypatch.setattr(model_trainer.TrainDefaults, "get_role", lambda role, sagemaker_session: role)
+    (tmp_path / "train.py").touch()
+
+    def sent(job: dict[str, Any], image: str) -> dict[str, Any]:
+        parameters = job["distribution"].get("options", {}).get("parameters")
+        trainer = ModelTrainer(
+            training_image=image,
+            role=job["role_arn"],
+            base_job_name=job["name"],
+            sagemaker_session=session,
+            source_code=configs.SourceCode(source_dir=str(tmp_path), entry_script=job["code"]["entry_point"]),
+            compute=configs.Compute(**job["resources"]),
+            distributed=distributed.Torchrun(
+                process_count_per_node=job["distribution"]["processes_per_host"],
+                smp=distributed.SMP(**parameters) if parameters else None,
+            ),
+            hyperparameters=job["hyperparameters"],
+            environment=dict(job["environment"]),
+            output_data_config=configs.OutputDataConfig(s3_output_path=f"{job['output']['s3_uri']}/"),
+            checkpoint_config=configs.CheckpointConfig(
+                s3_uri=job["checkpoint"]["s3_uri"], local_path="/opt/ml/checkpoints"
+            ),
+            stopping_condition=configs.StoppingCondition(max_runtime_in_seconds=86_400),
+            tags=[Tag(key=key, value=value) for key, value in job["tags"].items()],
+        )
+        channels = [
+            configs.InputData(channel_name=name, data_source=at) for name, at in job["inputs"].items()
+        ]
+        trainer.train(channels, wait=False, logs=False)
+        (request,) = requests
+        return request
+
+    with mock_aws():
+        requests: list[dict[str, Any]] = []
+        boto_session = boto3.Session(region_name="us-west-2")
+        boto_session.events.register(
+            "provide-client-params.sagemaker.CreateTrainingJob",
+            lambda params, **_: requests.append(json.loads(json.dumps(params))),
+        )
+        boto_session.client("s3").create_bucket(
+            Bucket="out-bucket", CreateBucketConfiguration={"LocationConstraint": "us-west-2"}
+        )
+        session = Session(
+            boto_session=boto_session, default_bucket="out-bucket", sagemaker_config={"SchemaVersion": "1.0"}
+        )
+        yield sent
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_request_differs_from_model_trainers_only_where_it_is_better(
+    name: str, sent_by_the_sdk: Callable[..., Any]
+) -> None:
+    plan = plan_of(JOBS[name])
+    assert not plan.refused, plan.findings
+    image = plan.request["AlgorithmSpecification"]["TrainingImage"]
+    found = differences(plan.request, sent_by_the_sdk(JOBS[name], image))
+    assert {path: found[path] for path in found if path not in EXPECTED} == {}
+    assert [path for path in EXPECTED if path not in found] == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"resources": {"instance_type": "ml.p4d.24xlarge", "capacity": "spot"}, "limits": {"max_retries": 2}},
+        {"debugger": True},
+        {"framework": {"version": "2.0.1"}, "distribution": {"strategy": "smddp"}},
+        {
+            "framework": {"version": "1.13.1"},
+            "distribution": {
+                "strategy": "smp",
+                "options": {"version": 1, "parameters": {"partitions": 2, "ddp": True}},
+            },
+        },
+        {"framework": {"version": "1.13.1"}, "distribution": {"strategy": "torch_xla"}},
+    ],
+    ids=["torchrun", "spot", "debugger", "smddp", "smp", "torch_xla"],
+)
+def test_the_sdks_typed_shapes_take_the_request_and_give_it_back(changes: dict[str, Any]) -> None:
+    from sagemaker.core.resources import TrainingJob
+    from sagemaker.core.utils.code_injection.codec import pascal_to_snake, transform
+    from sagemaker.core.utils.utils import serialize
+
+    plan = plan_of({**TORCHRUN, "hyperparameters": {"lr": 0.1, "epochs": 3}, **changes})
+    assert not plan.refused, plan.findings
+    described = {key: value for key, value in plan.request.items() if key != "Tags"}
+    shape = TrainingJob(**transform(described, "DescribeTrainingJobResponse"))
+    returned = {key: serialize(getattr(shape, pascal_to_snake(key))) for key in described}
+    # Serializing, the SDK leaves out what is false or empty.
+    lost = {path: ours for path, (ours, theirs) in differences(described, returned).items() if ours}
+    assert lost == {}
+    assert differences(described, returned).keys() <= {
+        "DebugHookConfig.CollectionConfigurations",
+        "ProfilerConfig.DisableProfiler",
+    }

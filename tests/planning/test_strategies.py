@@ -1,0 +1,282 @@
+"""What each strategy derives, where it runs, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from launcher.failure_modes.model import Finding
+from launcher.planning.training_plan import TrainingPlan
+from tests.planning.comparison import plan_of
+
+VERSION_OF = {"smddp": "2.0.1", "smp1": "1.13.1", "smp2": "2.2.0", "torch_xla": "1.13.1", "mpi": "2.0.1"}
+SMP1 = {"version": 1, "parameters": {"pipeline_parallel_degree": 1}}
+TOOLKIT = ("smddp", "smp1", "mpi", "torch_xla")
+BOOTED = ("torchrun", "smp2", "none")
+
+
+def plan(strategy: str, instance_type: str = "ml.p4d.24xlarge", **changes: Any) -> TrainingPlan:
+    """The plan of a job; `smp1` and `smp2` are smp with its version."""
+    options = changes.pop("options", None)
+    if options is None:
+        options = {"smp1": SMP1, "smp2": {"version": 2}}.get(strategy, {})
+    distribution = {"strategy": strategy.rstrip("12") if "smp" in strategy else strategy, "options": options}
+    processes = changes.pop("processes_per_host", None)
+    if processes is not None:
+        distribution["processes_per_host"] = processes
+    job = {
+        "name": "g",
+        "code": {"entry_point": "train.py"},
+        "framework": {"version": VERSION_OF.get(strategy, "2.8.0")},
+        "resources": {"instance_type": instance_type, "instance_count": changes.pop("hosts", 2)},
+        "distribution": distribution,
+        **changes,
+    }
+    return plan_of({key: value for key, value in job.items() if value is not None})
+
+
+def errors(found: TrainingPlan) -> list[Finding]:
+    return [finding for finding in found.findings if finding.blocks]
+
+
+def codes(found: TrainingPlan) -> list[str]:
+    return [finding.code for finding in errors(found)]
+
+
+@pytest.mark.parametrize("strategy", [*TOOLKIT, *BOOTED])
+def test_every_strategy_plans_a_job_that_fits_it(strategy: str) -> None:
+    found = plan(strategy)
+    assert codes(found) == []
+    processes = 1 if strategy == "none" else 8
+    assert found.job["distribution"]["processes_per_host"] == processes
+    assert found.world_size == 2 * processes
+    assert ("ContainerEntrypoint" in found.request["AlgorithmSpecification"]) is (strategy in BOOTED)
+
+
+@pytest.mark.parametrize("strategy", TOOLKIT)
+def test_the_toolkit_is_always_told_the_processes_per_host(strategy: str) -> None:
+    assert plan(strategy).request["HyperParameters"]["sagemaker_mpi_num_of_processes_per_host"] == "8"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "instance_type", "nearest"),
+    [
+        ("smddp", "ml.p5.48xlarge", "ml.p4de.24xlarge"),
+        ("smddp", "ml.g5.48xlarge", "ml.p3.16xlarge"),
+        ("smp1", "ml.g4dn.8xlarge", "ml.g4dn.12xlarge"),
+        ("smp2", "ml.p9.48xlarge", "ml.p5.48xlarge"),
+    ],
+)
+def test_an_unsupported_type_comes_with_the_one_most_like_it(
+    strategy: str, instance_type: str, nearest: str
+) -> None:
+    found = plan(strategy, instance_type, processes_per_host=8)
+    (remedy,) = [error.remedy for error in errors(found) if error.code == "DIST002"]
+    assert remedy.startswith(f"Use {nearest}, ")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "instance_type", "version", "said"),
+    [
+        ("smddp", "ml.p5.48xlarge", None, "ml.p4de.24xlarge"),
+        ("smddp", "ml.p3.16xlarge", None, None),
+        ("smddp", "ml.p4d.24xlarge", "2.3.0", None),
+        ("smddp", "ml.p4d.24xlarge", "2.4.0", "2.3.0"),
+        ("smddp", "ml.p4d.24xlarge", "1.7.1", None),
+        ("smddp", "ml.p4d.24xlarge", "1.5.0", "1.7.1"),
+        ("smp1", "ml.g4dn.12xlarge", None, None),
+        ("smp1", "ml.g4dn.16xlarge", None, "ml.g4dn.12xlarge"),
+        ("smp1", "ml.p4d.24xlarge", "2.0.0", None),
+        ("smp1", "ml.p4d.24xlarge", "2.0.1", "2.0.0"),
+        ("smp2", "ml.p5.48xlarge", "2.5", None),
+        ("smp2", "ml.p3.16xlarge", None, "ml.p4d.24xlarge"),
+        ("smp2", "ml.p4d.24xlarge", "2.6.0", "2.5.1"),
+        ("torch_xla", "ml.g5.48xlarge", "1.12", None),
+        ("torch_xla", "ml.p5.48xlarge", None, "ml.p3"),
+        ("torch_xla", "ml.p3.16xlarge", "2.0.1", "1.13.1"),
+        ("mpi", "ml.m5.xlarge", None, None),
+        ("mpi", "ml.trn1.32xlarge", "1.11.0", "torchrun"),
+        ("torchrun", "ml.g6.12xlarge", "2.10.0", None),
+    ],
+)  # fmt: skip
+def test_a_strategy_knows_where_it_is_supported(
+    strategy: str, instance_type: str, version: str | None, said: str | None
+) -> None:
+    framework = {"version": version or VERSION_OF.get(strategy, "2.8.0")}
+    found = plan(strategy, instance_type, framework=framework, hosts=1)
+    if said is None:
+        assert codes(found) == []
+    else:
+        # An image of the framework alone may be missing as well.
+        assert codes(found)[0] == "DIST002"
+        assert said in errors(found)[0].remedy
+
+
+def test_a_python_that_the_librarys_images_lack_is_refused_with_those_they_have() -> None:
+    found = plan("torch_xla", "ml.p3.16xlarge", framework={"version": "1.13.1", "python": "py310"})
+    assert codes(found)[0] == "DIST002"
+    assert "py39" in errors(found)[0].remedy
+
+
+def test_an_image_of_the_users_own_is_not_judged_by_version() -> None:
+    found = plan("smddp", framework=None, image="111122223333.dkr.ecr.us-west-2.amazonaws.com/mine:1")
+    assert codes(found) == []
+
+
+@pytest.mark.parametrize("strategy", ["torchrun", "mpi", "smddp", "smp1", "smp2"])
+@pytest.mark.parametrize(("processes", "crowded"), [(7, False), (8, False), (9, True)])
+def test_more_processes_than_devices_are_refused(strategy: str, processes: int, crowded: bool) -> None:
+    assert ("DIST003" in codes(plan(strategy, processes_per_host=processes))) is crowded
+
+
+def test_processes_on_a_host_without_devices_are_not_counted() -> None:
+    assert codes(plan("torchrun", "ml.m5.4xlarge", processes_per_host=16)) == []
+
+
+def test_an_unknown_type_needs_the_number_of_processes() -> None:
+    assert codes(plan("torchrun", "ml.p9.48xlarge")) == ["DIST001"]
+    assert plan("torchrun", "ml.p9.48xlarge", processes_per_host=16).world_size == 32
+
+
+@pytest.mark.parametrize(
+    ("strategy", "parameters", "fits"),
+    [
+        ("smp1", {"partitions": 4}, True),
+        ("smp1", {"partitions": 3}, False),
+        ("smp1", {"pipeline_parallel_degree": 4, "tensor_parallel_degree": 4, "ddp": True}, True),
+        ("smp1", {"pipeline_parallel_degree": 4, "tensor_parallel_degree": 8, "ddp": True}, False),
+        ("smp1", {"partitions": 2, "sharded_data_parallel_degree": 8, "ddp": True}, True),
+        ("smp1", {"partitions": 2, "sharded_data_parallel_degree": 16, "ddp": True}, False),
+        ("smp2", {}, True),
+        ("smp2", {"hybrid_shard_degree": 0}, True),
+        ("smp2", {"hybrid_shard_degree": 16}, True),
+        ("smp2", {"hybrid_shard_degree": 32}, False),
+        ("smp2", {"hybrid_shard_degree": 8, "tensor_parallel_degree": 2}, True),
+        ("smp2", {"hybrid_shard_degree": 8, "tensor_parallel_degree": 4}, False),
+        ("smp2", {"expert_parallel_degree": 16}, True),
+        ("smp2", {"expert_parallel_degree": 6}, False),
+        ("smp2", {"context_parallel_degree": 8, "hybrid_shard_degree": 8}, True),
+        ("smp2", {"context_parallel_degree": 16, "hybrid_shard_degree": 8}, False),
+    ],
+)
+def test_parallel_degrees_divide_the_world_size(strategy: str, parameters: dict, fits: bool) -> None:
+    found = plan(strategy, options={"version": int(strategy[-1]), "parameters": parameters})
+    assert codes(found) == ([] if fits else ["DIST004"])
+
+
+def test_degrees_that_do_not_fit_come_with_those_that_do() -> None:
+    (found,) = errors(plan("smp2", options={"parameters": {"hybrid_shard_degree": 6}}))
+    assert "such as 4 or 8" in found.remedy
+    assert found.subject == "distribution.options.parameters.hybrid_shard_degree"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "said"),
+    [
+        ("torchrun", {"mpi_options": "-x A"}, "takes none"),
+        ("none", {"version": 1}, "takes none"),
+        ("mpi", {"mpi_option": "-x A"}, "`mpi_options`"),
+        ("mpi", {"mpi_options": ["-x", "A"]}, "a text"),
+        ("smddp", {"custom_mpi_options": "-x A"}, "`mpi_options`"),
+        ("smp2", {"version": 3}, "1, 2"),
+        ("smp2", {"parameters": {"hybrid_shard_degre": 8}}, "`hybrid_shard_degree`"),
+        ("smp2", {"parameters": {"hybrid_shard_degree": "8"}}, "a whole number"),
+        ("smp2", {"parameters": {"hybrid_shard_degree": True}}, "a whole number"),
+        ("smp2", {"parameters": {"partitions": 2}}, "hybrid_shard_degree"),
+        ("smp2", {"parameters": [1]}, "a mapping"),
+        ("smp1", {"version": 1}, "1 for no pipeline"),
+        ("smp1", {"version": 1, "parameters": {"partitions": 2, "pipeline_parallel_degree": 4}}, "differ"),
+        ("smp1", {"version": 1, "parameters": {"partitions": 0}}, "at least 1"),
+        ("smp1", {"version": 1, "parameters": {"partitions": 1, "pipeline": "fast"}}, "interleaved"),
+        ("smp1", {"version": 1, "parameters": {"partitions": 1, "memory_weight": 2}}, "at most 1"),
+        ("smp1", {"version": 1, "parameters": {"partitions": 1, "tensor_parallel_degree": 2}}, "ddp: true"),
+        ("smp1", {**SMP1, "hybrid_shard_degree": 2}, "parameters"),
+        ("torch_xla", {"debug": "yes"}, "true or false"),
+    ],
+)  # fmt: skip
+def test_options_that_a_strategy_does_not_know_are_refused_with_what_it_does(
+    strategy: str, options: dict, said: str
+) -> None:
+    found = plan(strategy, options=options)
+    assert found.request is None
+    assert set(codes(found)) == {"SPEC003"}
+    assert any(said in finding.message + finding.remedy for finding in errors(found))
+
+
+def test_a_version_of_smp_may_be_quoted_and_is_2_unless_given() -> None:
+    assert "mp_parameters" in plan("smp2", options={}).request["HyperParameters"]
+    quoted = plan("smp1", options={**SMP1, "version": "1"})
+    assert quoted.request["HyperParameters"]["sagemaker_mpi_enabled"] == "true"
+
+
+DANGEROUS = ["a b", "", "$(reboot)", "a;b", "a&b", "a|b", "`id`", "a'b", 'a"b', "a\nb", "*", "~", "a>b", "\\"]
+
+
+@pytest.mark.parametrize("value", DANGEROUS)
+@pytest.mark.parametrize("strategy", BOOTED)
+def test_the_boot_takes_any_hyperparameter_as_it_stands(strategy: str, value: str) -> None:
+    assert plan(strategy, hyperparameters={"x": value}).request["HyperParameters"]["x"] == value
+
+
+@pytest.mark.parametrize("value", [*DANGEROUS, [1, 2], {"a": "b c"}, None])
+@pytest.mark.parametrize("strategy", TOOLKIT)
+def test_what_the_toolkits_shell_would_read_otherwise_is_refused(strategy: str, value: Any) -> None:
+    found = plan(strategy, hyperparameters={"x": value})
+    assert codes(found) == ["SPEC003"]
+    assert errors(found)[0].subject == "hyperparameters.x"
+
+
+@pytest.mark.parametrize(
+    ("value", "sent"),
+    [
+        ("adam", '"adam"'), ("0.1", '"0.1"'), (0.1, "0.1"), (True, "true"), ("s3://b/k-1_2.bin", '"s3://b/k-1_2.bin"'),
+        ({"a": 1, "b": "c"}, '{"a": 1, "b": "c"}'), ("größe", json.dumps("größe")), (-1, "-1"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("strategy", TOOLKIT)
+def test_the_toolkit_gets_json(strategy: str, value: Any, sent: str) -> None:
+    assert plan(strategy, hyperparameters={"x": value}).request["HyperParameters"]["x"] == sent
+
+
+@pytest.mark.parametrize(
+    ("changes", "subject"),
+    [
+        ({"hyperparameters": {"a b": 1}}, "hyperparameters.a b"),
+        ({"hyperparameters": {"sagemaker_program": "x.py"}}, "hyperparameters.sagemaker_program"),
+        ({"hyperparameters": {"mp_parameters": "{}"}}, "hyperparameters.mp_parameters"),
+        ({"code": {"entry_point": "my train.py"}}, "code.entry_point"),
+        ({"code": {"entry_point": "train.py", "arguments": ["--deep"]}}, "code.arguments"),
+        ({"options": {"mpi_options": "-x A=$(id)"}}, "distribution.options.mpi_options"),
+        ({"options": {"mpi_options": "-x 'A=b c'"}}, "distribution.options.mpi_options"),
+    ],
+)
+def test_what_the_toolkit_cannot_pass_on_is_refused(changes: dict, subject: str) -> None:
+    found = plan("mpi", **changes)
+    assert {(finding.code, finding.subject) for finding in errors(found)} >= {("SPEC003", subject)}
+    assert found.request is None
+
+
+def test_mpi_options_of_plain_words_are_passed_on() -> None:
+    options = {"mpi_options": "--mca btl ^openib -x NCCL_DEBUG=INFO"}
+    sent = plan("mpi", options=options).request["HyperParameters"]["sagemaker_mpi_custom_mpi_options"]
+    assert json.loads(sent) == options["mpi_options"]
+
+
+def test_the_compilers_launcher_for_several_workers_is_left_out_with_one_gpu() -> None:
+    several, one = plan("torch_xla", "ml.p3.8xlarge"), plan("torch_xla", "ml.p3.2xlarge", hosts=1)
+    name = "sagemaker_pytorch_xla_multi_worker_enabled"
+    assert several.request["HyperParameters"][name] == "true"
+    assert name not in one.request["HyperParameters"]
+    assert (several.request["Environment"]["GPU_NUM_DEVICES"], several.world_size) == ("4", 8)
+    assert codes(plan("torch_xla", "ml.p3.2xlarge", hosts=2)) == ["DIST002"]
+
+
+def test_the_users_gpu_num_devices_is_never_overwritten() -> None:
+    environment = plan("torch_xla", environment={"GPU_NUM_DEVICES": "2"}).request["Environment"]
+    assert environment["GPU_NUM_DEVICES"] == "2"
+
+
+def test_the_compiler_starts_python_scripts_only() -> None:
+    assert codes(plan("torch_xla", code={"entry_point": "train.sh"})) == ["DIST002"]

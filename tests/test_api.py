@@ -1,0 +1,59 @@
+"""`from launcher import plan, launch`, as in a notebook."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import boto3
+import pytest
+from moto import mock_aws
+
+import launcher
+from launcher.api import LaunchRefusedError
+from launcher.cluster.manifest import Cluster
+from tests.emulator.sagemaker import TrainingScript, emulated_training
+
+WriteJob = Callable[..., Path]
+
+
+def test_a_plan_is_made_from_a_file_with_changes(write_job: WriteJob) -> None:
+    made = launcher.plan(write_job(), overrides={"resources.instance_count": "4"})
+    assert made.request["ResourceConfig"]["InstanceCount"] == 4
+
+
+def test_a_launch_returns_the_resource_of_the_sdk(
+    write_job: WriteJob, manifest: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sagemaker.core.resources import TrainingJob
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
+    with mock_aws(), emulated_training(TrainingScript()) as script:
+        location = {"LocationConstraint": "us-west-2"}
+        boto3.client("s3").create_bucket(Bucket="dev-code", CreateBucketConfiguration=location)
+        boto3.client("ssm").put_parameter(
+            Name="/slipway/clusters/dev",
+            Value=Cluster.model_validate(manifest).model_dump_json(),
+            Type="String",
+        )
+        job = launcher.launch(write_job(), cluster="dev")
+    assert isinstance(job, TrainingJob)
+    assert job.training_job_name == script.requests[0]["TrainingJobName"]
+
+
+def test_a_launch_that_is_refused_raises_with_the_findings(write_job: WriteJob) -> None:
+    file = write_job(code={"source_dir": "src", "entry_point": "no.py"})
+    with pytest.raises(LaunchRefusedError, match="CODE002") as refused:
+        launcher.launch(file)
+    assert "CODE002" in [finding.code for finding in refused.value.findings]
+
+
+def test_importing_the_package_loads_nothing_of_it() -> None:
+    program = "import sys, launcher; print([name for name in sys.modules if name.startswith('launcher.')])"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
