@@ -47,7 +47,7 @@ def aws_client(service: str, region: str | None) -> Any:
 
 def caller_account(sts: Any) -> str:
     """The account id that the credentials belong to; the first call, so it tells whether they work."""
-    with aws_errors("find out whose credentials these are"):
+    with aws_errors("look up the account"):
         return str(sts.get_caller_identity()["Account"])
 
 

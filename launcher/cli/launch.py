@@ -17,7 +17,6 @@ from launcher.cli.job_options import (
     plan_offline,
 )
 from launcher.cli.output import OutputFormat, console, message, print_json
-from launcher.failure_modes.model import Severity
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -88,8 +87,7 @@ def _run_local(plan: TrainingPlan, inputs: list[str] | tuple[()], output: Output
     from launcher.cli.job_view import JobView
     from launcher.session.run import Interrupted, run_here
 
-    # Where it would go on AWS, and what is not known about that, says nothing about a run here.
-    _introduce(plan, output, least=Severity.WARNING, places=False)
+    _introduce(plan, output, here=True)
     try:
         with JobView(_screen(output)) as view:
             outcome = run_here(plan, _folders(inputs), view)
@@ -104,7 +102,7 @@ def _run_on_aws(plan: TrainingPlan, detach: bool, yes: bool, output: OutputForma
     from launcher.session.run import Interrupted, SageMakerSession
 
     session = SageMakerSession.of(plan.region)
-    _introduce(plan, output)
+    _introduce(plan, output, here=False)
     if not yes and output is OutputFormat.TEXT and sys.stdin.isatty() and not _confirmed(session.account):
         message("not submitted")
         return 0
@@ -123,18 +121,19 @@ def _run_on_aws(plan: TrainingPlan, detach: bool, yes: bool, output: OutputForma
     return _conclude(plan, outcome, output)
 
 
-def _introduce(
-    plan: TrainingPlan, output: OutputFormat, *, least: Severity = Severity.INFO, places: bool = True
-) -> None:
-    """Say what will run, and what was found that does not stop it."""
+def _introduce(plan: TrainingPlan, output: OutputFormat, *, here: bool) -> None:
+    """Say what will run, and what was found that does not stop it.
+
+    Informations are about a submission and say nothing of a run `here`.
+    """
     from launcher.cli.findings_view import show_findings
     from launcher.cli.plan import show_summary
+    from launcher.failure_modes.model import Severity
 
     if output is OutputFormat.TEXT:
-        order = list(Severity)
-        shown = order[: order.index(least) + 1]
-        show_findings(console(), [f for f in plan.findings if not f.ignored and f.severity in shown])
-        show_summary(plan, places=places)
+        hidden = {Severity.INFO} if here else set()
+        show_findings(console(), [f for f in plan.findings if not f.ignored and f.severity not in hidden])
+        show_summary(plan, places=not here)
 
 
 def _conclude(plan: TrainingPlan, outcome: Outcome, output: OutputFormat) -> int:
