@@ -12,7 +12,7 @@ from launcher.account.aws import aws_client, caller_account
 from launcher.account.cluster_manifest import fetch_manifest
 from launcher.backends.interface import Backend, JobState, JobStatus
 from launcher.backends.local.backend import LocalBackend
-from launcher.backends.sagemaker import SageMakerBackend
+from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest_store import cache_manifest, is_path
 from launcher.diagnosis.failure_reason import finding_of
 from launcher.failure_modes.model import Finding

@@ -11,7 +11,7 @@ import pytest
 from moto import mock_aws
 
 from launcher.backends.interface import BackendError, JobState
-from launcher.backends.sagemaker import SageMakerBackend
+from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.refusal import AwsRefusal
 from launcher.jobs.load import load_job
