@@ -2,7 +2,7 @@
 
 botocore's service model takes a quarter of a second to load and validates types, required keys and
 minima only; this table holds what the service checks besides: maxima, patterns, enums. Run after an
-upgrade of `boto3`:  python scripts/generate_api_model.py [--check]
+upgrade of `boto3`:  python -m scripts.generate_api_model [--check]
 """
 
 from __future__ import annotations
@@ -15,9 +15,20 @@ from typing import Any
 
 import botocore.session
 
-TABLE = Path(__file__).parent.parent / "launcher" / "planning" / "api_model.json"
+from scripts.generated import ROOT, write_or_check
+
+TABLE = ROOT / "launcher" / "planning" / "api_model.json"
+COMMAND = "python -m scripts.generate_api_model"
 OPERATIONS = ("CreateTrainingJob", "CreateHyperParameterTuningJob")
 CONSTRAINTS = ("min", "max", "pattern", "enum")
+
+
+def generated() -> dict[Path, str]:
+    """What the table's file should hold now: a line for each shape, so that changes can be read."""
+    model = api_model()
+    shapes = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in model["shapes"].items())
+    head = json.dumps({key: model[key] for key in ("source", "operations")}, indent=1)[:-2]
+    return {TABLE: f'{head},\n "shapes": {{\n{shapes}\n }}\n}}\n'}
 
 
 def api_model() -> dict[str, Any]:
@@ -54,20 +65,5 @@ def _collect(shape: Any, shapes: dict[str, dict[str, Any]]) -> None:
         _collect(each, shapes)
 
 
-def main() -> int:
-    """Write the table, or with --check say whether it is current."""
-    model = api_model()
-    shapes = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in model["shapes"].items())
-    head = json.dumps({key: model[key] for key in ("source", "operations")}, indent=1)[:-2]
-    text = f'{head},\n "shapes": {{\n{shapes}\n }}\n}}\n'
-    if "--check" in sys.argv[1:]:
-        current = TABLE.exists() and TABLE.read_text("utf-8") == text
-        print(f"{TABLE.name} is {'current' if current else 'stale: run ' + __file__}")
-        return 0 if current else 1
-    TABLE.write_text(text, "utf-8")
-    print(f"wrote {TABLE}")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(generated, COMMAND))

@@ -1,8 +1,7 @@
 """Draw docs/architecture.svg from the synthesized app.
 
-    python scripts/generate_architecture_diagram.py           write the picture
-    python scripts/generate_architecture_diagram.py --check   exit 1 when it is not current
-    python scripts/generate_architecture_diagram.py --dot     print the graph instead
+    python -m scripts.generate_architecture_diagram           write the picture
+    python -m scripts.generate_architecture_diagram --check   exit 1 when it is not current
 
 A box is a construct of a stack, its lines are the resources below it, an arrow is a reference from one
 construct's resources to another's. Nothing of that is written down here: this file only says how a
@@ -14,7 +13,6 @@ command line: the same version, and so the same picture, on every machine, and n
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -25,22 +23,18 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
-    # The folder constructs/ joins the library of that name only when the root is on the path first.
-    sys.path.insert(0, str(ROOT))
+import aws_cdk as cdk
 
-import aws_cdk as cdk  # noqa: E402
-
-from launcher.cluster.specification import load_cluster_file  # noqa: E402
-from scripts.architecture_in_words import Key, Resource, in_words, ports  # noqa: E402
-from stacks.slipway_app import add_stacks  # noqa: E402
+from launcher.cluster.specification import load_cluster_file
+from scripts.architecture_in_words import Key, Resource, in_words, ports
+from scripts.generated import ROOT, write_or_check
+from stacks.slipway_app import add_stacks
 
 PICTURE = ROOT / "docs" / "architecture.svg"
 CLUSTER = "p5-large"
 """The cluster that is drawn: the one with every part."""
 
-COMMAND = "python scripts/generate_architecture_diagram.py"
+COMMAND = "python -m scripts.generate_architecture_diagram"
 
 _RENDER = """\
 import { Graphviz } from "@hpcc-js/wasm-graphviz";
@@ -87,25 +81,9 @@ class App:
     exports: Mapping[str, Key]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the picture, or with `--check` only compare it; 1 where it is not current."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="change nothing, exit 1 when not current")
-    parser.add_argument("--dot", action="store_true", help="print the graph in Graphviz' language")
-    chosen = parser.parse_args(arguments)
-    graph = graph_of(CLUSTER)
-    if chosen.dot:
-        print(graph)
-        return 0
-    picture = render(graph)
-    if PICTURE.is_file() and PICTURE.read_text(encoding="utf-8") == picture:
-        return 0
-    if chosen.check:
-        print(f"{PICTURE.relative_to(ROOT)} is not current; run `{COMMAND}`.", file=sys.stderr)
-        return 1
-    PICTURE.write_text(picture, encoding="utf-8")
-    print(f"wrote {PICTURE.relative_to(ROOT)}")
-    return 0
+def generated() -> dict[Path, str]:
+    """What the picture should be now."""
+    return {PICTURE: render(graph_of(CLUSTER))}
 
 
 def graph_of(cluster: str) -> str:
@@ -314,4 +292,4 @@ def _quoted(text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(generated, COMMAND))

@@ -1,7 +1,7 @@
 """Write docs/failure-modes.md and launcher/failure_modes/coverage.json from the code itself.
 
-    python scripts/generate_failure_mode_page.py           write both files
-    python scripts/generate_failure_mode_page.py --check   exit 1 when one of them is not current
+    python -m scripts.generate_failure_mode_page           write both files
+    python -m scripts.generate_failure_mode_page --check   exit 1 when one of them is not current
 
 The texts come from the catalogue. The stages come from whoever catches a mode: functions and tables
 registered with launcher.failure_modes.registry, `PREVENTS` of the modules in constructs/, and
@@ -10,7 +10,6 @@ registered with launcher.failure_modes.registry, `PREVENTS` of the modules in co
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import re
@@ -18,36 +17,17 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
-    # The folder constructs/ joins the library of that name only when the root is on the path first.
-    sys.path.insert(0, str(ROOT))
-
-from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES  # noqa: E402
-from launcher.failure_modes.coverage import IN_WORDS  # noqa: E402
-from launcher.failure_modes.model import FailureMode, Stage  # noqa: E402
-from launcher.failure_modes.registry import registered  # noqa: E402
+from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
+from launcher.failure_modes.coverage import IN_WORDS
+from launcher.failure_modes.model import FailureMode, Stage
+from launcher.failure_modes.registry import registered
+from scripts.generated import ROOT, write_or_check
 
 PAGE = ROOT / "docs" / "failure-modes.md"
 COVERAGE = ROOT / "launcher" / "failure_modes" / "coverage.json"
-COMMAND = "python scripts/generate_failure_mode_page.py"
+COMMAND = "python -m scripts.generate_failure_mode_page"
 
 Coverage = Mapping[str, tuple[Stage, ...]]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the files, or with `--check` only compare them; 1 where one is not current."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="change nothing, exit 1 when not current")
-    check = parser.parse_args(arguments).check
-    stale = {path: text for path, text in generated().items() if not _holds(path, text)}
-    for path, text in stale.items():
-        if check:
-            print(f"{path.relative_to(ROOT)} is not current; run `{COMMAND}`.", file=sys.stderr)
-        else:
-            path.write_text(text, encoding="utf-8")
-            print(f"wrote {path.relative_to(ROOT)}")
-    return 1 if check and stale else 0
 
 
 def generated() -> dict[Path, str]:
@@ -154,9 +134,5 @@ def _cell(text: str) -> str:
     return _markdown(text).replace("|", "\\|")
 
 
-def _holds(path: Path, text: str) -> bool:
-    return path.is_file() and path.read_text(encoding="utf-8") == text
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(generated, COMMAND))

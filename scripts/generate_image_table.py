@@ -1,7 +1,7 @@
 """Write launcher/planning/images.json, the table of training images, from the SageMaker SDK's data.
 
 The SDK weighs a gigabyte and takes seconds to import, so the launcher reads this table instead. Run
-after an upgrade of `sagemaker`:  python scripts/generate_image_table.py [--check]
+after an upgrade of `sagemaker`:  python -m scripts.generate_image_table [--check]
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from typing import Any
 import botocore.session
 from botocore.regions import EndpointResolver
 
-TABLE = Path(__file__).parent.parent / "launcher" / "planning" / "images.json"
+from scripts.generated import ROOT, write_or_check
+
+TABLE = ROOT / "launcher" / "planning" / "images.json"
+COMMAND = "python -m scripts.generate_image_table"
 FRAMEWORKS = ("pytorch", "pytorch-neuron", "pytorch-smp", "pytorch-training-compiler")
 
 SMP_CUDA = {"2.0": {"": "cu118", "p5": "cu121"}, "2.5": {"": "cu124"}}
@@ -30,6 +33,11 @@ P4D_IMAGES = {"1.6.0": {"": "", "p4d.": "cu110-ubuntu18.04"}}
 
 PROCESSORS = {"trn": "neuron"}
 """Where the tag names the processor otherwise than the data."""
+
+
+def generated() -> dict[Path, str]:
+    """What the table's file should hold now."""
+    return {TABLE: json.dumps(image_table(), indent=1) + "\n"}
 
 
 def image_table() -> dict[str, Any]:
@@ -111,17 +119,5 @@ def _data_file(name: str) -> Path:
     raise FileNotFoundError(f"sagemaker-core ships no image_uri_config/{name}")
 
 
-def main() -> int:
-    """Write the table, or with --check say whether it is current."""
-    text = json.dumps(image_table(), indent=1) + "\n"
-    if "--check" in sys.argv[1:]:
-        current = TABLE.exists() and TABLE.read_text("utf-8") == text
-        print(f"{TABLE.name} is {'current' if current else 'stale: run ' + __file__}")
-        return 0 if current else 1
-    TABLE.write_text(text, "utf-8")
-    print(f"wrote {TABLE}")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(generated, COMMAND))

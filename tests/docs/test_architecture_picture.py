@@ -12,12 +12,6 @@ def graph() -> str:
     return diagram.graph_of(diagram.CLUSTER)
 
 
-def test_the_picture_is_current(graph: str) -> None:
-    assert diagram.PICTURE.read_text(encoding="utf-8") == diagram.render(graph), (
-        f"docs/architecture.svg is not current; run `{diagram.COMMAND}`"
-    )
-
-
 def test_the_three_rules_of_efa_are_in_it(graph: str) -> None:
     for rule in (
         "in: all traffic from itself",
