@@ -13,7 +13,7 @@ import difflib
 import json
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 
@@ -71,6 +71,6 @@ def nearest_instance_types(instance_type: str) -> list[str]:
 
 @cache
 def _table() -> dict[str, dict[str, Any]]:
-    text = resources.files("launcher.cluster").joinpath("instances.json").read_text("utf-8")
+    text = Path(__file__).with_name("instances.json").read_text("utf-8")
     table: dict[str, dict[str, Any]] = json.loads(text)
     return table

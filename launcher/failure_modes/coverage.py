@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -35,7 +35,7 @@ def stages_covered(code: str) -> tuple[Stage, ...]:
 
 @cache
 def _covered() -> Mapping[str, tuple[Stage, ...]]:
-    text = resources.files("launcher.failure_modes").joinpath("coverage.json").read_text("utf-8")
+    text = Path(__file__).with_name("coverage.json").read_text("utf-8")
     return {
         code: tuple(stage for stage in Stage if stage in stages) for code, stages in json.loads(text).items()
     }

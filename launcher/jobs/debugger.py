@@ -10,11 +10,12 @@ from launcher.jobs.specification import JobSpec, Strategy
 def checkpoints_by_service(job: JobSpec) -> bool:
     """Whether SageMaker itself moves the job's checkpoints to S3.
 
-    They are on by default where there is a cluster, and `sync: slipway` moves them in the container.
+    They are on by default where there is a cluster, but for those of a tuning job, and `sync: slipway`
+    moves them in the container.
     """
     if job.checkpoint is not None:
         return job.checkpoint.sync == "sagemaker" and job.checkpoint.lustre is None
-    return job.cluster is not None
+    return job.cluster is not None and job.tuning is None
 
 
 def debugger_conflict(job: JobSpec, checkpoints: bool | None = None) -> FailureMode | None:

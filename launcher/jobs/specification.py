@@ -12,18 +12,16 @@ import json
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from launcher.documents.document import AsWritten, Path
+from launcher.documents.validation import refusal
 from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, Checkpoint
+from launcher.jobs.metrics import MetricName, MetricRegex
+from launcher.jobs.part import Part
+from launcher.jobs.resources import Resources
+from launcher.jobs.tuning import Tuning, check_beside
 from launcher.jobs.values import Duration, RoleArn, S3Uri, ScalarText, Size
 
 AS_WRITTEN: tuple[Path, ...] = (
@@ -32,21 +30,16 @@ AS_WRITTEN: tuple[Path, ...] = (
     ("tags", "*"),
     ("code", "arguments", "*"),
     ("framework", "version"),
+    ("tuning", "ranges", "*", "*"),
+    ("tuning", "ranges", "*", "values", "*"),
 )
 """Where unquoted numbers and booleans keep the text that the user wrote."""
 
 MAX_NAME_LENGTH = 45
 """63 characters of a training job's name less the 18 of the unique part."""
 
-DEFAULT_CHECKPOINT_PATH = "/opt/ml/checkpoints"
-"""CheckpointConfig.LocalPath where the request has none (SageMaker API)."""
-
 RESERVED_CHANNEL = "code"
 """The channel in which the launcher ships the user's source and the boot."""
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 
 
 class Strategy(StrEnum):
@@ -60,7 +53,7 @@ class Strategy(StrEnum):
     NONE = "none"
 
 
-class Code(_Part):
+class Code(Part):
     """The training code."""
 
     source_dir: str = Field(".", description="Folder of the code, relative to the job file.")
@@ -68,7 +61,7 @@ class Code(_Part):
     arguments: list[ScalarText] = Field([], description="Further arguments for the script.")
 
 
-class Framework(_Part):
+class Framework(Part):
     """An AWS deep learning container, by framework."""
 
     name: Literal["pytorch"] = Field("pytorch", description="The framework.")
@@ -76,50 +69,14 @@ class Framework(_Part):
     python: str | None = Field(None, pattern=r"^py\d{2,3}$", description="Such as py312.")
 
 
-class Network(_Part):
+class Network(Part):
     """Where the hosts are placed; the cluster's network unless given."""
 
     subnets: list[str] = Field([], max_length=16, description="Subnet ids.")
     security_group_ids: list[str] = Field([], max_length=5, description="Security group ids.")
 
 
-class Capacity(_Part):
-    """How the hosts are obtained: on-demand, spot, or from a training plan."""
-
-    kind: Literal["on-demand", "spot", "training-plan"] = "on-demand"
-    training_plan: str | None = None
-
-    @model_serializer
-    def _as_in_the_file(self) -> str | dict[str, str | None]:
-        return {"training_plan": self.training_plan} if self.training_plan else self.kind
-
-
-def _capacity(value: Any) -> Any:
-    if isinstance(value, str):
-        if value not in ("on-demand", "spot"):
-            raise ValueError(f"{value!r} is not one of on-demand, spot, {{training_plan: ARN}}")
-        return {"kind": value}
-    if isinstance(value, dict) and set(value) == {"training_plan"}:
-        return {"kind": "training-plan", **value}
-    if isinstance(value, Capacity):
-        return value
-    raise ValueError("write on-demand, spot, or {training_plan: ARN}")
-
-
-class Resources(_Part):
-    """The hosts."""
-
-    instance_type: str = Field(pattern=r"^ml\.[a-z0-9-]+\.[a-z0-9]+$", description="Such as ml.p5.48xlarge.")
-    instance_count: int = Field(1, ge=1, description="How many hosts.")
-    volume_size_gb: int = Field(30, ge=1, description="Storage volume per host, GB.")
-    capacity: Annotated[
-        Capacity,
-        BeforeValidator(_capacity, json_schema_input_type=Literal["on-demand", "spot"] | dict[str, str]),
-    ] = Field(Capacity(), description="on-demand, spot, or {training_plan: ARN}.")
-    keep_alive: Duration | None = Field(None, description="Keep a warm pool for this long.")
-
-
-class Distribution(_Part):
+class Distribution(Part):
     """How processes are started and connected."""
 
     strategy: Strategy = Field(Strategy.NONE, description="How the processes of the job are started.")
@@ -127,7 +84,7 @@ class Distribution(_Part):
     options: dict[str, Any] = Field({}, description="Options of the strategy.")
 
 
-class Input(_Part):
+class Input(Part):
     """One input channel: from S3, or from the cluster's Lustre file system."""
 
     s3_uri: S3Uri | None = Field(None, description="s3://bucket/prefix")
@@ -154,29 +111,13 @@ Channel = Annotated[Input, BeforeValidator(_input, json_schema_input_type=S3Uri 
 """An S3 URI alone, or a mapping."""
 
 
-class Checkpoint(_Part):
-    """Where checkpoints go; a part unique to the job is always appended."""
-
-    s3_uri: S3Uri | None = Field(None, description="Default: the cluster's checkpoint bucket.")
-    local_path: str = Field(DEFAULT_CHECKPOINT_PATH, pattern=r"^/", description="Where the script writes.")
-    lustre: str | None = Field(None, pattern=r"^/", description="On the cluster's file system instead.")
-    sync: Literal["sagemaker", "slipway"] = Field("sagemaker", description="Who moves checkpoints to S3.")
-    resume_from: str | None = Field(None, description="A job's name or an S3 URI.")
-
-    @model_validator(mode="after")
-    def _one_place(self) -> Checkpoint:
-        if self.s3_uri is not None and self.lustre is not None:
-            raise ValueError("give one of s3_uri and lustre, not both")
-        return self
-
-
-class Model(_Part):
+class Model(Part):
     """What is trained; lets the plan judge memory and storage."""
 
     parameters: float = Field(gt=0, allow_inf_nan=False, description="Number of parameters, such as 13e9.")
 
 
-class Data(_Part):
+class Data(Part):
     """What it is trained on; lets the plan judge even batches and storage."""
 
     samples: int | None = Field(None, ge=1, description="Samples in the training set.")
@@ -191,7 +132,7 @@ def _seconds_forms(schema: dict[str, Any]) -> None:
         schema["properties"][f"{name}_seconds"] = seconds
 
 
-class Limits(_Part):
+class Limits(Part):
     """What the job may use up."""
 
     model_config = ConfigDict(json_schema_extra=_seconds_forms)
@@ -214,13 +155,13 @@ class Limits(_Part):
         return value
 
 
-class Output(_Part):
+class Output(Part):
     """Where the model and the output go."""
 
     s3_uri: S3Uri = Field(description="s3://bucket/prefix")
 
 
-class JobSpec(_Part):
+class JobSpec(Part):
     """A training job as its user describes it."""
 
     name: str = Field(
@@ -247,10 +188,27 @@ class JobSpec(_Part):
         "normal", description="debug: verbose NCCL, and checks that slow the training down."
     )
     environment: dict[str, ScalarText] = Field({}, description="Environment of every process.")
+    metrics: dict[MetricName, MetricRegex] = Field(
+        {}, max_length=40, description="What is read from the log: a regex with one group, by name."
+    )
+    tuning: Tuning | None = None
     limits: Limits = Limits()
     output: Output | None = None
     tags: dict[str, ScalarText] = Field({}, max_length=50, description="Tags of the training job.")
     ignore: list[str] = Field([], description="Codes of findings accepted on purpose.")
+
+    @property
+    def all_metrics(self) -> dict[str, str]:
+        """The metrics with the objective of a tuning job among them: regular expressions by name."""
+        objective = self.tuning.objective if self.tuning else None
+        own = {objective.metric: objective.regex} if objective and objective.regex else {}
+        return {**self.metrics, **own}
+
+    @property
+    def mounts_lustre(self) -> bool:
+        """Whether the hosts mount the cluster's file system, for an input or for checkpoints."""
+        for_checkpoints = self.checkpoint is not None and self.checkpoint.lustre is not None
+        return for_checkpoints or any(source.lustre is not None for source in self.inputs.values())
 
     @field_validator("hyperparameters")
     @classmethod
@@ -262,6 +220,29 @@ class JobSpec(_Part):
     def _free_channels(cls, value: dict[str, Input]) -> dict[str, Input]:
         if RESERVED_CHANNEL in value:
             raise ValueError("the channel `code` carries the source of the job; call yours otherwise")
+        return value
+
+    @field_validator("checkpoint")
+    @classmethod
+    def _free_channel(cls, value: Checkpoint | None, info: ValidationInfo) -> Checkpoint | None:
+        if (
+            value is not None
+            and value.lustre is not None
+            and CHECKPOINT_CHANNEL in info.data.get("inputs", {})
+        ):
+            raise refusal(
+                f"it is mounted as the channel `{CHECKPOINT_CHANNEL}`, and `inputs` has one of that name",
+                remedy=f"Call the channel `inputs.{CHECKPOINT_CHANNEL}` otherwise, or remove one of the two.",
+                below=("lustre",),
+            )
+        return value
+
+    @field_validator("tuning")
+    @classmethod
+    def _fits_the_job(cls, value: Tuning | None, info: ValidationInfo) -> Tuning | None:
+        # A field that is wrong itself is missing here, and said already.
+        if value is not None and "hyperparameters" in info.data and "metrics" in info.data:
+            check_beside(value, info.data["hyperparameters"], info.data["metrics"])
         return value
 
     @field_validator("ignore")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import difflib
 import json
+import pathlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
 Path = tuple[str | int, ...]
@@ -30,7 +30,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "list": (list,),
 }
 
-_PRIVATE = ("Environment", "HyperParameters")
+_PRIVATE = {"Environment", "HyperParameters", "StaticHyperParameters"}
 
 # Python's `re` lacks the Unicode and POSIX classes that two patterns of the model use.
 _SEPARATORS = r" \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -102,7 +102,7 @@ def _check_size(value: Any, shape: Mapping[str, Any], path: Path) -> Iterator[Vi
 
 def _check_text(value: str, shape: Mapping[str, Any], path: Path) -> Iterator[Violation]:
     # Environment and hyperparameters may hold secrets, which no message may repeat.
-    shown = "has this value" if path and path[0] in _PRIVATE else f"is {_shortened(value)!r}"
+    shown = "has this value" if _PRIVATE.intersection(path[:2]) else f"is {_shortened(value)!r}"
     if "enum" in shape and value not in shape["enum"]:
         near = difflib.get_close_matches(value, shape["enum"], n=4, cutoff=0.4) or shape["enum"][:12]
         yield Violation(
@@ -125,6 +125,6 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 @cache
 def _model() -> dict[str, Any]:
-    text = resources.files("launcher.planning").joinpath("api_model.json").read_text("utf-8")
+    text = pathlib.Path(__file__).with_name("api_model.json").read_text("utf-8")
     model: dict[str, Any] = json.loads(text)
     return model

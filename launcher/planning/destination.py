@@ -17,6 +17,8 @@ from launcher.jobs.specification import JobSpec
 PLACEHOLDER_ACCOUNT = "000000000000"
 PLACEHOLDER_BUCKET = "placeholder"
 PLACEHOLDER_REGION = "us-east-1"
+PLACEHOLDER_CODE = "0" * 64
+"""The digest of code that could not be read; a submission reads it again and refuses."""
 PLACEHOLDER_LUSTRE = Lustre(
     id="fs-00000000000000000",
     mount_name="placeholder",
@@ -28,10 +30,11 @@ PLACEHOLDER_LUSTRE = Lustre(
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The resolved places of a job. URIs end without a slash; `checkpoints` is None for no checkpoints.
+    """The resolved places of a job. URIs end without a slash.
 
-    `output` is the prefix that the service appends the job's name to; `code` and `checkpoints` hold
-    it already. `lustre` is the cluster's file system.
+    `output` is the prefix that the service appends the job's name to; `checkpoints` holds it already.
+    `code` ends in the code's digest: the same code lies in the same place for all jobs. `checkpoints` is
+    None where none go to S3: there are none, or they stay on the file system. `lustre` is the cluster's.
     """
 
     region: str
@@ -69,7 +72,11 @@ class _Gaps:
 
 
 def resolve_destination(
-    job: JobSpec, cluster: Cluster | None, job_name: str, session_region: str | None
+    job: JobSpec,
+    cluster: Cluster | None,
+    job_name: str,
+    session_region: str | None,
+    code_digest: str = PLACEHOLDER_CODE,
 ) -> Destination:
     """Find the places of a job; placeholders come with an information each."""
     gaps = _Gaps()
@@ -86,7 +93,7 @@ def resolve_destination(
     return Destination(
         region=region,
         role_arn=role,
-        code=f"s3://{cluster.buckets.code}/{job_name}" if cluster else f"{output}/{job_name}/code",
+        code=f"{f's3://{cluster.buckets.code}' if cluster else output}/code/{code_digest}",
         output=output,
         checkpoints=checkpoint_prefix(job, cluster, job_name),
         subnets=_subnets(job, cluster),
@@ -106,8 +113,11 @@ def checkpoint_prefix(job: JobSpec, cluster: Cluster | None, job_name: str) -> s
 
     Two jobs can therefore never share one. Checkpoints are on by default where there is a cluster,
     also where its manifest was not read yet;
-    None where there is none, or they go to a Lustre file system.
+    None where there is none, or they go to a Lustre file system. The training jobs of a tuning job
+    have one request and so one prefix, which is why there the default is none.
     """
+    if job.checkpoint is None and job.tuning is not None:
+        return None
     if job.checkpoint is not None and job.checkpoint.lustre is not None:
         return None
     base = job.checkpoint.s3_uri if job.checkpoint else None
@@ -139,7 +149,7 @@ def _subnets(job: JobSpec, cluster: Cluster | None) -> tuple[str, ...]:
     if job.network.subnets or cluster is None:
         return tuple(job.network.subnets)
     near = cluster.subnets
-    if cluster.lustre is not None and any(source.lustre is not None for source in job.inputs.values()):
+    if cluster.lustre is not None and job.mounts_lustre:
         zone = cluster.lustre.availability_zone
         near = [subnet for subnet in cluster.subnets if subnet.availability_zone == zone] or near
     return tuple(subnet.id for subnet in near)

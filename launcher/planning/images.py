@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 
@@ -100,6 +100,6 @@ def _tag_suffix(suffixes: Mapping[str, str], instance_type: str) -> str:
 
 @cache
 def _table() -> dict[str, Any]:
-    text = resources.files("launcher.planning").joinpath("images.json").read_text("utf-8")
+    text = Path(__file__).with_name("images.json").read_text("utf-8")
     table: dict[str, Any] = json.loads(text)
     return table

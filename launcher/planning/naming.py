@@ -13,6 +13,10 @@ MAX_JOB_NAME_LENGTH = 63
 """CreateTrainingJob, TrainingJobName (botocore service model)."""
 
 
+MAX_TUNING_JOB_NAME_LENGTH = 32
+"""CreateHyperParameterTuningJob, HyperParameterTuningJobName (botocore service model)."""
+
+
 def unique_part() -> str:
     """17 characters: the time in milliseconds, then 35 random bits, in Crockford's base 32.
 

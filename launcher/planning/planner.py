@@ -6,20 +6,23 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from launcher.cluster.instances import InstanceFacts, instance_facts
+from launcher.cluster.instances import instance_facts
 from launcher.cluster.manifest import Cluster
-from launcher.failure_modes import distribution, job_runtime, storage
+from launcher.failure_modes import distribution, storage
 from launcher.failure_modes.model import Finding, Location, Stage
 from launcher.failure_modes.registry import finds
-from launcher.jobs.specification import DEFAULT_CHECKPOINT_PATH, JobSpec
-from launcher.planning.destination import Destination, resolve_destination
-from launcher.planning.images import ImageUnavailableError, training_image
+from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, DEFAULT_CHECKPOINT_PATH
+from launcher.jobs.specification import JobSpec
+from launcher.planning.alternatives import objections_to_alternatives
+from launcher.planning.destination import PLACEHOLDER_CODE, Destination, resolve_destination
+from launcher.planning.hyperparameter_tuning import tuning_objections, tuning_request
+from launcher.planning.image_choice import choose_image
 from launcher.planning.naming import job_name
 from launcher.planning.request import build_request
 from launcher.planning.request_check import check_request
 from launcher.planning.strategies.catalogue import strategy_of
 from launcher.planning.strategies.strategy import LaunchStrategy, Objection, Submission
-from launcher.planning.training_plan import Request, SourcePackage, TrainingPlan
+from launcher.planning.training_plan import Operation, Request, SourcePackage, TrainingPlan
 from launcher.planning.tuning import Setting, settings, tuned_environment
 
 Locate = Callable[..., Location | None]
@@ -34,23 +37,26 @@ def plan_job(
     folder: Path,
     session_region: str | None,
     locate: Locate,
+    code_digest: str = PLACEHOLDER_CODE,
 ) -> TrainingPlan:
     """Derive the plan of a job.
 
     `unique` is the part that makes the name unique, `folder` the job file's folder, against which
-    paths are resolved, and `session_region` the region to use where neither job nor cluster names
-    one. Planning twice differs only in what `unique` goes into.
+    paths are resolved, `session_region` the region to use where neither job nor cluster names one, and
+    `code_digest` what identifies the code that is uploaded. Planning twice differs only in what `unique`
+    goes into.
 
     The request is built wherever it can be, also where findings forbid sending it: some of them the
     user may accept.
     """
     name = job_name(job.name, unique)
     facts = instance_facts(job.resources.instance_type)
-    destination = resolve_destination(job, cluster, name, session_region)
+    destination = resolve_destination(job, cluster, name, session_region, code_digest)
     strategy = strategy_of(job)
     processes = strategy.processes_per_host(job, facts)
-    objections = list(strategy.supported(job, facts, processes))
-    image, no_image = _image(job, facts, strategy, destination.region, locate)
+    objections = [*tuning_objections(job, name), *strategy.supported(job, facts, processes)]
+    image, no_image = choose_image(job, facts, strategy, destination.region)
+    elsewhere = objections_to_alternatives(job, strategy, destination.region, [*objections, *no_image])
     no_processes = _unknown_processes(job, locate) if processes is None else []
     no_lustre = _missing_lustre(job, destination, cluster, locate)
 
@@ -58,7 +64,7 @@ def plan_job(
     chosen: list[Setting] = []
     senseless = any(objection.is_about_values for objection in objections)
     if processes and image and not no_lustre and not senseless:
-        chosen = [*settings(job, facts, processes), *_checkpoint_settings(job, destination)]
+        chosen = [*settings(job, facts, processes), *_checkpoint_settings(job, name, destination)]
         submission = Submission(name, destination.region, _archive(strategy, destination), processes)
         request = build_request(
             job,
@@ -70,6 +76,9 @@ def plan_job(
             destination=destination,
             facts=facts,
         )
+        if job.tuning is not None:
+            request = tuning_request(job, job.tuning, request)
+    operation: Operation = "CreateHyperParameterTuningJob" if job.tuning else "CreateTrainingJob"
     return TrainingPlan(
         job=_resolved(job, processes),
         region=destination.region,
@@ -78,14 +87,14 @@ def plan_job(
         findings=(
             *destination.findings,
             *no_processes,
-            *_findings(objections, locate),
-            *no_image,
+            *_findings([*objections, *no_image, *elsewhere], locate),
             *no_lustre,
-            *(check_request("CreateTrainingJob", request, locate) if request else ()),
+            *(check_request(operation, request, locate) if request else ()),
         ),
         placeholders=destination.placeholders,
         settings=tuple(chosen),
         world_size=None if processes is None else strategy.world_size(job, processes),
+        operation=operation,
     )
 
 
@@ -96,19 +105,25 @@ def _findings(objections: Iterable[Objection], locate: Locate) -> list[Finding]:
             objection.message,
             remedy=objection.remedy,
             location=locate(*objection.path),
-            subject=".".join(objection.path),
+            subject=".".join(map(str, objection.path)),
         )
         for objection in objections
     ]
 
 
-def _checkpoint_settings(job: JobSpec, destination: Destination) -> list[Setting]:
+def _checkpoint_settings(job: JobSpec, job_name: str, destination: Destination) -> list[Setting]:
     """What no config file of the container tells: where checkpoints lie, and whereto they are moved."""
     checkpoint = job.checkpoint
     if checkpoint is None:
         return []
     told = {}
-    if checkpoint.local_path != DEFAULT_CHECKPOINT_PATH:
+    if checkpoint.lustre is not None:
+        # A channel is mounted below /opt/ml/input/data (SageMaker API, Channel).
+        told["SLIPWAY_CHECKPOINT_DIR"] = (
+            f"/opt/ml/input/data/{CHECKPOINT_CHANNEL}/{job_name}",
+            f"{checkpoint.lustre} on the file system, where the job has a directory of its own",
+        )
+    elif checkpoint.local_path != DEFAULT_CHECKPOINT_PATH:
         told["SLIPWAY_CHECKPOINT_DIR"] = (
             checkpoint.local_path,
             "where the script finds and saves checkpoints",
@@ -158,46 +173,6 @@ def _unknown_processes(job: JobSpec, locate: Locate) -> list[Finding]:
     ]
 
 
-@finds(Stage.SPEC, job_runtime.IMAGE_UNAVAILABLE)
-def _image(
-    job: JobSpec, facts: InstanceFacts | None, strategy: LaunchStrategy, region: str, locate: Locate
-) -> tuple[str | None, list[Finding]]:
-    if job.image is not None or job.framework is None:
-        return job.image, []
-    wanted = job.framework
-    try:
-        if facts is not None and facts.accelerator_kind == "neuron" and facts.accelerator != "Trainium":
-            raise ImageUnavailableError(
-                f"no {wanted.name} image for {facts.accelerator} is in the table",
-                "Give `image` explicitly.",
-            )
-        image = training_image(
-            strategy.image(facts),
-            wanted.version,
-            wanted.python,
-            region,
-            _processor(facts),
-            job.resources.instance_type,
-        )
-        return image, []
-    except ImageUnavailableError as error:
-        found = job_runtime.IMAGE_UNAVAILABLE.finding(
-            Stage.SPEC,
-            error.message,
-            remedy=error.remedy,
-            location=locate("framework", "version"),
-            subject="framework",
-        )
-        return None, [found]
-
-
-def _processor(facts: InstanceFacts | None) -> str:
-    """The image table's word; an unknown type is taken for one with GPUs."""
-    if facts is None or facts.has_gpus:
-        return "gpu"
-    return "neuron" if facts.accelerator_kind == "neuron" else "cpu"
-
-
 @finds(Stage.SPEC, storage.LUSTRE_PATH_OUTSIDE_MOUNT)
 def _missing_lustre(
     job: JobSpec, destination: Destination, cluster: Cluster | None, locate: Locate
@@ -205,6 +180,13 @@ def _missing_lustre(
     if destination.lustre is not None:
         return []
     owner = f"the cluster {cluster.name} has none" if cluster else "the job names no cluster"
+    return [
+        *_missing_for_checkpoints(job, owner, locate),
+        *_missing_for_inputs(job, owner, locate),
+    ]
+
+
+def _missing_for_inputs(job: JobSpec, owner: str, locate: Locate) -> list[Finding]:
     return [
         storage.LUSTRE_PATH_OUTSIDE_MOUNT.finding(
             Stage.SPEC,
@@ -215,6 +197,20 @@ def _missing_lustre(
         )
         for name, source in job.inputs.items()
         if source.lustre is not None
+    ]
+
+
+def _missing_for_checkpoints(job: JobSpec, owner: str, locate: Locate) -> list[Finding]:
+    if job.checkpoint is None or job.checkpoint.lustre is None:
+        return []
+    return [
+        storage.LUSTRE_PATH_OUTSIDE_MOUNT.finding(
+            Stage.SPEC,
+            f"checkpoints go to {job.checkpoint.lustre} on a Lustre file system, but {owner}",
+            remedy="Name a cluster that has a file system, or give `checkpoint.s3_uri`.",
+            location=locate("checkpoint", "lustre"),
+            subject="checkpoint.lustre",
+        )
     ]
 
 

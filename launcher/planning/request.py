@@ -7,8 +7,9 @@ from typing import Any
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.cluster.manifest import Lustre
+from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, DEFAULT_CHECKPOINT_PATH
 from launcher.jobs.debugger import debugger_allowed
-from launcher.jobs.specification import DEFAULT_CHECKPOINT_PATH, RESERVED_CHANNEL, Input, JobSpec
+from launcher.jobs.specification import RESERVED_CHANNEL, Input, JobSpec
 from launcher.planning.destination import Destination
 from launcher.planning.strategies.strategy import Entry
 from launcher.planning.training_plan import Request
@@ -31,12 +32,15 @@ def build_request(
     own toolkit starts the script, and fetches it by itself: there is no channel for the code then.
     """
     channels = [_channel(name, source, destination.lustre) for name, source in job.inputs.items()]
+    if job.checkpoint is not None and job.checkpoint.lustre is not None:
+        kept = Input(lustre=job.checkpoint.lustre, access="rw")
+        channels.append(_channel(CHECKPOINT_CHANNEL, kept, destination.lustre))
     if entry is not None:
         channels.append(_s3_channel(RESERVED_CHANNEL, destination.code, "FullyReplicated", "File"))
     checkpoints = _checkpoints(job, destination)
     request: Request = {
         "TrainingJobName": job_name,
-        "AlgorithmSpecification": _algorithm(image, entry),
+        "AlgorithmSpecification": _algorithm(job, image, entry),
         "RoleArn": destination.role_arn,
         "HyperParameters": dict(hyperparameters),
         "InputDataConfig": channels,
@@ -60,12 +64,16 @@ def build_request(
     return {key: value for key, value in request.items() if value not in ({}, [])}
 
 
-def _algorithm(image: str, entry: Entry | None) -> dict[str, Any]:
+def _algorithm(job: JobSpec, image: str, entry: Entry | None) -> dict[str, Any]:
     algorithm: dict[str, Any] = {
         "TrainingImage": image,
         "TrainingInputMode": "File",
         "EnableSageMakerMetricsTimeSeries": True,
     }
+    if job.all_metrics:
+        algorithm["MetricDefinitions"] = [
+            {"Name": name, "Regex": regex} for name, regex in job.all_metrics.items()
+        ]
     if entry is not None:
         algorithm["ContainerEntrypoint"] = list(entry.entrypoint)
         algorithm["ContainerArguments"] = list(entry.arguments)

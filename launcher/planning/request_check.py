@@ -16,7 +16,9 @@ _ORIGINS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("RoleArn",): ("role_arn",),
     ("AlgorithmSpecification",): ("image",),
     ("AlgorithmSpecification", "ContainerArguments"): ("code", "arguments"),
+    ("AlgorithmSpecification", "MetricDefinitions"): ("metrics",),
     ("HyperParameters",): ("hyperparameters",),
+    ("StaticHyperParameters",): ("hyperparameters",),
     ("Environment",): ("environment",),
     ("InputDataConfig",): ("inputs",),
     ("OutputDataConfig",): ("output",),
@@ -32,7 +34,18 @@ _ORIGINS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("RetryStrategy",): ("limits", "max_retries"),
     ("CheckpointConfig",): ("checkpoint",),
     ("Tags",): ("tags",),
+    ("HyperParameterTuningJobName",): ("name",),
+    ("HyperParameterTuningJobConfig",): ("tuning",),
+    ("HyperParameterTuningJobConfig", "HyperParameterTuningJobObjective"): ("tuning", "objective"),
+    ("HyperParameterTuningJobConfig", "ParameterRanges"): ("tuning", "ranges"),
+    ("HyperParameterTuningJobConfig", "ResourceLimits", "MaxNumberOfTrainingJobs"): ("tuning", "max_jobs"),
+    ("HyperParameterTuningJobConfig", "ResourceLimits", "MaxParallelTrainingJobs"): ("tuning", "parallel"),
+    ("HyperParameterTuningJobConfig", "ResourceLimits", "MaxRuntimeInSeconds"): ("tuning", "max_runtime"),
+    ("HyperParameterTuningJobConfig", "StrategyConfig"): ("tuning", "hyperband"),
+    ("HyperParameterTuningJobConfig", "RandomSeed"): ("tuning", "random_seed"),
 }
+_DEFINITION = "TrainingJobDefinition"
+"""The part of a tuning job's request that has the keys of a training job's."""
 _JUDGED_ELSEWHERE = {("ResourceConfig", "InstanceType")}
 """The enum of instance types is frozen in the model; a rule with the nearest types judges them."""
 
@@ -43,7 +56,7 @@ def check_request(
 ) -> Iterator[Finding]:
     """All that the service would refuse in a request, by its API model."""
     for violation in violations(operation, request):
-        if violation.path in _JUDGED_ELSEWHERE:
+        if _within_training(violation.path, request)[0] in _JUDGED_ELSEWHERE:
             continue
         field = job_path(violation.path, request)
         name = ".".join(map(str, violation.path))
@@ -58,13 +71,27 @@ def check_request(
 
 def job_path(path: Path, request: Mapping[str, Any]) -> Path:
     """The field of the job file that a part of the request comes from."""
+    path, request = _within_training(path, request)
     for length in range(len(path), 0, -1):
         origin = _ORIGINS.get(tuple(str(part) for part in path[:length]))
         if origin is None:
             continue
         if origin == ("inputs",) and len(path) > length:
             return (*origin, str(request["InputDataConfig"][path[length]].get("ChannelName")))
+        if origin == ("metrics",) and len(path) > length:
+            metrics = request["AlgorithmSpecification"]["MetricDefinitions"]
+            return (*origin, str(metrics[path[length]].get("Name")))
+        if origin == ("tuning", "ranges") and len(path) > length + 1:
+            ranges = request["HyperParameterTuningJobConfig"]["ParameterRanges"]
+            return (*origin, str(ranges[path[length]][path[length + 1]].get("Name")))
         if origin in (("environment",), ("hyperparameters",)):
             return (*origin, *path[length : length + 1])
         return origin
     return ()
+
+
+def _within_training(path: Path, request: Mapping[str, Any]) -> tuple[Path, Mapping[str, Any]]:
+    """A place in what is said of each job, and that part of the request; others as they are."""
+    if path and path[0] == _DEFINITION and _DEFINITION in request:
+        return path[1:], request[_DEFINITION]
+    return path, request

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from launcher.failure_modes.model import Finding, any_blocks
 from launcher.planning.tuning import Setting
 
 Request = dict[str, Any]
-"""A CreateTrainingJob request, with the key names of the API."""
+"""A request, with the key names of the API."""
+
+Operation = Literal["CreateTrainingJob", "CreateHyperParameterTuningJob"]
+"""What a request is sent to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +31,22 @@ class SourcePackage:
     archive: str = "source.tar.gz"
     with_boot: bool = True
 
+    @property
+    def digest(self) -> str:
+        """What the code was when it was planned: the last part of its prefix."""
+        return self.s3_uri.rpartition("/")[2]
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """A job made concrete.
+    """A job, or a tuning job of several, made concrete.
 
     `job` is the resolved job in the job file's own keys, `region` where it goes, `request` what is
-    sent as it is (None where errors kept it from being built), `placeholders` the names of the values
-    that stand in for what only a cluster or an account knows; a submission to AWS refuses while there
-    are any. `settings` are what the plan chose for the environment, with reasons, also where the user's
-    own choice stands instead; `world_size` counts the processes of the job, None where it is not known.
+    sent as it is to `operation` (None where errors kept it from being built), `placeholders` the names
+    of the values that stand in for what only a cluster or an account knows; a submission to AWS refuses
+    while there are any. `settings` are what the plan chose for the environment, with reasons, also where
+    the user's own choice stands instead; `world_size` counts the processes of a job, None where it is not
+    known.
     """
 
     job: dict[str, Any]
@@ -48,8 +57,32 @@ class TrainingPlan:
     placeholders: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
     world_size: int | None = None
+    operation: Operation = "CreateTrainingJob"
+
+    @property
+    def name(self) -> str | None:
+        """The unique name of the job; that of a tuning job begins the names of all its training jobs."""
+        return None if self.request is None else name_in(self.request)
+
+    @property
+    def training(self) -> Request | None:
+        """What the request says of each job: hosts, image, channels, places and environment.
+
+        The request itself, or its TrainingJobDefinition, which has the same keys but for
+        `StaticHyperParameters`, and neither a name nor a command of the container.
+        """
+        if self.request is None or self.operation == "CreateTrainingJob":
+            return self.request
+        definition: Request = self.request["TrainingJobDefinition"]
+        return definition
 
     @property
     def refused(self) -> bool:
         """Whether the findings forbid running it."""
         return self.request is None or any_blocks(self.findings)
+
+
+def name_in(request: Request) -> str | None:
+    """The unique name in a request of either operation."""
+    name = request.get("TrainingJobName") or request.get("HyperParameterTuningJobName")
+    return None if name is None else str(name)

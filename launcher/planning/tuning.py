@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.jobs.specification import JobSpec, Strategy
+from launcher.jobs.start import is_booted
 from launcher.jobs.torch_version import torch_version
 
 OUTPUT_DATA = "/opt/ml/output/data"
@@ -62,7 +63,7 @@ def settings(job: JobSpec, facts: InstanceFacts | None, processes_per_host: int)
         *_threads(facts, processes_per_host),
         *_transport(job, facts),
         *_compiler(job, facts, processes_per_host),
-        *(_debugging() if job.profile == "debug" else ()),
+        *(_debugging(job, facts) if job.profile == "debug" else ()),
     )
     return [_yielding_to(job.environment, setting) for setting in chosen]
 
@@ -105,7 +106,7 @@ def _evidence(job: JobSpec) -> Iterator[Setting]:
     )
     yield Setting(
         "TORCH_FR_DUMP_TEMP_FILE" if renamed else "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
-        FLIGHT_RECORDER_PATH if _is_booted(job) else TOOLKIT_RECORDER_PATH,
+        FLIGHT_RECORDER_PATH if is_booted(job) else TOOLKIT_RECORDER_PATH,
         "where it is written: a path that is kept after the job",
         _RECORDER,
     )
@@ -157,8 +158,11 @@ def _compiler(job: JobSpec, facts: InstanceFacts | None, processes_per_host: int
         )
 
 
-def _debugging() -> Iterator[Setting]:
+def _debugging(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Setting]:
     """`profile: debug` as a whole; slow, so never in a normal run."""
+    # DETAIL wraps the process group, which DistributedDataParallel's logger takes for gloo's own where the
+    # group is gloo's: a segmentation fault in its constructor (logger.cpp, set_env_variables; torch 2.13).
+    by_gloo = facts is not None and not facts.has_gpus
     yield Setting(
         "NCCL_DEBUG_SUBSYS",
         "INIT,NET,ENV",
@@ -167,8 +171,11 @@ def _debugging() -> Iterator[Setting]:
     )
     yield Setting(
         "TORCH_DISTRIBUTED_DEBUG",
-        "DETAIL",
-        "checks at every collective that all ranks call the same one, and names those that do not",
+        "INFO" if by_gloo else "DETAIL",
+        "names the parameters that got no gradient (DETAIL would crash DistributedDataParallel over gloo, "
+        "which hosts without GPUs use)"
+        if by_gloo
+        else "checks at every collective that all ranks call the same one, and names those that do not",
         _DISTRIBUTED,
     )
     yield Setting(
@@ -177,11 +184,11 @@ def _debugging() -> Iterator[Setting]:
         "lets a traceback end at the kernel that failed, not at a later one",
         "PyTorch documentation: notes/cuda",
     )
-
-
-def _is_booted(job: JobSpec) -> bool:
-    """Whether the boot starts the processes, not the image's training toolkit."""
-    strategy = job.distribution.strategy
-    if strategy is Strategy.SMP:
-        return str(job.distribution.options.get("version", 2)) != "1"
-    return strategy in (Strategy.TORCHRUN, Strategy.NONE)
+    # torch has no variable for it: the boot acts on this one, and the toolkit knows nothing of it.
+    if is_booted(job):
+        yield Setting(
+            "SLIPWAY_DETECT_ANOMALY",
+            "1",
+            "ends the job at the first NaN in a backward pass, and names the operation of the forward pass",
+            "PyTorch documentation: torch.autograd.set_detect_anomaly",
+        )

@@ -106,7 +106,7 @@ def masked(request: dict[str, Any]) -> dict[str, Any]:
     text = json.dumps(request)
     text = text.replace(request["TrainingJobName"], "JOBNAME").replace("s3://placeholder/", "s3://BUCKET/")
     text = re.sub(r'arn:aws:iam::\d{12}:role/[^"]+', "ROLE", text)
-    text = re.sub(r"s3://[A-Za-z/]+/sourcedir\.tar\.gz", "ARCHIVE", text)
+    text = re.sub(r"s3://[A-Za-z0-9/]+/sourcedir\.tar\.gz", "ARCHIVE", text)
     return json.loads(text)
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
 from collections.abc import Callable
 from importlib import resources
-from pathlib import Path
 
 import pytest
 
@@ -91,14 +89,6 @@ def test_smp_is_listed_by_the_pytorch_version_that_its_tags_carry() -> None:
     # versions 2.2.0 (with PyTorch 2.2.0), 2.3.0, 2.7.0 and 2.8.0 beside them.
     assert image_versions("pytorch-smp") == ["2.0.1", "2.1.2", "2.2.0", "2.3.1", "2.4.1", "2.5.1"]
     assert image_release("pytorch-smp", "2.2").version == "2.2.0"
-
-
-def test_the_table_is_what_the_generator_writes_today() -> None:
-    script = Path(__file__).parents[2] / "scripts" / "generate_image_table.py"
-    spec = importlib.util.spec_from_file_location("generate_image_table", script)
-    generator = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generator)
-    assert generator.image_table() == TABLE
 
 
 def test_an_alias_and_a_missing_python_mean_the_newest() -> None:

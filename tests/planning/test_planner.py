@@ -159,6 +159,62 @@ def test_a_lustre_input_of_a_cluster_not_read_yet_has_a_placeholder(
     assert channel["DataSource"]["FileSystemDataSource"]["DirectoryPath"] == "/placeholder/train"
 
 
+def test_checkpoints_on_lustre_have_a_writable_channel_and_a_directory_of_the_job(
+    plan_of: Callable[..., TrainingPlan], manifest: dict
+) -> None:
+    plan = plan_of(manifest, checkpoint={"lustre": "/checkpoints"})
+    assert_the_api_model_accepts(plan.request)
+    assert not plan.refused
+    assert "CheckpointConfig" not in plan.request
+    channel = plan.request["InputDataConfig"][0]
+    source = channel["DataSource"]["FileSystemDataSource"]
+    assert (channel["ChannelName"], source["FileSystemAccessMode"]) == ("checkpoints", "rw")
+    assert source["DirectoryPath"] == "/abcdefgh/checkpoints"
+    place = "/opt/ml/input/data/checkpoints/digits-0unique"
+    assert plan.request["Environment"]["SLIPWAY_CHECKPOINT_DIR"] == place
+    (setting,) = [item for item in plan.settings if item.name == "SLIPWAY_CHECKPOINT_DIR"]
+    assert "/checkpoints on the file system" in setting.reason
+
+
+def test_a_place_for_checkpoints_of_ones_own_stands(
+    plan_of: Callable[..., TrainingPlan], manifest: dict
+) -> None:
+    mine = {"SLIPWAY_CHECKPOINT_DIR": "/opt/ml/input/data/checkpoints/shared"}
+    plan = plan_of(manifest, checkpoint={"lustre": "/checkpoints"}, environment=mine)
+    assert plan.request["Environment"]["SLIPWAY_CHECKPOINT_DIR"] == mine["SLIPWAY_CHECKPOINT_DIR"]
+
+
+def test_a_job_with_checkpoints_on_lustre_keeps_to_its_zone(
+    plan_of: Callable[..., TrainingPlan], manifest: dict
+) -> None:
+    manifest["subnets"].append({"id": "subnet-0000000000000000b", "availability_zone": "us-west-2b"})
+    request = plan_of(manifest, checkpoint={"lustre": "/checkpoints"}).request
+    assert request["VpcConfig"]["Subnets"] == ["subnet-0123456789abcdef0"]
+
+
+@pytest.mark.parametrize(
+    ("cluster_name", "has_lustre", "found"),
+    [
+        pytest.param(None, None, ["FSX003"], id="no cluster"),
+        pytest.param("dev", False, ["FSX003"], id="a cluster without a file system"),
+        pytest.param("dev", True, [], id="a cluster with one"),
+        pytest.param("dev", None, [], id="a cluster not read yet"),
+    ],
+)
+def test_checkpoints_on_lustre_want_a_file_system(
+    plan_of: Callable[..., TrainingPlan],
+    manifest: dict,
+    cluster_name: str | None,
+    has_lustre: bool | None,
+    found: list[str],
+) -> None:
+    manifest["lustre"] = manifest["lustre"] if has_lustre else None
+    known = None if has_lustre is None else manifest
+    plan = plan_of(known, cluster_name=cluster_name, checkpoint={"lustre": "/checkpoints"})
+    assert [each.code for each in plan.findings if each.severity is Severity.ERROR] == found
+    assert (plan.request is None) is bool(found)
+
+
 def test_spot_has_a_waiting_time_of_twice_the_runtime_unless_given(
     plan_of: Callable[..., TrainingPlan],
 ) -> None:

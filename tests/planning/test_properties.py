@@ -17,14 +17,16 @@ from launcher.jobs.specification import JobSpec, Strategy
 from launcher.planning.images import image_versions
 from launcher.planning.strategies.smp1 import PARAMETERS_KNOWN as SMP1
 from launcher.planning.strategies.smp2 import PARAMETERS_KNOWN as SMP2
+from launcher.planning.training_plan import TrainingPlan
 from tests.planning.comparison import plan_of
 
-TRAINING_JOB = (
-    botocore.session.get_session()
+SHAPES = {
+    operation: botocore.session.get_session()
     .get_service_model("sagemaker")
-    .operation_model("CreateTrainingJob")
+    .operation_model(operation)
     .input_shape
-)
+    for operation in ("CreateTrainingJob", "CreateHyperParameterTuningJob")
+}
 
 words = st.text(min_size=1, max_size=12)
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
@@ -95,8 +97,46 @@ jobs = st.fixed_dictionaries(
         "limits": st.fixed_dictionaries({}, optional={"max_retries": st.integers(0, 30)}),
         "output": st.fixed_dictionaries({"s3_uri": s3_uris}),
         "tags": st.dictionaries(words, words, max_size=2),
+        "metrics": st.dictionaries(words, st.sampled_from(["a=(.*)", "b (?:x|y)([0-9]+)"]), max_size=3),
     },
 )  # fmt: skip
+
+
+ends = st.integers(-100, 100) | st.floats(-1e9, 1e9)
+varied = (
+    st.lists(words | st.integers() | st.booleans() | st.floats(-1e9, 1e9), min_size=1, max_size=30)
+    | st.fixed_dictionaries(
+        {"min": ends, "max": ends},
+        optional={
+            "type": st.sampled_from(["integer", "continuous"]),
+            "scaling": st.sampled_from(["auto", "linear", "logarithmic", "reverse-logarithmic"]),
+        },
+    )
+    | st.just({"min": 1e-5, "max": 0.1, "scaling": "logarithmic"})
+    | st.just({"min": 1, "max": 9, "type": "integer"})
+)
+tunings = st.fixed_dictionaries(
+    {
+        "objective": st.fixed_dictionaries(
+            {
+                "metric": words,
+                "goal": st.sampled_from(["minimize", "maximize"]),
+                "regex": st.just("loss=([0-9.]+)"),
+            }
+        ),
+        "ranges": st.dictionaries(
+            st.sampled_from(["lr", "beta", "wd"]) | words, varied, min_size=1, max_size=4
+        ),
+        "max_jobs": st.integers(1, 10**6),
+    },
+    optional={
+        "parallel": st.integers(1, 10),
+        "strategy": st.sampled_from(["Bayesian", "Random", "Grid"]),
+        "early_stopping": st.booleans(),
+        "max_runtime": st.integers(120, 10**6),
+        "random_seed": st.integers(0, 2**31),
+    },
+)
 
 
 FITTING: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
@@ -131,6 +171,12 @@ def jobs_that_fit(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+@st.composite
+def tuning_jobs(draw: st.DrawFn) -> dict[str, Any]:
+    """A job that fits, tuned."""
+    return {**draw(jobs_that_fit()), "name": "tuned", "tuning": draw(tunings)}
+
+
 def _valid(job: dict[str, Any]) -> bool:
     try:
         JobSpec.model_validate(job)
@@ -139,7 +185,7 @@ def _valid(job: dict[str, Any]) -> bool:
     return True
 
 
-any_jobs = (jobs | jobs_that_fit()).filter(_valid)
+any_jobs = (jobs | jobs_that_fit() | tuning_jobs()).filter(_valid)
 many = settings(max_examples=300, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -150,13 +196,13 @@ def test_every_job_gets_a_request_or_is_refused_with_findings(job: dict[str, Any
     if plan.request is None:
         assert any(finding.blocks for finding in plan.findings)
     else:
-        report = ParamValidator().validate(plan.request, TRAINING_JOB)
+        report = ParamValidator().validate(plan.request, SHAPES[plan.operation])
         assert plan.refused or not report.has_errors(), report.generate_report()
         assert plan.package is not None
         assert (
             plan.world_size
             == plan.job["distribution"]["processes_per_host"]
-            * (plan.request["ResourceConfig"]["InstanceCount"])
+            * (plan.training["ResourceConfig"]["InstanceCount"])
         )
 
 
@@ -171,13 +217,45 @@ def test_planning_twice_differs_in_the_unique_parts_only(job: dict[str, Any]) ->
 @given(any_jobs)
 def test_a_shell_gives_the_toolkits_words_back_as_they_were(job: dict[str, Any]) -> None:
     plan = plan_of(job)
-    if plan.request is None or "ContainerEntrypoint" in plan.request["AlgorithmSpecification"]:
+    if plan.training is None or "ContainerEntrypoint" in plan.training["AlgorithmSpecification"]:
         return
-    words = toolkit_words(plan.request["HyperParameters"])
+    tuned = plan.operation == "CreateHyperParameterTuningJob"
+    words = toolkit_words(one_of_its_jobs(plan) if tuned else plan.request["HyperParameters"])
     printed = subprocess.run(
         ["sh", "-c", f"printf '%s\\0' {' '.join(words)}"], capture_output=True, text=True, check=True
     )
     assert printed.stdout.split("\0")[:-1] == words
+
+
+@settings(many, max_examples=200)
+@given(jobs_that_fit(), tunings)
+def test_every_tuning_job_is_one_that_the_api_model_accepts_or_is_refused(
+    job: dict[str, Any], tuning: dict[str, Any]
+) -> None:
+    tuned = {**job, "tuning": tuning}
+    if not _valid(tuned):
+        return
+    plan = plan_of(tuned)
+    assert plan.operation == "CreateHyperParameterTuningJob"
+    if plan.request is None:
+        assert any(finding.blocks for finding in plan.findings)
+        return
+    report = ParamValidator().validate(plan.request, SHAPES[plan.operation])
+    assert plan.refused or not report.has_errors(), report.generate_report()
+    ranges = plan.request["HyperParameterTuningJobConfig"]["ParameterRanges"]
+    assert sum(len(kind) for kind in ranges.values()) == len(tuning["ranges"])
+    assert not plan.training["StaticHyperParameters"].keys() & tuning["ranges"].keys()
+
+
+def one_of_its_jobs(plan: TrainingPlan) -> dict[str, str]:
+    """The hyperparameters of a tuning job's first training job: its smallest and first values."""
+    ranges = plan.request["HyperParameterTuningJobConfig"]["ParameterRanges"]
+    drawn = {
+        varied["Name"]: varied["Values"][0] if "Values" in varied else varied["MinValue"]
+        for kind in ranges.values()
+        for varied in kind
+    }
+    return {**plan.training["StaticHyperParameters"], **drawn}
 
 
 def toolkit_words(hyperparameters: dict[str, str]) -> list[str]:

@@ -10,7 +10,14 @@ import pytest
 from launcher.jobs.load import load_job
 from launcher.planning.request_check import check_request, job_path
 
-REQUEST = {"InputDataConfig": [{"ChannelName": "train"}, {"ChannelName": "val"}]}
+REQUEST = {
+    "InputDataConfig": [{"ChannelName": "train"}, {"ChannelName": "val"}],
+    "AlgorithmSpecification": {"MetricDefinitions": [{"Name": "loss"}, {"Name": "accuracy"}]},
+    "TrainingJobDefinition": {"InputDataConfig": [{"ChannelName": "corpus"}]},
+    "HyperParameterTuningJobConfig": {
+        "ParameterRanges": {"CategoricalParameterRanges": [{"Name": "optimizer"}]}
+    },
+}
 
 
 @pytest.mark.parametrize(
@@ -24,8 +31,18 @@ REQUEST = {"InputDataConfig": [{"ChannelName": "train"}, {"ChannelName": "val"}]
         (("StoppingCondition", "MaxWaitTimeInSeconds"), ("limits", "max_wait")),
         (("ResourceConfig", "Strange"), ("resources",)),
         (("SomethingNew",), ()),
+        (("AlgorithmSpecification", "MetricDefinitions", 1, "Regex"), ("metrics", "accuracy")),
+        (("TrainingJobDefinition", "StaticHyperParameters", "lr"), ("hyperparameters", "lr")),
+        (("TrainingJobDefinition", "Environment", "A"), ("environment", "A")),
+        (("TrainingJobDefinition", "InputDataConfig", 0, "ChannelName"), ("inputs", "corpus")),
+        (("HyperParameterTuningJobName",), ("name",)),
+        (("HyperParameterTuningJobConfig", "ParameterRanges", "CategoricalParameterRanges", 0, "Values", 2),
+         ("tuning", "ranges", "optimizer")),
+        (("HyperParameterTuningJobConfig", "ResourceLimits", "MaxNumberOfTrainingJobs"),
+         ("tuning", "max_jobs")),
+        (("HyperParameterTuningJobConfig", "Strange"), ("tuning",)),
     ],
-)
+)  # fmt: skip
 def test_a_part_of_the_request_is_led_back_to_its_field(part: tuple, field: tuple) -> None:
     assert job_path(part, REQUEST) == field
 

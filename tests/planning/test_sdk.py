@@ -44,6 +44,18 @@ SMP = {
 }
 JOBS = {"torchrun": TORCHRUN, "smp": SMP}
 
+TUNING = {
+    "objective": {"metric": "loss", "goal": "minimize", "regex": "loss=([0-9.]+)"},
+    "ranges": {
+        "lr": {"min": 1e-5, "max": 0.1, "scaling": "logarithmic"},
+        "batch_size": {"min": 8, "max": 64, "type": "integer"},
+        "optimizer": ["adamw", "lion"],
+    },
+    "max_jobs": 20,
+    "parallel": 4,
+    "early_stopping": True,
+}
+
 CHANNEL = "DataSource.S3DataSource"
 EXPECTED = {
     "AlgorithmSpecification.ContainerEntrypoint": "the boot, not a shell script",
@@ -172,3 +184,27 @@ def test_the_sdks_typed_shapes_take_the_request_and_give_it_back(changes: dict[s
         "DebugHookConfig.CollectionConfigurations",
         "ProfilerConfig.DisableProfiler",
     }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"resources": {"instance_type": "ml.p4d.24xlarge", "capacity": "spot"}, "limits": {"max_retries": 2}},
+        {"framework": {"version": "2.2.0"}, "distribution": {"strategy": "smddp"}},
+        {"framework": {"version": "1.13.1"}, "distribution": {"strategy": "torch_xla"}},
+    ],
+    ids=["torchrun", "spot", "smddp", "torch_xla"],
+)
+def test_the_sdks_typed_shapes_take_a_tuning_request_and_give_it_back(changes: dict[str, Any]) -> None:
+    from sagemaker.core.resources import HyperParameterTuningJob
+    from sagemaker.core.utils.code_injection.codec import pascal_to_snake, transform
+    from sagemaker.core.utils.utils import serialize
+
+    job = {**TORCHRUN, "hyperparameters": {"epochs": 3}, "checkpoint": None, "tuning": TUNING, **changes}
+    plan = plan_of(job)
+    assert not plan.refused, plan.findings
+    described = {key: value for key, value in plan.request.items() if key != "Tags"}
+    shape = HyperParameterTuningJob(**transform(described, "DescribeHyperParameterTuningJobResponse"))
+    returned = {key: serialize(getattr(shape, pascal_to_snake(key))) for key in described}
+    assert differences(described, returned) == {}

@@ -66,8 +66,49 @@ def test_the_debug_profile_adds_the_verbose_set_as_a_whole(settings_of: Settings
         "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV",
         "TORCH_DISTRIBUTED_DEBUG": "DETAIL",
         "CUDA_LAUNCH_BLOCKING": "1",
+        "SLIPWAY_DETECT_ANOMALY": "1",
     }
     assert set(normal) <= set(debug)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "found"),
+    [
+        ({"strategy": "torchrun"}, True),
+        ({"strategy": "none"}, True),
+        ({"strategy": "smp", "options": {"version": 2}}, True),
+        ({"strategy": "smp", "options": {"version": 1}}, False),
+        ({"strategy": "smddp"}, False),
+        ({"strategy": "mpi"}, False),
+        ({"strategy": "torch_xla"}, False),
+    ],
+)
+def test_anomalies_are_detected_where_the_boot_starts_the_script(
+    settings_of: Settings, distribution: dict, found: bool
+) -> None:
+    chosen = values(settings_of(distribution=distribution, profile="debug"))
+    assert ("SLIPWAY_DETECT_ANOMALY" in chosen) is found
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "level"), [(P4D, "DETAIL"), ("ml.p9.48xlarge", "DETAIL"), ("ml.m5.xlarge", "INFO")]
+)
+def test_collectives_are_compared_but_for_those_of_gloo(
+    settings_of: Settings, instance_type: str, level: str
+) -> None:
+    chosen = values(settings_of(profile="debug", resources={"instance_type": instance_type}))
+    assert chosen["TORCH_DISTRIBUTED_DEBUG"] == level
+
+
+def test_a_search_is_started_by_the_toolkit_which_detects_nothing(settings_of: Settings) -> None:
+    tuning = {
+        "objective": {"metric": "loss", "goal": "minimize", "regex": "loss=([0-9.]+)"},
+        "ranges": {"lr": [0.1, 0.2]},
+        "max_jobs": 2,
+    }
+    chosen = values(settings_of(tuning=tuning, profile="debug"))
+    assert "SLIPWAY_DETECT_ANOMALY" not in chosen
+    assert "/flight_recorder/" not in chosen["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"]
 
 
 @pytest.mark.parametrize("profile", ["normal", "debug"])

@@ -13,6 +13,7 @@ from launcher.planning.strategies.smp2 import SmpVersion2
 from launcher.planning.strategies.strategy import LaunchStrategy
 from launcher.planning.strategies.torch_xla import TorchXla
 from launcher.planning.strategies.torchrun import Torchrun
+from launcher.planning.strategies.tuned import TUNED
 
 STRATEGIES: Mapping[Strategy, LaunchStrategy] = {
     Strategy.TORCHRUN: Torchrun(),
@@ -28,8 +29,13 @@ SMP_VERSION_1 = SmpVersion1()
 
 
 def strategy_of(job: JobSpec) -> LaunchStrategy:
-    """The strategy of a job; `options.version` chooses between the two of smp."""
+    """The strategy of a job; `options.version` chooses between the two of smp.
+
+    A tuning job leaves the start to the image's toolkit in all of them.
+    """
     version = job.distribution.options.get("version")
     if job.distribution.strategy is Strategy.SMP and str(version) == "1":
         return SMP_VERSION_1
+    if job.tuning is not None and job.distribution.strategy in TUNED:
+        return TUNED[job.distribution.strategy]
     return STRATEGIES[job.distribution.strategy]

@@ -47,7 +47,7 @@ class Objection:
     mode: FailureMode
     message: str
     remedy: str
-    path: tuple[str, ...]
+    path: tuple[str | int, ...]
 
     @property
     def is_about_values(self) -> bool:

@@ -51,8 +51,7 @@ class ToolkitStrategy:
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Objection]:
         """What the toolkit cannot pass on; strategies add where their library exists."""
-        yield from _unsafe_words(job)
-        yield from _reserved_names(job)
+        yield from toolkit_objections(job)
         yield from crowded(facts, processes_per_host)
 
     def image(self, facts: InstanceFacts | None) -> str:
@@ -74,6 +73,12 @@ class ToolkitStrategy:
 
     def entry(self, job: JobSpec, processes_per_host: int) -> None:
         """The image's own entry point."""
+
+
+def toolkit_objections(job: JobSpec) -> Iterator[Objection]:
+    """What the toolkit cannot pass on to the script."""
+    yield from _unsafe_words(job)
+    yield from _reserved_names(job)
 
 
 def json_text(value: Any) -> str:
@@ -111,16 +116,19 @@ def unsafe_parameters(job: JobSpec) -> Iterator[Objection]:
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
 def _unsafe_words(job: JobSpec) -> Iterator[Objection]:
-    started = f"the strategy {job.distribution.strategy.value} is started by the images' toolkit"
-    for key, value in job.hyperparameters.items():
+    tuned = job.tuning is not None
+    what = "a tuning job" if tuned else f"the strategy {job.distribution.strategy.value}"
+    started = f"{what} is started by the images' toolkit"
+    otherwise = "" if tuned else ", or use `strategy: torchrun`"
+    for key, value, path in _given(job):
         words = (key, _as_argument(_decoded(json_text(value))))
         if not all(_ONE_WORD.fullmatch(word) for word in words):
             yield Objection(
                 job_file.INVALID_VALUE,
                 f"{started}, whose shell would not take the hyperparameter {key}={words[1]!r} as it stands",
                 "Use letters, digits and @%+=:,./- in it; put other texts into `environment` or a file of "
-                "the source directory, or use `strategy: torchrun`.",
-                ("hyperparameters", key),
+                f"the source directory{otherwise}.",
+                path,
             )
     if not _ONE_WORD.fullmatch(job.code.entry_point):
         yield Objection(
@@ -133,21 +141,31 @@ def _unsafe_words(job: JobSpec) -> Iterator[Objection]:
         yield Objection(
             job_file.INVALID_VALUE,
             f"{started}, which passes hyperparameters to the script and no arguments",
-            "Give them as `hyperparameters` (--name value), or use `strategy: torchrun`.",
+            f"Give them as `hyperparameters` (--name value){otherwise}.",
             ("code", "arguments"),
         )
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
 def _reserved_names(job: JobSpec) -> Iterator[Objection]:
-    for key in job.hyperparameters:
-        if key.startswith("sagemaker_") or key == "mp_parameters":
+    for key, path in {key: path for key, _, path in _given(job)}.items():
+        if key.startswith("sagemaker_") or key in ("mp_parameters", "_tuning_objective_metric"):
             yield Objection(
                 job_file.INVALID_VALUE,
                 f"the hyperparameter {key} is taken by the images' toolkit and not passed to the script",
                 "Rename it; what it tells the toolkit follows from `distribution`.",
-                ("hyperparameters", key),
+                path,
             )
+
+
+def _given(job: JobSpec) -> Iterator[tuple[str, Any, tuple[str | int, ...]]]:
+    """Every hyperparameter with each value that it may take, and where it stands."""
+    for key, value in job.hyperparameters.items():
+        yield key, value, ("hyperparameters", key)
+    ranges = job.tuning.ranges if job.tuning else {}
+    for key, varied in ranges.items():
+        for value in varied.values or (AsWritten(varied.min),):
+            yield key, value, ("tuning", "ranges", key)
 
 
 def _decoded(text: str) -> Any:

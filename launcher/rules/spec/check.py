@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterator
 
 from launcher.failure_modes.model import Finding
 from launcher.rules.spec.batches import batches_are_even, objects_are_not_sharded_unevenly
-from launcher.rules.spec.checkpoints import large_checkpoints_go_to_lustre, what_restarts_has_a_checkpoint
+from launcher.rules.spec.checkpoints import (
+    checkpoint_directory_is_made,
+    large_checkpoints_go_to_lustre,
+    what_restarts_has_a_checkpoint,
+)
 from launcher.rules.spec.credentials import no_credentials
 from launcher.rules.spec.dataset import large_data_is_not_downloaded
 from launcher.rules.spec.debugger import debugger_off_with_model_parallel, debugger_off_with_smddp_checkpoints
@@ -17,37 +21,39 @@ from launcher.rules.spec.efa_environment import (
     plugin_tunes_by_itself,
 )
 from launcher.rules.spec.hosts import several_hosts_have_efa
-from launcher.rules.spec.instance_type import known_instance_type
+from launcher.rules.spec.instance_type import known_alternatives, known_instance_type
 from launcher.rules.spec.limits import (
-    checkpoint_way_is_built,
+    further_types_need_retries,
     max_wait_needs_spot,
     own_sync_is_in_the_script,
     volume_has_a_meaning,
     waiting_includes_running,
     warm_pools_are_not_spot,
 )
-from launcher.rules.spec.lustre import (
-    checkpoints_have_their_file_system,
-    lustre_is_in_the_jobs_zone,
-    lustre_paths_are_below_the_mount,
-)
+from launcher.rules.spec.lustre import lustre_is_in_the_jobs_zone, lustre_paths_are_below_the_mount
 from launcher.rules.spec.memory import state_leaves_room
 from launcher.rules.spec.nccl_environment import no_debugging_in_a_normal_run, no_obsolete_environment
 from launcher.rules.spec.processes import one_process_per_accelerator
 from launcher.rules.spec.source import entry_point_is_there
 from launcher.rules.spec.subject import JobSubject
 from launcher.rules.spec.training_compiler import compiled_training_is_compared, compiler_knows_its_gpus
+from launcher.rules.spec.tuning import (
+    image_has_the_toolkit,
+    tuned_jobs_have_no_debugger,
+    tuned_jobs_share_no_checkpoints,
+)
 from launcher.rules.spec.workers import workers_have_their_cpus
 
 RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     known_instance_type,
+    known_alternatives,
     one_process_per_accelerator,
     entry_point_is_there,
     max_wait_needs_spot,
     waiting_includes_running,
     warm_pools_are_not_spot,
     volume_has_a_meaning,
-    checkpoint_way_is_built,
+    further_types_need_retries,
     own_sync_is_in_the_script,
     no_credentials,
     efa_is_not_turned_off,
@@ -63,9 +69,12 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     debugger_off_with_model_parallel,
     large_checkpoints_go_to_lustre,
     what_restarts_has_a_checkpoint,
+    checkpoint_directory_is_made,
+    tuned_jobs_share_no_checkpoints,
+    tuned_jobs_have_no_debugger,
+    image_has_the_toolkit,
     lustre_is_in_the_jobs_zone,
     lustre_paths_are_below_the_mount,
-    checkpoints_have_their_file_system,
     large_data_is_not_downloaded,
     batches_are_even,
     objects_are_not_sharded_unevenly,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from launcher.failure_modes import checkpoints
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes import checkpoints, job_file
+from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.jobs.start import is_booted
 from launcher.rules.spec.subject import JobSubject
 
 LARGE_MODEL_PARAMETERS = 10e9
@@ -29,11 +30,28 @@ def large_checkpoints_go_to_lustre(subject: JobSubject) -> Iterator[Finding]:
         f"{model.parameters / 1e9:g} billion parameters make a checkpoint of {low:,.0f} to {high:,.0f} GB "
         "(12 to 16 bytes each), and it is not written to FSx for Lustre: saving keeps all ranks waiting, "
         "and the upload to S3 may fail",
-        remedy="Mount the cluster's file system writable and save there, sharded, with "
-        "torch.distributed.checkpoint: `inputs: {checkpoints: {lustre: /checkpoints, access: rw}}`.",
+        remedy="Put them on the cluster's file system, `checkpoint: {lustre: /checkpoints}`, and save there, "
+        "sharded, with torch.distributed.checkpoint.",
         location=subject.locate("checkpoint") if checkpoint else subject.locate("model", "parameters"),
         subject="checkpoint",
     )
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def checkpoint_directory_is_made(subject: JobSubject) -> Iterator[Finding]:
+    """On Lustre each job has a directory of its own, which the boot makes, but no other launcher."""
+    checkpoint = subject.job.checkpoint
+    if checkpoint is not None and checkpoint.lustre is not None and not is_booted(subject.job):
+        yield job_file.INVALID_VALUE.finding(
+            Stage.SPEC,
+            f"the directory for checkpoints below {checkpoint.lustre} does not exist when the script starts: "
+            "the images' toolkit, which starts it, makes none",
+            remedy="Let the script make it before it saves: "
+            'os.makedirs(os.environ["SLIPWAY_CHECKPOINT_DIR"], exist_ok=True).',
+            severity=Severity.WARNING,
+            location=subject.locate("checkpoint", "lustre"),
+            subject="checkpoint.lustre",
+        )
 
 
 @finds(Stage.SPEC, checkpoints.NOTHING_TO_RESUME_FROM)

@@ -1,4 +1,4 @@
-"""Limits that contradict each other, settings without effect, and fields that cannot be carried out."""
+"""Limits that contradict each other, and settings without effect."""
 
 from __future__ import annotations
 
@@ -72,17 +72,17 @@ def volume_has_a_meaning(subject: JobSubject) -> Iterator[Finding]:
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def checkpoint_way_is_built(subject: JobSubject) -> Iterator[Finding]:
-    """A way of checkpointing that is designed and not built yet is refused, not dropped."""
-    checkpoint = subject.job.checkpoint
-    if checkpoint is not None and checkpoint.lustre is not None:
+def further_types_need_retries(subject: JobSubject) -> Iterator[Finding]:
+    """Further types are for retries, of which there are none unless asked for."""
+    if subject.job.resources.instance_types and not subject.job.limits.max_retries:
         yield job_file.INVALID_VALUE.finding(
             Stage.SPEC,
-            f"checkpoint.lustre: {checkpoint.lustre} cannot be carried out by this version",
-            remedy="Leave it out, and mount the directory writable as an input to save there: "
-            f"`inputs: {{checkpoints: {{lustre: {checkpoint.lustre}, access: rw}}}}`.",
-            location=subject.locate("checkpoint", "lustre"),
-            subject="checkpoint.lustre",
+            "resources.instance_types are what a retry tries when there is no capacity, and "
+            "limits.max_retries is 0: they have no effect",
+            remedy="Set `limits.max_retries`, or remove them.",
+            severity=Severity.INFO,
+            location=subject.locate("resources", "instance_types"),
+            subject="resources.instance_types",
         )
 
 

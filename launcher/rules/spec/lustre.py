@@ -53,24 +53,6 @@ def lustre_paths_are_below_the_mount(subject: JobSubject) -> Iterator[Finding]:
             )
 
 
-@finds(Stage.SPEC, storage.LUSTRE_PATH_OUTSIDE_MOUNT)
-def checkpoints_have_their_file_system(subject: JobSubject) -> Iterator[Finding]:
-    """Checkpoints on Lustre want a cluster that has it; inputs are judged where they are resolved."""
-    checkpoint, cluster = subject.job.checkpoint, subject.cluster
-    if checkpoint is None or checkpoint.lustre is None or (cluster is not None and cluster.lustre):
-        return
-    if cluster is None and subject.job.cluster is not None:
-        return
-    owner = f"the cluster {cluster.name} has none" if cluster else "the job names no cluster"
-    yield storage.LUSTRE_PATH_OUTSIDE_MOUNT.finding(
-        Stage.SPEC,
-        f"checkpoints go to {checkpoint.lustre} on a Lustre file system, but {owner}",
-        remedy="Name a cluster that has a file system, or give `checkpoint.s3_uri`.",
-        location=subject.locate("checkpoint", "lustre"),
-        subject="checkpoint.lustre",
-    )
-
-
 def _paths(subject: JobSubject) -> Iterator[tuple[tuple[str, ...], str]]:
     for name, source in subject.job.inputs.items():
         if source.lustre is not None:

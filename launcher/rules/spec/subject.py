@@ -76,8 +76,12 @@ class JobSubject:
 
     @property
     def keeps_checkpoints(self) -> bool:
-        """Whether there is a place where checkpoints outlive the hosts."""
-        return self.job.checkpoint is not None or self.job.cluster is not None or self.writes_to_lustre
+        """Whether there is a place where checkpoints outlive the hosts.
+
+        A cluster brings one by default, but not to those of a tuning job.
+        """
+        by_default = self.job.cluster is not None and self.job.tuning is None
+        return self.job.checkpoint is not None or by_default or self.writes_to_lustre
 
     @property
     def writes_to_lustre(self) -> bool:

@@ -58,3 +58,20 @@ def test_the_size_of_the_checkpoint_is_told(judge) -> None:
 )
 def test_what_starts_again_has_a_checkpoint(judge, job: dict, fields: list[str]) -> None:
     assert [finding.subject for finding in judge("CKPT006", **job)] == fields
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "found"),
+    [
+        pytest.param("torchrun", {}, None, id="the boot makes it"),
+        pytest.param("smp", {"version": 2}, None, id="the boot again"),
+        pytest.param("smp", {"version": 1}, "warning", id="smp 1 has the toolkit"),
+        pytest.param("mpi", {}, "warning", id="the toolkit makes none"),
+    ],
+)
+def test_the_directory_on_lustre_is_made_by_somebody(
+    severity_of, strategy: str, options: dict, found: str | None
+) -> None:
+    distribution = {"strategy": strategy, "options": options}
+    assert severity_of("SPEC003", distribution=distribution, checkpoint={"lustre": "/c"}) == found
+    assert severity_of("SPEC003", distribution=distribution, checkpoint=S3) is None

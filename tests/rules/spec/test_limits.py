@@ -53,10 +53,21 @@ def test_a_volume_without_effect_is_an_information(severity_of, resources: dict,
 @pytest.mark.parametrize(
     ("checkpoint", "found"),
     [
-        pytest.param({"lustre": "/c"}, "error", id="not built yet"),
+        pytest.param({"lustre": "/c"}, None, id="the file system keeps them"),
         pytest.param({"s3_uri": "s3://mine/c", "sync": "slipway"}, "warning", id="the script's own work"),
         pytest.param({"s3_uri": "s3://mine/c"}, None, id="the service's work"),
     ],
 )
 def test_ways_of_checkpointing(severity_of, checkpoint: dict, found: str | None) -> None:
     assert severity_of("SPEC003", checkpoint=checkpoint) == found
+
+
+@pytest.mark.parametrize(
+    ("types", "retries", "found"),
+    [(["ml.p4de.24xlarge"], 0, "info"), (["ml.p4de.24xlarge"], 2, None), ([], 0, None)],
+)
+def test_further_types_without_retries_are_an_information(
+    severity_of, types: list[str], retries: int, found: str | None
+) -> None:
+    resources = {"instance_type": P4D, "instance_types": types}
+    assert severity_of("SPEC003", resources=resources, limits={"max_retries": retries}) == found

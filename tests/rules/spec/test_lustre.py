@@ -63,21 +63,3 @@ def test_without_a_manifest_nothing_is_known_of_zones(severity_of) -> None:
 )
 def test_paths_are_below_the_mount(severity_of, manifest: dict, path: str, found: str | None) -> None:
     assert severity_of("FSX003", manifest=manifest, inputs={"corpus": {"lustre": path}}) == found
-
-
-@pytest.mark.parametrize(
-    ("cluster", "has_lustre", "found"),
-    [
-        pytest.param(None, None, "error", id="no cluster"),
-        pytest.param("dev", False, "error", id="a cluster without a file system"),
-        pytest.param("dev", True, None, id="a cluster with one"),
-        pytest.param("dev", None, None, id="a cluster not read yet"),
-    ],
-)
-def test_checkpoints_on_lustre_want_a_file_system(
-    severity_of, manifest: dict, cluster: str | None, has_lustre: bool | None, found: str | None
-) -> None:
-    manifest["lustre"] = manifest["lustre"] if has_lustre else None
-    known = None if has_lustre is None else manifest
-    job = {"cluster": cluster, "checkpoint": {"lustre": "/checkpoints"}}
-    assert severity_of("FSX003", manifest=known, **job) == found

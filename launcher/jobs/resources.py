@@ -1,0 +1,76 @@
+"""`resources`: the hosts of a job, and how they are obtained."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_serializer, model_validator
+
+from launcher.documents.validation import refusal
+from launcher.jobs.part import Part
+from launcher.jobs.values import Duration
+
+InstanceType = Annotated[str, Field(pattern=r"^ml\.[a-z0-9-]+\.[a-z0-9]+$")]
+"""Such as ml.p5.48xlarge; which of them there are, the rules say."""
+
+
+class Capacity(Part):
+    """How the hosts are obtained: on-demand, spot, or from a training plan."""
+
+    kind: Literal["on-demand", "spot", "training-plan"] = "on-demand"
+    training_plan: str | None = None
+
+    @model_serializer
+    def _as_in_the_file(self) -> str | dict[str, str | None]:
+        return {"training_plan": self.training_plan} if self.training_plan else self.kind
+
+
+def _capacity(value: Any) -> Any:
+    if isinstance(value, str):
+        if value not in ("on-demand", "spot"):
+            raise ValueError(f"{value!r} is not one of on-demand, spot, {{training_plan: ARN}}")
+        return {"kind": value}
+    if isinstance(value, dict) and set(value) == {"training_plan"}:
+        return {"kind": "training-plan", **value}
+    if isinstance(value, Capacity):
+        return value
+    raise ValueError("write on-demand, spot, or {training_plan: ARN}")
+
+
+class Resources(Part):
+    """The hosts."""
+
+    instance_type: InstanceType = Field(description="Such as ml.p5.48xlarge.")
+    instance_types: list[InstanceType] = Field(
+        [], max_length=10, description="What a retry may try, in this order, when there is no capacity."
+    )
+    instance_count: int = Field(1, ge=1, description="How many hosts.")
+    volume_size_gb: int = Field(30, ge=1, description="Storage volume per host, GB.")
+    capacity: Annotated[
+        Capacity,
+        BeforeValidator(_capacity, json_schema_input_type=Literal["on-demand", "spot"] | dict[str, str]),
+    ] = Field(Capacity(), description="on-demand, spot, or {training_plan: ARN}.")
+    keep_alive: Duration | None = Field(None, description="Keep a warm pool for this long.")
+
+    @model_validator(mode="after")
+    def _different_types(self) -> Resources:
+        if self.instance_types and self.capacity.training_plan:
+            raise refusal(
+                "a training plan holds hosts of one type, so no retry could try another with it",
+                remedy="Remove `instance_types`, or use `capacity: on-demand`.",
+                below=("instance_types",),
+            )
+        tried = [self.instance_type]
+        for index, instance_type in enumerate(self.instance_types):
+            if instance_type in tried:
+                raise refusal(
+                    f"{instance_type} is tried already, as {_ordinal(tried.index(instance_type))}",
+                    remedy="Name further types only; `instance_type` is always the first.",
+                    below=("instance_types", index),
+                )
+            tried.append(instance_type)
+        return self
+
+
+def _ordinal(index: int) -> str:
+    return "`instance_type`" if index == 0 else f"number {index} of `instance_types`"

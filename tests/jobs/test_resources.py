@@ -1,0 +1,43 @@
+"""The further instance types that a retry may try."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.jobs.load import load_job
+
+P4D = "ml.p4d.24xlarge"
+
+
+def test_further_types_keep_their_order(write_job: Callable[..., Path]) -> None:
+    types = ["ml.p5.48xlarge", "ml.p4de.24xlarge"]
+    spec = load_job(write_job(resources={"instance_type": P4D, "instance_types": types})).spec
+    assert spec.resources.instance_types == types
+
+
+@pytest.mark.parametrize(
+    ("types", "changes", "subject", "said"),
+    [
+        ([P4D], {}, "resources.instance_types.0", "tried already, as `instance_type`"),
+        (["ml.p5.48xlarge"] * 2, {}, "resources.instance_types.1", "as number 1 of `instance_types`"),
+        (["p5.48xlarge"], {}, "resources.instance_types.0", "does not have the form"),
+        (
+            ["ml.p5.48xlarge"],
+            {"capacity": {"training_plan": "arn:aws:sagemaker:us-west-2:1:training-plan/p"}},
+            "resources.instance_types",
+            "a training plan holds hosts of one type",
+        ),
+    ],
+)
+def test_what_no_retry_could_try_is_refused_at_its_place(
+    write_job: Callable[..., Path], types: list[str], changes: dict[str, Any], subject: str, said: str
+) -> None:
+    resources = {"instance_type": P4D, "instance_types": types, **changes}
+    (found,) = load_job(write_job(resources=resources)).findings
+    assert (found.code, found.subject) == ("SPEC003", subject)
+    assert said in found.message
+    assert found.location.line > 1

@@ -1,0 +1,197 @@
+"""`tuning` and `metrics`: what they take, and where an error is placed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from launcher.failure_modes.model import Finding
+from launcher.jobs.load import LoadedJob, load_job
+from launcher.jobs.schema import job_schema
+
+JOB = """\
+name: digits
+code: {source_dir: src, entry_point: train.py}
+framework: {version: "2.8.0"}
+hyperparameters:
+  seed: 1
+resources: {instance_type: ml.g5.12xlarge}
+metrics:
+  loss: "loss=([0-9.]+)"
+tuning:
+  objective:
+    metric: eval_loss
+    goal: minimize
+    regex: "eval_loss=([0-9.]+)"
+  ranges:
+    lr:
+      min: 1e-5
+      max: 1e-2
+      scaling: logarithmic
+    batch_size: {min: 8, max: 64, type: integer}
+    optimizer: [adamw, lion, 16, "16"]
+  max_jobs: 20
+  parallel: 4
+"""
+OBJECTIVE = {"metric": "loss", "goal": "minimize", "regex": "loss=([0-9.]+)"}
+
+
+@pytest.fixture
+def load(write_job: Callable[..., Path]) -> Callable[..., LoadedJob]:
+    def loaded(text: str) -> LoadedJob:
+        return load_job(write_job(text=text))
+
+    return loaded
+
+
+@pytest.fixture
+def refused(write_job: Callable[..., Path]) -> Callable[..., Finding]:
+    """The one finding of a job with the given tuning."""
+
+    def finding(fields: dict[str, Any] | None = None, **tuning: Any) -> Finding:
+        section = {
+            "objective": OBJECTIVE,
+            "ranges": {"lr": {"min": 0.1, "max": 0.2}},
+            "max_jobs": 4,
+            **tuning,
+        }
+        given = {name: value for name, value in section.items() if value is not None}
+        loaded = load_job(write_job(**(fields or {}), tuning=given))
+        assert loaded.spec is None
+        (found,) = loaded.findings
+        assert found.code == "SPEC003"
+        return found
+
+    return finding
+
+
+def test_what_people_write_is_read(load: Callable[..., LoadedJob]) -> None:
+    spec = load(JOB).spec
+    assert spec is not None
+    tuning = spec.tuning
+    assert [(name, varied.kind) for name, varied in tuning.ranges.items()] == [
+        ("lr", "continuous"),
+        ("batch_size", "integer"),
+        ("optimizer", "categorical"),
+    ]
+    assert (tuning.ranges["lr"].min, tuning.ranges["batch_size"].max) == (1e-5, 64)
+    assert (tuning.strategy, tuning.jobs, tuning.early_stopping) == ("Bayesian", 20, False)
+
+
+def test_the_schema_takes_it_too(job_data: dict[str, Any]) -> None:
+    ranges = {"lr": {"min": 1e-5, "max": 0.1}, "n": {"min": 1, "max": 9, "type": "integer"}, "o": ["a", 1]}
+    validator = jsonschema.Draft202012Validator(job_schema())
+    tuning = {"objective": OBJECTIVE, "ranges": ranges, "max_jobs": 4}
+    assert list(validator.iter_errors({**job_data, "tuning": tuning})) == []
+    assert list(validator.iter_errors({**job_data, "tuning": {**tuning, "ranges": {"o": [["a"]]}}}))
+
+
+def test_the_objective_is_among_the_metrics(load: Callable[..., LoadedJob]) -> None:
+    assert list(load(JOB).spec.all_metrics) == ["loss", "eval_loss"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "said"),
+    [
+        ("scaling: logarithmic", "scaling: steep", 18, "is not one of"),
+        ("min: 1e-5", "min: 0.0", 18, "above 0 only, and min is 0.0"),
+        ("min: 1e-5", "min: low", 16, "'low' is no finite number"),
+        ("min: 1e-5", "min: .inf", 16, "no finite number"),
+        ("type: integer", "tpye: integer", 19, "unknown field"),
+        (", type: integer", "", 19, "may mean whole numbers"),
+        ("max: 64", "max: 4", 19, "nothing between them"),
+        ("max: 64", "max: 64.5", 19, "an integer range cannot go"),
+        ("[adamw, lion, 16", "[adamw, [lion], 16", 20, "must be a single value"),
+        ("parallel: 4", "parallel: 40", 22, "more than the 20"),
+        ("goal: minimize", "goal: smaller", 12, "is not one of"),
+        ('regex: "eval_loss=([0-9.]+)"', 'regex: "eval_loss=[0-9.]+"', 13, "has no groups"),
+        ("    regex: ", "    # ", 11, "nothing says how eval_loss stands in the log"),
+        ("metric: eval_loss", "metric: loss", 13, "has another regular expression"),
+        ("  seed: 1", "  lr: 0.1", 15, "has a fixed value in `hyperparameters` too"),
+        ("  max_jobs: 20\n", "", 9, "needs `max_jobs`"),
+        ('loss: "loss=([0-9.]+)"', 'loss: "loss=([0-9.]+"', 8, "is no regular expression"),
+        ('loss: "loss=([0-9.]+)"', 'loss: "(a)(b)"', 8, "has 2 groups"),
+    ],
+)
+def test_an_error_stands_at_its_line(
+    load: Callable[..., LoadedJob], old: str, new: str, line: int, said: str
+) -> None:
+    assert old in JOB
+    loaded = load(JOB.replace(old, new, 1))
+    assert loaded.spec is None
+    (found,) = loaded.findings
+    assert found.code in ("SPEC002", "SPEC003")
+    assert said in found.message
+    assert found.location.line == line
+
+
+def test_errors_of_several_parts_are_told_together(load: Callable[..., LoadedJob]) -> None:
+    text = JOB.replace("goal: minimize", "goal: x").replace('"loss=([0-9.]+)"', '"("', 1)
+    assert [finding.location.line for finding in load(text).findings] == [8, 12]
+
+
+@pytest.mark.parametrize(
+    ("varied", "said"),
+    [
+        ({"min": 0.0, "max": 0.5, "scaling": "reverse-logarithmic"}, None),
+        ({"min": 0.0, "max": 1.0, "scaling": "reverse-logarithmic"}, "from 0 to below 1 only"),
+        ({"min": 0, "max": 1, "type": "continuous"}, None),
+        ({"min": 0.5}, "give min and max"),
+        ({"values": [1], "min": 0.5}, "not both"),
+        ([], "at least 1"),
+    ],
+)
+def test_ranges(write_job: Callable[..., Path], varied: Any, said: str | None) -> None:
+    tuning = {"objective": OBJECTIVE, "ranges": {"x": varied}, "max_jobs": 2}
+    findings = load_job(write_job(tuning=tuning)).findings
+    assert bool(findings) is (said is not None)
+    assert all(said in finding.message for finding in findings)
+
+
+def test_a_grid_knows_its_number_of_jobs(write_job: Callable[..., Path]) -> None:
+    ranges = {"a": [1, 2, 3], "b": ["x", "y"]}
+    tuning = {"objective": OBJECTIVE, "ranges": ranges, "strategy": "Grid", "parallel": 6}
+    assert load_job(write_job(tuning=tuning)).spec.tuning.jobs == 6
+
+
+def test_a_grid_has_no_ranges_of_numbers(refused: Callable[..., Finding]) -> None:
+    assert "lr is a range of numbers" in refused(strategy="Grid", max_jobs=None).message
+
+
+def test_a_grid_is_tried_as_a_whole(refused: Callable[..., Finding]) -> None:
+    found = refused(strategy="Grid", ranges={"a": [1, 2]}, max_jobs=3)
+    assert "2 combinations" in found.message
+
+
+def test_hyperband_must_know_how_long_a_job_may_run(refused: Callable[..., Finding]) -> None:
+    assert "does not know how long" in refused(strategy="Hyperband").message
+
+
+@pytest.mark.parametrize(
+    ("fields", "tuning"),
+    [({"hyperparameters": {"epochs": 3}}, {}), ({}, {"hyperband": {"max_resource": 9}})],
+)
+def test_hyperband_takes_epochs_or_a_number(
+    write_job: Callable[..., Path], fields: dict[str, Any], tuning: dict[str, Any]
+) -> None:
+    ranges = {"lr": {"min": 0.1, "max": 0.2}}
+    section = {"objective": OBJECTIVE, "ranges": ranges, "max_jobs": 9, "strategy": "Hyperband", **tuning}
+    assert load_job(write_job(**fields, tuning=section)).findings == ()
+
+
+def test_hyperband_stops_jobs_by_itself(refused: Callable[..., Finding]) -> None:
+    found = refused({"hyperparameters": {"epochs": 3}}, strategy="Hyperband", early_stopping=True)
+    assert found.subject == "tuning.early_stopping"
+
+
+def test_other_strategies_know_no_resources(refused: Callable[..., Finding]) -> None:
+    assert refused(hyperband={"max_resource": 9}).subject == "tuning.hyperband"
+
+
+def test_a_regular_expression_keeps_its_blanks(write_job: Callable[..., Path]) -> None:
+    spec = load_job(write_job(metrics={"loss": " loss ([0-9.]+) "})).spec
+    assert spec.metrics == {"loss": " loss ([0-9.]+) "}

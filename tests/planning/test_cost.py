@@ -1,0 +1,166 @@
+"""The cost estimate, and the table of prices that it reads."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from importlib import resources
+from typing import Any
+
+import pytest
+
+from launcher.cluster.instances import training_instance_types
+from launcher.planning.cost import cost_in_words, estimate_cost, span_in_words, table_date
+
+P5, DAY = "ml.p5.48xlarge", 86400
+TABLE: dict[str, Any] = json.loads(
+    resources.files("launcher.planning").joinpath("prices.json").read_text("utf-8")
+)
+
+
+def training(
+    instance_type: str = P5, hosts: int = 2, seconds: int = DAY, *, warm_pool: int = 0, **more: Any
+) -> dict[str, Any]:
+    resource_config: dict[str, Any] = {"InstanceType": instance_type, "InstanceCount": hosts}
+    if warm_pool:
+        resource_config["KeepAlivePeriodInSeconds"] = warm_pool
+    if "plan" in more:
+        resource_config["TrainingPlanArn"] = more.pop("plan")
+    return {
+        "TrainingJobName": "digits-0unique",
+        "ResourceConfig": resource_config,
+        "StoppingCondition": {"MaxRuntimeInSeconds": seconds},
+        **more,
+    }
+
+
+def search(definition: dict[str, Any], ranges: dict[str, Any] | None = None, **limits: int) -> dict[str, Any]:
+    return {
+        "HyperParameterTuningJobName": "digits-0unique",
+        "TrainingJobDefinition": {
+            key: value for key, value in definition.items() if key != "TrainingJobName"
+        },
+        "HyperParameterTuningJobConfig": {"ResourceLimits": limits, "ParameterRanges": ranges or {}},
+    }
+
+
+def test_all_hosts_are_counted_by_the_hour_and_for_the_whole_limit() -> None:
+    estimate = estimate_cost(training(hosts=2, seconds=DAY), "us-east-1")
+    assert estimate is not None
+    assert estimate.per_hour == pytest.approx(2 * 63.296)
+    assert estimate.at_limit == pytest.approx(2 * 63.296 * 24)
+    assert (estimate.price_region, estimate.price_date) == ("us-east-1", datetime.date(2026, 9, 4))
+
+
+def test_a_search_counts_its_parallel_jobs_by_the_hour_and_all_of_them_at_the_limit() -> None:
+    request = search(training(hosts=2, seconds=3600), MaxNumberOfTrainingJobs=20, MaxParallelTrainingJobs=4)
+    estimate = estimate_cost(request, "us-east-1")
+    assert estimate is not None
+    assert estimate.per_hour == pytest.approx(4 * 2 * 63.296)
+    assert estimate.at_limit == pytest.approx(20 * 2 * 63.296)
+
+
+def test_the_limit_of_a_whole_search_bounds_what_it_costs() -> None:
+    limits = {"MaxNumberOfTrainingJobs": 20, "MaxParallelTrainingJobs": 4, "MaxRuntimeInSeconds": 7200}
+    estimate = estimate_cost(search(training(hosts=1, seconds=DAY), **limits), "us-east-1")
+    assert estimate is not None
+    assert estimate.at_limit == pytest.approx(4 * 63.296 * 2)
+
+
+def test_a_grid_makes_as_many_jobs_as_it_has_combinations() -> None:
+    ranges = {
+        "CategoricalParameterRanges": [
+            {"Name": "lr", "Values": ["0.1", "0.2", "0.3"]},
+            {"Name": "batch", "Values": ["16", "32"]},
+        ]
+    }
+    estimate = estimate_cost(search(training(hosts=1, seconds=3600), ranges, MaxParallelTrainingJobs=1), None)
+    assert estimate is not None
+    assert estimate.at_limit == pytest.approx(6 * 63.296)
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "region", "found"),
+    [
+        pytest.param("ml.g5.xlarge", "us-west-2", "us-west-2", id="its own"),
+        pytest.param("ml.g5.xlarge", "eu-west-1", "us-east-1", id="the first where its own is not there"),
+        pytest.param("ml.g5.xlarge", None, "us-east-1", id="the first where none is known"),
+        pytest.param("ml.g5.48xlarge", "us-east-1", "us-west-2", id="the next where the first has none"),
+        pytest.param("ml.p5en.48xlarge", "us-east-1", "ap-south-1", id="the only one"),
+    ],
+)
+def test_the_price_is_of_the_jobs_region_where_the_table_has_it(
+    instance_type: str, region: str | None, found: str
+) -> None:
+    estimate = estimate_cost(training(instance_type), region)
+    assert estimate is not None and estimate.price_region == found
+    words = cost_in_words(training(instance_type), region)
+    assert f"list price of {found}, {estimate.price_date}" in words
+    assert ("may have another" in words) is (found != region)
+
+
+def test_the_line_says_what_when_where_and_of_when() -> None:
+    assert cost_in_words(training(seconds=5400), "us-east-1") == (
+        "126.59 USD an hour, up to 189.89 USD in 1h30m (list price of us-east-1, 2026-09-04; hosts alone)"
+    )
+
+
+def test_a_type_without_a_price_is_said_to_have_none() -> None:
+    assert estimate_cost(training("ml.p6e-gb200.36xlarge"), "us-east-1") is None
+    words = cost_in_words(training("ml.p6e-gb200.36xlarge"), "us-east-1")
+    assert words.startswith(f"unknown: the price table of {table_date()} has no ml.p6e-gb200.36xlarge;")
+
+
+def test_spot_costs_at_most_what_on_demand_does() -> None:
+    request = training(EnableManagedSpotTraining=True)
+    estimate = estimate_cost(request, "us-east-1")
+    assert estimate is not None and estimate.spot
+    words = cost_in_words(request, "us-east-1")
+    assert words.startswith("at most 126.59 USD an hour") and "that of spot varies" in words
+
+
+@pytest.mark.parametrize("instance_type", [P5, "ml.p6e-gb200.36xlarge"])
+def test_a_training_plan_is_paid_already(instance_type: str) -> None:
+    request = training(instance_type, plan="arn:aws:sagemaker:us-east-1:111122223333:training-plan/x")
+    words = cost_in_words(request, "us-east-1")
+    assert words.startswith("paid up front with the training plan")
+    assert "up to" not in words
+    assert ("on demand 126.59 USD an hour, us-east-1, 2026-09-04" in words) is (instance_type == P5)
+
+
+def test_a_warm_pool_is_said_to_come_on_top() -> None:
+    words = cost_in_words(training(warm_pool=1800), "us-east-1")
+    assert words.endswith("hosts alone, without 30m of warm pool)")
+
+
+def test_a_search_is_described_in_the_line() -> None:
+    limits = {"MaxNumberOfTrainingJobs": 20, "MaxParallelTrainingJobs": 4, "MaxRuntimeInSeconds": 7200}
+    words = cost_in_words(search(training(seconds=3600), **limits), "us-east-1")
+    assert "for 20 jobs of 1h, 4 at a time, 2h in all (" in words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0s"), (90, "1m30s"), (1800, "30m"), (5400, "1h30m"), (DAY, "24h"), (28 * DAY, "672h")],
+)
+def test_a_span_reads_like_in_the_job_file(seconds: int, words: str) -> None:
+    assert span_in_words(seconds) == words
+
+
+@pytest.mark.parametrize("prices", TABLE["lists"], ids=lambda each: f"{each['region']} {each['as_of']}")
+def test_every_price_has_a_date_a_region_and_a_source(prices: dict[str, Any]) -> None:
+    assert datetime.date.fromisoformat(prices["as_of"]) <= table_date()
+    assert "AWS Price List" in prices["source"] and len(prices["source"]) > 40
+    assert prices["region"].count("-") == 2
+    assert prices["prices"].keys() <= set(training_instance_types())
+    assert all(0 < price < 500 for price in prices["prices"].values())
+
+
+def test_no_type_has_two_prices_in_a_region() -> None:
+    known = [(each["region"], name) for each in TABLE["lists"] for name in each["prices"]]
+    assert len(known) == len(set(known))
+
+
+def test_no_price_is_older_than_the_cut_of_june_2025() -> None:
+    oldest = min(datetime.date.fromisoformat(each["as_of"]) for each in TABLE["lists"])
+    assert oldest > datetime.date(2025, 6, 30)
