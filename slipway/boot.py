@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from slipway.anomaly import script_words
 from slipway.container import DEFAULT_ROOT, Container, read_container
 from slipway.environment import make_folders, script_environment
 from slipway.evidence import judge
@@ -90,12 +91,13 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
     )
     make_folders(inner)
     print(_announcement(task, container, rendezvous), flush=True)
+    words = script_words(script, arguments, environment)
     if torchrun:
-        command = torchrun_command(container, rendezvous, task.processes_per_host, script, arguments)
+        command = torchrun_command(container, rendezvous, task.processes_per_host, words)
         targets = ranks_to_stop(container.logs)
         ended = supervise(command, environment=inner, folder=container.code, stop=stop, targets=targets)
     else:
-        command = [sys.executable, "-u", str(script), *arguments]
+        command = [sys.executable, "-u", *words]
         copies = (container.logs / "stdout.log", container.logs / "stderr.log")
         ended = supervise(
             command, environment=inner, folder=container.code, stop=stop, targets=itself, copies=copies

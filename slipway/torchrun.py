@@ -31,9 +31,12 @@ _TAIL_BYTES = 256 * 1024
 
 
 def torchrun_command(
-    container: Container, rendezvous: Rendezvous, processes: int, script: Path, arguments: Sequence[str]
+    container: Container, rendezvous: Rendezvous, processes: int, script: Sequence[str]
 ) -> list[str]:
-    """The command that starts this host's ranks with a static rendezvous on the first host."""
+    """The command that starts this host's ranks with a static rendezvous on the first host.
+
+    `script` is what each of them runs, with its arguments.
+    """
     return [
         sys.executable, "-m", "torch.distributed.run",
         "--nnodes", str(len(container.hosts)),
@@ -46,7 +49,7 @@ def torchrun_command(
         "--log-dir", str(container.logs),
         # 3: stdout and stderr, into files and on.
         "--tee", "3",
-        str(script), *arguments,
+        *script,
     ]  # fmt: skip
 
 

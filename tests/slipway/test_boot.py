@@ -187,3 +187,31 @@ def test_scripts_may_import_the_package(boot: Boot) -> None:
     process = boot.start("import slipway; print(slipway.__file__)")
     out, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert out.splitlines()[-1].startswith(str(boot.root / "input" / "data" / "code" / "slipway.pyz"))
+
+
+NAN = """
+    import torch
+
+    x = torch.zeros(2, requires_grad=True)
+    (torch.sqrt(x) * 0).sum().backward()
+    print("trained on")
+"""
+
+
+@pytest.mark.parametrize(("asked", "code"), [("1", 1), ("0", 0)])
+def test_a_gradient_that_is_no_number_ends_the_job_where_the_job_asks_for_it(
+    boot: Boot, monkeypatch: pytest.MonkeyPatch, asked: str, code: int
+) -> None:
+    monkeypatch.setenv("SLIPWAY_DETECT_ANOMALY", asked)
+    process = boot.start(NAN)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == code, err
+    if code == 0:
+        assert out.splitlines()[-1] == "trained on"
+    else:
+        assert boot.failure.startswith(
+            "CODE001 rank 0 on algo-1: RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th "
+            "output. (train.py:5)"
+        )
+        assert "anomaly.py" not in boot.failure
+        assert "Error detected in SqrtBackward0" in err

@@ -1,0 +1,66 @@
+"""`python -m slipway.anomaly SCRIPT [ARGUMENT ...]`: run a script with autograd's anomaly detection.
+
+torch has no environment variable for it (torch/autograd/anomaly_mode.py), so somebody must call it
+before the script does anything. The script finds `__main__`, `sys.argv` and `sys.path` as if it had been
+started directly, and its tracebacks begin with it. Only torch is loaded already, so that what a script
+sets in `os.environ` for the loading of torch comes too late here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import runpy
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+VARIABLE = "SLIPWAY_DETECT_ANOMALY"
+"""1 in the job's environment asks for it."""
+
+
+def script_words(script: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """What follows the interpreter, or torchrun's own options, to run the script.
+
+    Both know `-m`, and find this package by PYTHONPATH.
+    """
+    words = [str(script), *arguments]
+    return ["-m", __name__, *words] if environment.get(VARIABLE) == "1" else words
+
+
+def main(words: Sequence[str]) -> None:
+    """Run the script in `words[0]`, the others are its arguments."""
+    script = words[0]
+    sys.argv = list(words)
+    # `-m` put the working directory there; with -P or PYTHONSAFEPATH Python leaves both out.
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = str(Path(script).absolute().parent)
+    _begin_tracebacks_in(script)
+    _detect_anomalies()
+    runpy.run_path(script, run_name="__main__")
+
+
+def _begin_tracebacks_in(script: str) -> None:
+    """Leave this module and runpy out of the script's tracebacks: a failure reason has room for little."""
+
+    def print_exception(
+        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
+        own = traceback
+        while own is not None and own.tb_frame.f_code.co_filename != script:
+            own = own.tb_next
+        # Python prints what the exception itself holds.
+        sys.__excepthook__(kind, error.with_traceback(own or traceback), own or traceback)
+
+    sys.excepthook = print_exception
+
+
+def _detect_anomalies() -> None:
+    if importlib.util.find_spec("torch") is None:
+        print("slipway: no torch here, so no anomaly detection either", file=sys.stderr, flush=True)
+        return
+    importlib.import_module("torch").autograd.set_detect_anomaly(True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

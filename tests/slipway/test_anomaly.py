@@ -1,0 +1,121 @@
+"""A script under anomaly detection is as it would be without, but for what torch finds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from slipway.anomaly import script_words
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PATIENCE_SECONDS = 120.0
+TORCH = """
+class autograd:
+    anomalies = False
+
+    @classmethod
+    def set_detect_anomaly(cls, mode):
+        cls.anomalies = mode
+"""
+"""As much of torch as the module uses: most tests need no more, and start at once."""
+
+
+def run(
+    folder: Path,
+    script: str,
+    *arguments: str,
+    torch: str | None = TORCH,
+    direct: bool = False,
+    options: Sequence[str] = (),
+) -> subprocess.CompletedProcess[str]:
+    code = folder / "code"
+    code.mkdir(exist_ok=True)
+    (code / "train.py").write_text(textwrap.dedent(script))
+    if torch is not None:
+        (code / "torch.py").write_text(torch)
+    start = [] if direct else ["-m", "slipway.anomaly"]
+    return subprocess.run(
+        [sys.executable, *options, *start, str(code / "train.py"), *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+    )
+
+
+@pytest.mark.parametrize("value", [None, "", "0", "true"])
+def test_only_1_asks_for_it(value: str | None) -> None:
+    environment = {} if value is None else {"SLIPWAY_DETECT_ANOMALY": value}
+    assert script_words(Path("/code/train.py"), ["--a", "b"], environment) == ["/code/train.py", "--a", "b"]
+
+
+def test_the_script_follows_this_module() -> None:
+    words = script_words(Path("/code/train.py"), ["--a", "b"], {"SLIPWAY_DETECT_ANOMALY": "1"})
+    assert words == ["-m", "slipway.anomaly", "/code/train.py", "--a", "b"]
+
+
+def test_detection_is_on_before_the_script_begins(tmp_path: Path) -> None:
+    ended = run(tmp_path, "import torch; print(torch.autograd.anomalies)")
+    assert ended.stdout == "True\n", ended.stderr
+
+
+SEEN = """
+    import json, sys
+    main = sys.modules["__main__"]
+    print(json.dumps([__name__, __file__, main.__file__, main.__spec__, sys.argv, sys.path[0]]))
+"""
+
+
+def test_the_script_sees_what_it_would_see_started_directly(tmp_path: Path) -> None:
+    here, direct = run(tmp_path, SEEN, "--a", "b c"), run(tmp_path, SEEN, "--a", "b c", direct=True)
+    assert json.loads(here.stdout) == json.loads(direct.stdout)
+
+
+def test_processes_that_the_script_spawns_find_its_functions(tmp_path: Path) -> None:
+    script = """
+        import multiprocessing
+
+        def double(x):
+            return 2 * x
+
+        if __name__ == "__main__":
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                print(pool.map(double, [21]))
+    """
+    ended = run(tmp_path, script)
+    assert ended.stdout == "[42]\n", ended.stderr
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "def f():\n    raise ValueError('bad')\nf()",
+        "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise ValueError('bad') from error",
+        "import sys; sys.exit(7)",
+        "raise SystemExit('no data')",
+    ],
+)
+def test_failures_look_like_those_of_a_script_started_directly(tmp_path: Path, script: str) -> None:
+    here, direct = run(tmp_path, script), run(tmp_path, script, direct=True)
+    assert (here.returncode, here.stderr) == (direct.returncode, direct.stderr)
+
+
+def test_a_script_that_cannot_be_read_is_named_with_its_line(tmp_path: Path) -> None:
+    ended = run(tmp_path, "x = 1\ndef broken(:")
+    assert f'File "{tmp_path / "code" / "train.py"}", line 2' in ended.stderr
+    assert "SyntaxError" in ended.stderr.splitlines()[-1]
+
+
+def test_without_torch_the_script_runs_and_it_is_said(tmp_path: Path) -> None:
+    # -S: without the installed packages, of which torch is one.
+    ended = run(tmp_path, "print('trained')", torch=None, options=["-S"])
+    assert ended.stdout == "trained\n", ended.stderr
+    assert ended.stderr == "slipway: no torch here, so no anomaly detection either\n"
