@@ -26,6 +26,7 @@ from launcher.failure_modes.model import FailureMode
 PREVENTS: tuple[FailureMode, ...] = (storage.ROLE_INSUFFICIENT,)
 
 _NETWORK = (
+    "InstanceTypeOfferings",
     "NetworkAcls",
     "NetworkInterfaces",
     "RouteTables",
@@ -120,7 +121,7 @@ def _objects(code: str, checkpoints: str, output: str, *, data: Sequence[str]) -
     return [
         Permission(
             "LookIntoBuckets",
-            ["s3:ListBucket", "s3:GetBucketLocation"],
+            ["s3:ListBucket", "s3:GetBucketLocation", "s3:GetEncryptionConfiguration"],
             [code, checkpoints, output, *data],
             "Inputs and checkpoints are looked for before a job is submitted.",
         ),
@@ -130,16 +131,15 @@ def _objects(code: str, checkpoints: str, output: str, *, data: Sequence[str]) -
                 "s3:GetBucketPolicy",
                 "s3:GetBucketPublicAccessBlock",
                 "s3:GetBucketVersioning",
-                "s3:GetEncryptionConfiguration",
             ],
             [code, checkpoints, output],
             "Whether what a job leaves is kept and protected.",
         ),
         Permission(
             "UploadCode",
-            ["s3:PutObject", "s3:AbortMultipartUpload"],
+            ["s3:PutObject", "s3:GetObject", "s3:AbortMultipartUpload"],
             [f"{code}/*"],
-            "Each job's code goes under a key that its name decides.",
+            "Code goes under a key that its content decides; what lies there already is not sent again.",
         ),
         Permission(
             "ReadResults",
@@ -177,9 +177,9 @@ def _jobs(stack: cdk.Stack, role_arn: str) -> list[Permission]:
         ),
         Permission(
             "ListJobs",
-            ["sagemaker:ListTrainingJobs"],
+            ["sagemaker:ListTrainingJobs", "sagemaker:Search"],
             ["*"],
-            "sagemaker:ListTrainingJobs knows no resources.",
+            "Listing knows no resources, and which jobs run is not known before it is searched.",
         ),
         Permission(
             "PassExecutionRole",
@@ -218,8 +218,20 @@ def _checks(stack: cdk.Stack, role_arn: str, file_system_arn: str | None) -> lis
             "Whether the role lets a job do what it must.",
         ),
         Permission(
+            "LookAtOneself",
+            ["iam:SimulatePrincipalPolicy"],
+            [stack.format_arn(service="iam", region="", resource="user", resource_name="${aws:username}")],
+            "Whether who launches may pass the role. Policies can name the user who asks, but not the "
+            "role: a role that launches needs this for itself from elsewhere.",
+        ),
+        Permission(
             "LookAtQuotas",
-            ["servicequotas:GetServiceQuota", "servicequotas:ListServiceQuotas"],
+            [
+                "servicequotas:GetAWSDefaultServiceQuota",
+                "servicequotas:GetServiceQuota",
+                "servicequotas:ListAWSDefaultServiceQuotas",
+                "servicequotas:ListServiceQuotas",
+            ],
             ["*"],
             "Quotas of SageMaker are known by codes that differ by instance type.",
         ),

@@ -32,6 +32,18 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
+class BucketEncryption:
+    """How what is put into a bucket is encrypted where the writer says nothing.
+
+    `algorithm` is `AES256`, `aws:kms` or `aws:kms:dsse`, None where the bucket sets nothing (S3 then
+    uses AES256).
+    """
+
+    algorithm: str | None
+    kms_key_arn: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class BucketProtection:
     """How a bucket is protected.
 
@@ -65,6 +77,16 @@ def fetch_bucket(s3: Any, name: str) -> Bucket | None:
     return Bucket(name, _region(answer) or s3.meta.region_name)
 
 
+def fetch_bucket_encryption(s3: Any, name: str) -> BucketEncryption:
+    """The default encryption of a bucket that exists.
+
+    Raises AwsRefusal where AWS refuses or cannot be reached.
+    """
+    return parse_bucket_encryption(
+        _ask(name, "GetEncryptionConfiguration", s3.get_bucket_encryption, s3.exceptions.ClientError)
+    )
+
+
 def fetch_bucket_protection(s3: Any, name: str) -> BucketProtection:
     """Encryption, versioning, public access and transport of a bucket that exists.
 
@@ -72,19 +94,22 @@ def fetch_bucket_protection(s3: Any, name: str) -> BucketProtection:
     """
 
     def ask(permission: str, call: Callable[..., Mapping[str, Any]]) -> Mapping[str, Any]:
-        with aws_errors(f"look at the protection of the bucket {name} (s3:{permission})"):
-            try:
-                return call(Bucket=name)
-            except s3.exceptions.ClientError as error:
-                if error.response["Error"]["Code"] in _NOT_SET:
-                    return {}
-                raise
+        return _ask(name, permission, call, s3.exceptions.ClientError)
 
     encryption = ask("GetEncryptionConfiguration", s3.get_bucket_encryption)
     versioning = ask("GetBucketVersioning", s3.get_bucket_versioning)
     public_access = ask("GetBucketPublicAccessBlock", s3.get_public_access_block)
     policy = ask("GetBucketPolicy", s3.get_bucket_policy)
     return parse_bucket_protection(name, encryption, versioning, public_access, policy)
+
+
+def parse_bucket_encryption(answer: Mapping[str, Any]) -> BucketEncryption:
+    """The encryption from S3's answer; an empty one means that nothing is set."""
+    rules = answer.get("ServerSideEncryptionConfiguration", {}).get("Rules", ())
+    default: Mapping[str, Any] = next(
+        (rule.get("ApplyServerSideEncryptionByDefault", {}) for rule in rules), {}
+    )
+    return BucketEncryption(default.get("SSEAlgorithm"), default.get("KMSMasterKeyID"))
 
 
 def parse_bucket_protection(
@@ -95,17 +120,29 @@ def parse_bucket_protection(
     policy: Mapping[str, Any],
 ) -> BucketProtection:
     """The protection from four answers of S3; an empty one means that nothing is set."""
-    rules = encryption.get("ServerSideEncryptionConfiguration", {}).get("Rules", ())
-    default: Mapping[str, Any] = next((rule["ApplyServerSideEncryptionByDefault"] for rule in rules), {})
+    default = parse_bucket_encryption(encryption)
     blocks = public_access.get("PublicAccessBlockConfiguration", {})
     return BucketProtection(
         name=name,
-        encryption=default.get("SSEAlgorithm"),
-        kms_key_arn=default.get("KMSMasterKeyID"),
+        encryption=default.algorithm,
+        kms_key_arn=default.kms_key_arn,
         versioned=versioning.get("Status") == "Enabled",
         public_access_blocked=all(blocks.get(block, False) for block in _BLOCKS),
         tls_only=_denies_plain_http(json.loads(policy.get("Policy", "{}"))),
     )
+
+
+def _ask(
+    name: str, permission: str, call: Callable[..., Mapping[str, Any]], refused: type[Exception]
+) -> Mapping[str, Any]:
+    """The answer about one setting of a bucket; empty where it is not set."""
+    with aws_errors(f"look at the protection of the bucket {name} (s3:{permission})"):
+        try:
+            return call(Bucket=name)
+        except refused as error:
+            if error.response["Error"]["Code"] in _NOT_SET:  # type: ignore[attr-defined]
+                return {}
+            raise
 
 
 def _denies_plain_http(policy: Mapping[str, Any]) -> bool:

@@ -60,15 +60,60 @@ def fetch_file_system(fsx: Any, ec2: Any, file_system_id: str) -> FileSystem | N
 
     Raises AwsRefusal where AWS refuses or cannot be reached.
     """
-    described = _describe(fsx, file_system_id)
+    described = describe_file_system(fsx, file_system_id)
     if described is None:
         return None
     subnets = fetch_subnets(ec2, described.get("SubnetIds", ())[:1])
     return parse_file_system(
         described,
         subnet=subnets[0] if subnets else None,
-        interfaces=_fetch_interfaces(ec2, described.get("NetworkInterfaceIds", ())),
+        interfaces=fetch_interfaces(ec2, described.get("NetworkInterfaceIds", ())),
     )
+
+
+def describe_file_system(fsx: Any, file_system_id: str) -> Mapping[str, Any] | None:
+    """What FSx says of a file system, for `parse_file_system`; None if there is none of that id.
+
+    Raises AwsRefusal where AWS refuses or cannot be reached.
+    """
+    with aws_errors(f"describe the file system {file_system_id} (fsx:DescribeFileSystems)"):
+        try:
+            answer = fsx.describe_file_systems(FileSystemIds=[file_system_id])
+        except fsx.exceptions.FileSystemNotFound:
+            return None
+    found: list[Mapping[str, Any]] = answer["FileSystems"]
+    return found[0] if found else None
+
+
+def fetch_interfaces(ec2: Any, ids: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
+    """The network interfaces with these ids, as EC2 describes them: a file system may have hundreds.
+
+    Raises AwsRefusal where AWS refuses or cannot be reached.
+    """
+    with aws_errors(_INTERFACES):
+        return tuple(
+            each
+            for start in range(0, len(ids), _MOST_FILTER_VALUES)
+            for page in ec2.get_paginator("describe_network_interfaces").paginate(
+                Filters=[
+                    {"Name": "network-interface-id", "Values": list(ids[start : start + _MOST_FILTER_VALUES])}
+                ]
+            )
+            for each in page["NetworkInterfaces"]
+        )
+
+
+def fetch_some_interfaces(ec2: Any, subnet_ids: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
+    """Interfaces in these subnets, all of them where there are no more than MOST_INTERFACES_UNASKED.
+
+    A file system that is where it should be has its interfaces in the subnets of the job; so most of
+    the time no call is needed after FSx told their ids. Raises AwsRefusal as the others do.
+    """
+    with aws_errors(_INTERFACES):
+        answer = ec2.describe_network_interfaces(
+            Filters=[{"Name": "subnet-id", "Values": list(subnet_ids)}], MaxResults=MOST_INTERFACES_UNASKED
+        )
+    return tuple(answer["NetworkInterfaces"])
 
 
 def fetch_associations(fsx: Any, file_system_id: str) -> tuple[Association, ...]:
@@ -89,13 +134,14 @@ def parse_file_system(
     """A file system from what FSx and EC2 describe of it."""
     lustre = described.get("LustreConfiguration", {})
     groups = dict.fromkeys(group["GroupId"] for each in interfaces for group in each.get("Groups", ()))
+    zone = next((each["AvailabilityZone"] for each in interfaces if "AvailabilityZone" in each), None)
     return FileSystem(
         id=described["FileSystemId"],
         lifecycle=described.get("Lifecycle", "UNKNOWN"),
         mount_name=lustre.get("MountName"),
         vpc_id=described.get("VpcId") or (subnet.vpc_id if subnet else None),
         subnet_id=next(iter(described.get("SubnetIds", ())), None),
-        availability_zone=subnet.availability_zone if subnet else None,
+        availability_zone=subnet.availability_zone if subnet else zone,
         security_group_ids=tuple(groups) if interfaces else None,
         deployment=lustre.get("DeploymentType"),
         storage_type=described.get("StorageType"),
@@ -133,32 +179,10 @@ def _pages(fsx: Any, file_system_id: str) -> Iterator[list[Mapping[str, Any]]]:
         token = {"NextToken": answer["NextToken"]}
 
 
-def _describe(fsx: Any, file_system_id: str) -> Mapping[str, Any] | None:
-    with aws_errors(f"describe the file system {file_system_id} (fsx:DescribeFileSystems)"):
-        try:
-            answer = fsx.describe_file_systems(FileSystemIds=[file_system_id])
-        except fsx.exceptions.FileSystemNotFound:
-            return None
-    found: list[Mapping[str, Any]] = answer["FileSystems"]
-    return found[0] if found else None
+_INTERFACES = "describe the file system's network interfaces (ec2:DescribeNetworkInterfaces)"
 
-
-def _fetch_interfaces(ec2: Any, ids: Sequence[str]) -> list[Mapping[str, Any]]:
-    """The network interfaces of the servers: a file system may have hundreds."""
-    if not ids:
-        return []
-    with aws_errors("describe the file system's network interfaces (ec2:DescribeNetworkInterfaces)"):
-        return [
-            each
-            for start in range(0, len(ids), _MOST_FILTER_VALUES)
-            for page in ec2.get_paginator("describe_network_interfaces").paginate(
-                Filters=[
-                    {"Name": "network-interface-id", "Values": list(ids[start : start + _MOST_FILTER_VALUES])}
-                ]
-            )
-            for each in page["NetworkInterfaces"]
-        ]
-
+MOST_INTERFACES_UNASKED = 200
+"""One answer that is still small: EC2 would send up to 1000 interfaces at once."""
 
 _MOST_FILTER_VALUES = 200
 """EC2 user guide: a filter takes at most 200 values."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from launcher.account.aws import aws_errors
 from launcher.account.network_acls import NetworkAcl, fetch_network_acls
@@ -80,6 +80,9 @@ class Endpoint:
         return self.state == "available"
 
 
+_InVpc = TypeVar("_InVpc", RouteTable, Endpoint)
+
+
 @dataclass(frozen=True, slots=True)
 class WayOut:
     """One way by which a subnet's hosts leave it.
@@ -148,22 +151,36 @@ class NetworkState:
 
 
 def fetch_network(ec2: Any, subnet_ids: Iterable[str], group_ids: Iterable[str]) -> NetworkState:
-    """All of the network behind these subnets and groups, in five calls one after the other.
+    """All of the network behind these subnets and groups, in six calls one after the other.
 
-    Who wants them at the same time calls the functions below, and `fetch_security_groups` and
-    `fetch_network_acls`, each in a thread: only the ids of the VPCs must be known before.
+    None of the calls needs the answer of another: who wants them at the same time makes them himself,
+    and puts the answers together with `serving` and `within`.
 
     Raises AwsRefusal where AWS refuses or cannot be reached.
     """
-    subnets = fetch_subnets(ec2, subnet_ids)
-    vpc_ids = tuple(dict.fromkeys(subnet.vpc_id for subnet in subnets))
+    wanted = tuple(subnet_ids)
+    subnets = fetch_subnets(ec2, wanted)
+    vpc_ids = frozenset(subnet.vpc_id for subnet in subnets)
     return NetworkState(
         subnets=subnets,
         groups=fetch_security_groups(ec2, group_ids),
-        route_tables=fetch_route_tables(ec2, vpc_ids),
-        endpoints=fetch_endpoints(ec2, vpc_ids),
-        acls=fetch_network_acls(ec2, vpc_ids),
+        route_tables=serving(fetch_own_route_tables(ec2, wanted), fetch_main_route_tables(ec2), vpc_ids),
+        endpoints=within(fetch_endpoints(ec2), vpc_ids),
+        acls=fetch_network_acls(ec2, wanted),
     )
+
+
+def serving(
+    own: Iterable[RouteTable], main: Iterable[RouteTable], vpc_ids: Container[str]
+) -> tuple[RouteTable, ...]:
+    """The tables that serve the subnets of these VPCs: their own, and the VPCs' main ones."""
+    tables = {table.id: table for table in (*within(own, vpc_ids), *within(main, vpc_ids))}
+    return tuple(tables.values())
+
+
+def within(found: Iterable[_InVpc], vpc_ids: Container[str]) -> tuple[_InVpc, ...]:
+    """What is in one of these VPCs."""
+    return tuple(each for each in found if each.vpc_id in vpc_ids)
 
 
 def fetch_subnets(ec2: Any, ids: Iterable[str]) -> tuple[Subnet, ...]:
@@ -179,24 +196,26 @@ def fetch_subnets(ec2: Any, ids: Iterable[str]) -> tuple[Subnet, ...]:
     return tuple(found[id_] for id_ in wanted if id_ in found)
 
 
-def fetch_route_tables(ec2: Any, vpc_ids: Iterable[str]) -> tuple[RouteTable, ...]:
-    """All route tables of these VPCs."""
-    with aws_errors("describe the route tables (ec2:DescribeRouteTables)"):
-        return tuple(
-            parse_route_table(each)
-            for filters in _of_vpcs(vpc_ids)
-            for page in ec2.get_paginator("describe_route_tables").paginate(Filters=filters)
-            for each in page["RouteTables"]
-        )
+def fetch_own_route_tables(ec2: Any, subnet_ids: Iterable[str]) -> tuple[RouteTable, ...]:
+    """The route tables that name one of these subnets."""
+    wanted = list(dict.fromkeys(subnet_ids))
+    return _route_tables(ec2, "association.subnet-id", wanted) if wanted else ()
 
 
-def fetch_endpoints(ec2: Any, vpc_ids: Iterable[str]) -> tuple[Endpoint, ...]:
-    """All VPC endpoints of these VPCs, whatever their state."""
+def fetch_main_route_tables(ec2: Any) -> tuple[RouteTable, ...]:
+    """The main route tables of all VPCs of the region: one each, five unless the quota was raised."""
+    return _route_tables(ec2, "association.main", ["true"])
+
+
+def fetch_endpoints(ec2: Any) -> tuple[Endpoint, ...]:
+    """All VPC endpoints of the region, whatever their state.
+
+    Those of one VPC could be asked for only once the VPC is known, which takes a call before.
+    """
     with aws_errors("describe the VPC endpoints (ec2:DescribeVpcEndpoints)"):
         return tuple(
             parse_endpoint(each)
-            for filters in _of_vpcs(vpc_ids)
-            for page in ec2.get_paginator("describe_vpc_endpoints").paginate(Filters=filters)
+            for page in ec2.get_paginator("describe_vpc_endpoints").paginate()
             for each in page["VpcEndpoints"]
         )
 
@@ -241,6 +260,17 @@ def parse_endpoint(described: Mapping[str, Any]) -> Endpoint:
     )
 
 
+def _route_tables(ec2: Any, filter_: str, values: list[str]) -> tuple[RouteTable, ...]:
+    with aws_errors("describe the route tables (ec2:DescribeRouteTables)"):
+        return tuple(
+            parse_route_table(each)
+            for page in ec2.get_paginator("describe_route_tables").paginate(
+                Filters=[{"Name": filter_, "Values": values}]
+            )
+            for each in page["RouteTables"]
+        )
+
+
 def _route(described: Mapping[str, Any]) -> Route:
     target = next((described[key] for key in _TARGETS if described.get(key)), "")
     kind: RouteKind = next((kind for prefix, kind in _KINDS.items() if target.startswith(prefix)), "other")
@@ -250,9 +280,3 @@ def _route(described: Mapping[str, Any]) -> Route:
         kind=kind,
         active=described.get("State", "active") == "active",
     )
-
-
-def _of_vpcs(ids: Iterable[str]) -> list[list[dict[str, Any]]]:
-    """The filters of one query for all these VPCs; of none where there are no VPCs."""
-    wanted = list(dict.fromkeys(ids))
-    return [[{"Name": "vpc-id", "Values": wanted}]] if wanted else []

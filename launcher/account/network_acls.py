@@ -75,17 +75,17 @@ class NetworkAcl:
         return None if narrower else False
 
 
-def fetch_network_acls(ec2: Any, vpc_ids: Iterable[str]) -> tuple[NetworkAcl, ...]:
-    """All network ACLs of these VPCs.
+def fetch_network_acls(ec2: Any, subnet_ids: Iterable[str]) -> tuple[NetworkAcl, ...]:
+    """The network ACLs of these subnets: each has exactly one, the VPC's default if no other.
 
     Raises AwsRefusal where AWS refuses or cannot be reached.
     """
-    wanted = list(dict.fromkeys(vpc_ids))
+    wanted = list(dict.fromkeys(subnet_ids))
     if not wanted:
         return ()
     with aws_errors("describe the network ACLs (ec2:DescribeNetworkAcls)"):
         pages = ec2.get_paginator("describe_network_acls").paginate(
-            Filters=[{"Name": "vpc-id", "Values": wanted}]
+            Filters=[{"Name": "association.subnet-id", "Values": wanted}]
         )
         return tuple(parse_network_acl(each) for page in pages for each in page["NetworkAcls"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -51,18 +51,34 @@ def fetch_role(iam: Any, name_or_arn: str) -> Role | None:
 
     Raises AwsRefusal where AWS refuses or cannot be reached.
     """
+    role = fetch_role_without_policies(iam, name_or_arn)
+    if role is None:
+        return None
+    return replace(role, inline=_fetch_inline(iam, role.name), attached=_fetch_attached(iam, role.name))
+
+
+def fetch_role_without_policies(iam: Any, name_or_arn: str) -> Role | None:
+    """The role in one call, with no policy but the trust; None if there is no such role.
+
+    Enough where IAM is asked what the policies amount to (`launcher.account.permissions`).
+    Raises AwsRefusal where AWS refuses or cannot be reached.
+    """
     name = name_or_arn.rpartition("/")[2]
     with aws_errors(f"look up the role {name} (iam:GetRole)"):
         try:
-            described = iam.get_role(RoleName=name)["Role"]
+            return parse_role(iam.get_role(RoleName=name)["Role"])
         except iam.exceptions.NoSuchEntityException:
             return None
+
+
+def parse_role(described: Mapping[str, Any]) -> Role:
+    """A role, without the documents of its policies, from what GetRole answers."""
     return Role(
         arn=described["Arn"],
-        name=name,
+        name=described["RoleName"],
         trust=_document(described.get("AssumeRolePolicyDocument", {})),
-        inline=_fetch_inline(iam, name),
-        attached=_fetch_attached(iam, name),
+        inline={},
+        attached={},
         boundary=described.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn"),
     )
 

@@ -14,6 +14,9 @@ Direction = Literal["ingress", "egress"]
 ALL_TRAFFIC = "-1"
 ANY_IPV4, ANY_IPV6 = "0.0.0.0/0", "::/0"
 
+MOST_GROUPS_UNASKED = 200
+"""One answer that is still small: EC2 would send up to 1000 groups at once, some megabytes of XML."""
+
 _NAMES = {"6": "tcp", "17": "udp"}
 
 
@@ -121,6 +124,17 @@ def fetch_security_groups(ec2: Any, ids: Iterable[str]) -> tuple[SecurityGroup, 
             each["GroupId"]: parse_security_group(each) for page in pages for each in page["SecurityGroups"]
         }
     return tuple(found[id_] for id_ in wanted if id_ in found)
+
+
+def fetch_some_security_groups(ec2: Any) -> tuple[SecurityGroup, ...]:
+    """Security groups of the region, all of them where there are no more than MOST_GROUPS_UNASKED.
+
+    For groups whose ids another call will tell: in most accounts they are among these, and need no
+    call after that one. Raises AwsRefusal where AWS refuses or cannot be reached.
+    """
+    with aws_errors("describe the security groups (ec2:DescribeSecurityGroups)"):
+        answer = ec2.describe_security_groups(MaxResults=MOST_GROUPS_UNASKED)
+    return tuple(map(parse_security_group, answer["SecurityGroups"]))
 
 
 def parse_security_group(described: Mapping[str, Any]) -> SecurityGroup:

@@ -1,4 +1,4 @@
-"""moto's SageMaker with what it lacks: a life cycle, refused duplicates, failures, stop, logs.
+"""moto's SageMaker with what it lacks: a life cycle, refused duplicates, failures, stop, logs, lists, tags.
 
 Each DescribeTrainingJob moves a job one step on, so that tests need no clock.
 """
@@ -10,18 +10,22 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 from unittest import mock
 
 import boto3
 from moto.core.exceptions import JsonRESTError
 from moto.core.responses import ActionResult
+from moto.core.utils import utcnow
 from moto.sagemaker.responses import SageMakerResponse
 
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 
 _describe = SageMakerResponse.describe_training_job
 _create = SageMakerResponse.create_training_job
+_LIST_PAGE = 10
+"""Summaries of one answer where the caller does not say (ListTrainingJobs, MaxResults)."""
 
 
 @dataclass
@@ -33,8 +37,14 @@ class TrainingScript:
     requests: list[dict[str, Any]] = field(default_factory=list)
     """The requests that were received, as they came."""
 
+    phases: Sequence[str] = ("Downloading", "Training", "Uploading")
+    """Between Starting and the end."""
+
     _steps: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     _states: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _transitions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    _created: dict[str, datetime] = field(default_factory=dict)
+    _printed: set[str] = field(default_factory=set)
 
     def create(self, request: dict[str, Any]) -> None:
         name = request["TrainingJobName"]
@@ -43,27 +53,95 @@ class TrainingScript:
         end = "Failed" if self.failure_reason else "Completed"
         self.requests.append(request)
         self._states[name] = ("InProgress", "Starting")
-        self._steps[name] = [
-            *(("InProgress", phase) for phase in ("Downloading", "Training", "Uploading")),
-            (end, end),
-        ]
+        self._created[name] = utcnow()
+        self._transitions[name] = [_transition("Starting", self._created[name])]
+        self._steps[name] = [*(("InProgress", phase) for phase in self.phases), (end, end)]
+
+    def add_ended(self, name: str, state: str, created: datetime) -> None:
+        """A job of long ago that is only there to be listed."""
+        self.requests.append({"TrainingJobName": name})
+        self._states[name], self._steps[name] = (state, state), []
+        self._created[name] = created
+        self._transitions[name] = [_transition(state, created)]
 
     def describe(self, name: str) -> dict[str, Any]:
-        request = next(r for r in self.requests if r["TrainingJobName"] == name)
+        request = self._request(name)
         state, phase = self._states[name]
+        transitions = [dict(each) for each in self._transitions[name]]
         if self._steps[name]:
-            self._states[name] = self._steps[name].pop(0)
-            if self._states[name][1] == "Training":
-                self._print(name)
-        described = {"TrainingJobStatus": state, "SecondaryStatus": phase}
+            self._move(name)
+        described = {
+            "TrainingJobStatus": state,
+            "SecondaryStatus": phase,
+            "SecondaryStatusTransitions": transitions,
+            "CreationTime": self._created[name],
+        }
         if state == "Failed":
             described["FailureReason"] = self.failure_reason or ""
-        return {**described, "Environment": request.get("Environment", {})}
+        # moto says of every job that it has ended, and puts a metric of its own beside the job's.
+        described["TrainingEndTime"] = transitions[-1]["StartTime"] if state in _FINAL else None
+        return {
+            **described,
+            "Environment": request.get("Environment", {}),
+            "AlgorithmSpecification": request.get("AlgorithmSpecification", {}),
+            **({"RetryStrategy": request["RetryStrategy"]} if "RetryStrategy" in request else {}),
+        }
+
+    def list(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """As the service does: filtered, then sorted, then cut into pages."""
+        found = [request["TrainingJobName"] for request in self.requests]
+        if "NameContains" in asked:
+            found = [name for name in found if asked["NameContains"] in name]
+        if "StatusEquals" in asked:
+            found = [name for name in found if self._states[name][0] == asked["StatusEquals"]]
+        if "CreationTimeAfter" in asked:
+            after = asked["CreationTimeAfter"]
+            found = [name for name in found if self._created[name].timestamp() > after]
+        keys = {
+            "Name": lambda name: name,
+            "CreationTime": lambda name: self._created[name],
+            "Status": lambda name: self._states[name][0],
+        }
+        found.sort(
+            key=keys[asked.get("SortBy", "CreationTime")],
+            reverse=asked.get("SortOrder", "Ascending") == "Descending",
+        )
+        start, size = int(asked.get("NextToken", 0)), asked.get("MaxResults", _LIST_PAGE)
+        page = {"TrainingJobSummaries": [self._summary(name) for name in found[start : start + size]]}
+        return {**page, "NextToken": str(start + size)} if start + size < len(found) else page
 
     def stop(self, name: str) -> None:
         self._steps[name] = [("Stopping", "Stopping"), ("Stopped", "Stopped")]
 
+    def _request(self, name: str) -> dict[str, Any]:
+        return next(r for r in self.requests if r["TrainingJobName"] == name)
+
+    def _summary(self, name: str) -> dict[str, Any]:
+        state, phase = self._states[name]
+        last = self._transitions[name][-1]["StartTime"]
+        return {
+            "TrainingJobName": name,
+            "TrainingJobArn": f"arn:aws:sagemaker:us-west-2:123456789012:training-job/{name}",
+            "CreationTime": self._created[name],
+            "LastModifiedTime": last,
+            "TrainingJobStatus": state,
+            "SecondaryStatus": phase,
+            **({"TrainingEndTime": last + timedelta(minutes=5)} if state in _FINAL else {}),
+        }
+
+    def _move(self, name: str) -> None:
+        self._states[name] = self._steps[name].pop(0)
+        state, phase = self._states[name]
+        now = utcnow()
+        self._transitions[name][-1]["EndTime"] = now
+        self._transitions[name].append(_transition(phase, now))
+        if state in _FINAL:
+            self._transitions[name][-1]["EndTime"] = now
+        if phase == "Training" and name not in self._printed:
+            self._print(name)
+
     def _print(self, name: str) -> None:
+        self._printed.add(name)
         logs = boto3.client("logs", region_name="us-west-2")
         for host, lines in self.logs.items():
             stream = f"{name}/{host}-1790000000"
@@ -74,6 +152,13 @@ class TrainingScript:
             now = int(time.time() * 1000)
             events = [{"timestamp": now + n, "message": text} for n, text in enumerate(lines)]
             logs.put_log_events(logGroupName=LOG_GROUP, logStreamName=stream, logEvents=events)
+
+
+_FINAL = ("Completed", "Failed", "Stopped")
+
+
+def _transition(phase: str, started: datetime) -> dict[str, Any]:
+    return {"Status": phase, "StartTime": started, "StatusMessage": f"{phase} the training job"}
 
 
 @contextmanager
@@ -88,6 +173,9 @@ def emulated_training(script: TrainingScript) -> Iterator[TrainingScript]:
         described = _describe(response).result
         return ActionResult({**described, **script.describe(described["TrainingJobName"])})
 
+    def list_jobs(response: SageMakerResponse) -> Any:
+        return ActionResult(script.list(json.loads(response.body)))
+
     def stop(response: SageMakerResponse) -> Any:
         script.stop(json.loads(response.body)["TrainingJobName"])
         return ActionResult({})
@@ -95,6 +183,7 @@ def emulated_training(script: TrainingScript) -> Iterator[TrainingScript]:
     with (
         mock.patch.object(SageMakerResponse, "create_training_job", create),
         mock.patch.object(SageMakerResponse, "describe_training_job", describe),
+        mock.patch.object(SageMakerResponse, "list_training_jobs", list_jobs),
         mock.patch.object(SageMakerResponse, "stop_training_job", stop, create=True),
     ):
         yield script

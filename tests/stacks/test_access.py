@@ -123,10 +123,13 @@ LAUNCHER_CALLS = [
     *calls(
         "*",
         "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "ec2:DescribeRouteTables",
-        "ec2:DescribeVpcEndpoints", "ec2:DescribeNetworkAcls",
+        "ec2:DescribeVpcEndpoints", "ec2:DescribeNetworkAcls", "ec2:DescribeInstanceTypeOfferings",
+        "sagemaker:Search", "servicequotas:GetServiceQuota", "servicequotas:GetAWSDefaultServiceQuota",
+        "servicequotas:ListAWSDefaultServiceQuotas",
     ),
+    *calls(DATA, "s3:GetEncryptionConfiguration"),
     *calls(FILE_SYSTEM, "fsx:DescribeFileSystems"),
-    *calls(IMAGE, "ecr:DescribeImages"),
+    *calls(IMAGE, "ecr:BatchGetImage", "ecr:DescribeImages"),
     *calls(QUEUE, "batch:SubmitServiceJob", "batch:ListServiceJobs"),
     *calls(SERVICE_JOB, "batch:DescribeServiceJob", "batch:TerminateServiceJob"),
 ]  # fmt: skip

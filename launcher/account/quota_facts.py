@@ -1,0 +1,146 @@
+"""The quotas' part of the live stage: the limits of the type's hosts, and how many are in use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.account.asking import Answers, Question
+from launcher.account.clients import Clients
+from launcher.account.facts import Fact
+from launcher.account.quotas import (
+    Quota,
+    ServiceQuota,
+    Use,
+    fetch_applied_quota,
+    fetch_default_quota,
+    find_applied_quota,
+    find_default_quota,
+    hosts_in_use,
+    known_code,
+    quota_name,
+)
+from launcher.account.running_jobs import RunningJob, fetch_running_jobs
+from launcher.account.unverified import Unverified
+from launcher.account.wanted import Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaFacts:
+    """What is asked about quotas and running jobs, and what comes of it.
+
+    A quota whose code is known takes one call; the others are looked for in the list of all. The
+    applied value and the default are asked for together, as an account may have the default only.
+    """
+
+    clients: Clients
+    wanted: Wanted
+
+    def questions(self, answers: Answers) -> dict[str, Question]:
+        """All that can be asked, with the answers so far."""
+        asked = {
+            "running jobs": Question(
+                "the running training jobs",
+                "sagemaker:Search",
+                lambda: fetch_running_jobs(self._client("sagemaker")),
+            )
+        }
+        for use in self._uses():
+            name = quota_name(self.wanted.instance_type, use)
+            code = known_code(name)
+            if code is not None:
+                asked |= self._by_code(use, name, code)
+            if code is None or self._misnamed(use, name, answers):
+                asked |= self._by_name(use, name)
+        return asked
+
+    def running_jobs(self, answers: Answers) -> Fact[tuple[RunningJob, ...]] | None:
+        """The running jobs other than this one."""
+        found = answers.get("running jobs")
+        if found is None or isinstance(found, Unverified):
+            return found
+        return tuple(each for each in found if each.name != self.wanted.job_name)
+
+    def quota(self, answers: Answers) -> Fact[Quota | None] | None:
+        """The quota of the type's hosts; None where there is none, or the job has a plan's capacity."""
+        return self._quota("spot training job" if self.wanted.spot else "training job", answers)
+
+    def warm_pool_quota(self, answers: Answers) -> Fact[Quota | None] | None:
+        """The quota of hosts that are kept; None where the job keeps none."""
+        return self._quota("training warm pool", answers)
+
+    def _uses(self) -> tuple[Use, ...]:
+        if not self.wanted.instance_type or self.wanted.training_plan:
+            return ()
+        first: Use = "spot training job" if self.wanted.spot else "training job"
+        return (first, "training warm pool") if self.wanted.warm_pool else (first,)
+
+    def _quota(self, use: Use, answers: Answers) -> Fact[Quota | None] | None:
+        if use not in self._uses():
+            return None
+        name = quota_name(self.wanted.instance_type, use)
+        by_name = known_code(name) is None or self._misnamed(use, name, answers)
+        found = _applied_or_default(f"{use} by name" if by_name else use, answers)
+        if found is None or isinstance(found, Unverified):
+            return found
+        jobs = self.running_jobs(answers)
+        if jobs is None or isinstance(jobs, Unverified):
+            # Too low a limit is certain all the same; one that would do is not known to.
+            return Quota(found.name, found.code, found.limit, 0) if self._too_low(found) else jobs
+        return Quota(found.name, found.code, found.limit, hosts_in_use(jobs, self.wanted.instance_type, use))
+
+    def _too_low(self, quota: ServiceQuota) -> bool:
+        return quota.limit < self.wanted.instance_count
+
+    def _by_code(self, use: Use, name: str, code: str) -> dict[str, Question]:
+        what = f"the quota {name}"
+        return {
+            f"{use} applied": Question(
+                what,
+                "servicequotas:GetServiceQuota",
+                lambda: fetch_applied_quota(self._client("service-quotas"), code),
+            ),
+            f"{use} default": Question(
+                what,
+                "servicequotas:GetAWSDefaultServiceQuota",
+                lambda: fetch_default_quota(self._client("service-quotas"), code),
+            ),
+        }
+
+    def _by_name(self, use: Use, name: str) -> dict[str, Question]:
+        what = f"the quota {name}"
+        return {
+            f"{use} by name applied": Question(
+                what,
+                "servicequotas:ListServiceQuotas",
+                lambda: find_applied_quota(self._client("service-quotas"), name),
+            ),
+            f"{use} by name default": Question(
+                what,
+                "servicequotas:ListAWSDefaultServiceQuotas",
+                lambda: find_default_quota(self._client("service-quotas"), name),
+            ),
+        }
+
+    @staticmethod
+    def _misnamed(use: Use, name: str, answers: Answers) -> bool:
+        """Whether the known code leads to another quota, or to none."""
+        keys = (f"{use} applied", f"{use} default")
+        if not all(key in answers for key in keys):
+            return False
+        found = [answers[key] for key in keys]
+        if any(isinstance(each, ServiceQuota) for each in found):
+            return any(isinstance(each, ServiceQuota) and each.name != name for each in found)
+        return all(each is None for each in found)
+
+    def _client(self, service: str) -> Any:
+        return self.clients(service, self.wanted.region)
+
+
+def _applied_or_default(key: str, answers: Answers) -> Fact[ServiceQuota | None]:
+    """What applies to the account; its default where it has no value of its own."""
+    applied: Fact[ServiceQuota | None] = answers.get(f"{key} applied")
+    if applied is not None:
+        return applied
+    default: Fact[ServiceQuota | None] = answers.get(f"{key} default")
+    return default
