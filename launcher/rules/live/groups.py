@@ -1,0 +1,100 @@
+"""The security groups of the job: whether its hosts may talk to one another (EFA001, EFA002)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from launcher.account.security_groups import Direction, SecurityGroup
+from launcher.failure_modes import network
+from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
+from launcher.rules.live.rule import live_rule
+from launcher.rules.live.subject import LiveSubject
+from launcher.rules.live.traffic import in_words
+
+
+@live_rule(network.NO_INGRESS_FROM_ITSELF, "groups")
+def groups_exist(subject: LiveSubject) -> Iterator[Finding]:
+    """A group that is not there admits nobody, and the request is refused."""
+    for group_id in subject.group_ids:
+        if subject.network.group(group_id) is None:
+            yield network.NO_INGRESS_FROM_ITSELF.finding(
+                Stage.LIVE,
+                f"the security group {group_id} does not exist in {subject.account.region}: the job would "
+                "be refused",
+                remedy="Correct `network.security_group_ids`, or leave it out to use the cluster's.",
+                location=subject.locate("network", "security_group_ids"),
+                subject=group_id,
+            )
+
+
+@live_rule(network.NO_INGRESS_FROM_ITSELF, "groups")
+def hosts_admit_each_other(subject: LiveSubject) -> Iterator[Finding]:
+    """All traffic from the group itself."""
+    yield from _to_itself(subject, network.NO_INGRESS_FROM_ITSELF, "ingress")
+
+
+@live_rule(network.NO_EGRESS_TO_ITSELF, "groups")
+def hosts_may_send_to_each_other(subject: LiveSubject) -> Iterator[Finding]:
+    """All traffic to the group itself; no range of addresses is in its place, not even 0.0.0.0/0."""
+    yield from _to_itself(subject, network.NO_EGRESS_TO_ITSELF, "egress")
+
+
+def carrier(groups: Sequence[SecurityGroup]) -> SecurityGroup | None:
+    """The group by which the hosts talk: the first with both rules, else the nearest to it.
+
+    Both rules must be in one group (EC2 user guide, create-efa); on the hosts of a job one such group
+    is enough, whatever the others say.
+    """
+    return max(groups, key=_nearness, default=None)
+
+
+def _nearness(group: SecurityGroup) -> tuple[int, bool]:
+    admits, sends = group.allows_all_to_itself("ingress"), group.allows_all_to_itself("egress")
+    return admits + sends, admits
+
+
+def _to_itself(subject: LiveSubject, mode: FailureMode, direction: Direction) -> Iterator[Finding]:
+    groups = subject.network.groups
+    chosen = carrier(groups)
+    if chosen is None:
+        return
+    carried = _nearness(chosen)[0] == 2
+    for group in groups:
+        if group.allows_all_to_itself(direction) or (group is not chosen and not carried):
+            continue
+        yield _finding(subject, mode, direction, group, beside=chosen if carried else None)
+
+
+def _finding(
+    subject: LiveSubject,
+    mode: FailureMode,
+    direction: Direction,
+    group: SecurityGroup,
+    *,
+    beside: SecurityGroup | None,
+) -> Finding:
+    way = "ingress from" if direction == "ingress" else "egress to"
+    lack = f"{group.id} has no {way} itself for all traffic (its {direction}: {in_words(group, direction)})"
+    others = [
+        each.id
+        for each in subject.network.groups
+        if each.id != group.id and each.allows_all_to_itself(direction)
+    ]
+    if beside is not None:
+        severity = Severity.WARNING if subject.hosts > 1 else Severity.INFO
+        outcome = f"{beside.id} carries the traffic of this job, but {group.id} alone would not"
+    elif subject.hosts > 1:
+        severity = Severity.ERROR
+        outcome = (
+            f"the {subject.hosts} hosts would start, be billed, and stand still at NCCL initialisation"
+            + (f" ({', '.join(others)} has this rule, but not its counterpart)" if others else "")
+        )
+    else:
+        severity, outcome = Severity.INFO, "one host does not need it, several would stand still"
+    return mode.finding(
+        Stage.LIVE,
+        f"{lack}: {outcome}",
+        severity=severity,
+        location=subject.locate("network", "security_group_ids"),
+        subject=group.id,
+    )

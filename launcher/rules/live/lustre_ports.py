@@ -1,0 +1,106 @@
+"""Whether Lustre's traffic passes between the hosts and the file system's servers (FSX004)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from launcher.account.security_groups import Direction, SecurityGroup
+from launcher.failure_modes import storage
+from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.rules.live.rule import live_rule
+from launcher.rules.live.subject import LiveSubject, known
+from launcher.rules.live.traffic import Passage, in_words, passage, ports_in_words
+
+LUSTRE_PORTS = ((988, 988), (1018, 1023))
+"""FSx for Lustre user guide, limit-access-security-groups: both directions, clients and servers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One end of the traffic in one direction: the groups there, and the groups at the other end."""
+
+    groups: tuple[SecurityGroup, ...]
+    direction: Direction
+    peers: tuple[SecurityGroup, ...]
+    peer_ranges: tuple[str, ...] | None
+    who: str
+
+    def ports(self, wanted: Passage) -> list[tuple[int, int]]:
+        """The ranges of Lustre's ports that are judged so."""
+        return [
+            ports
+            for ports in LUSTRE_PORTS
+            if passage(
+                self.groups,
+                self.direction,
+                ports,
+                peer_groups=[each.id for each in self.peers],
+                peer_ranges=self.peer_ranges,
+            )
+            is wanted
+        ]
+
+
+@live_rule(storage.LUSTRE_PORTS_CLOSED, "file_system", "file_system_groups", "groups", "subnets")
+def lustre_ports_are_open(subject: LiveSubject) -> Iterator[Finding]:
+    """All of the ports, out of one side and into the other, both ways: servers call clients as well."""
+    for side in sides(subject):
+        closed, unknown = side.ports(Passage.CLOSED), side.ports(Passage.UNKNOWN)
+        if closed:
+            yield _finding(subject, side, closed)
+        elif unknown:
+            yield _unknown(subject, side, unknown)
+
+
+def sides(subject: LiveSubject) -> list[Side]:
+    """Both ends in both directions; none where one end has no group that is known."""
+    hosts, servers = subject.network.groups, subject.file_system_groups
+    file_system = known(subject.account.file_system)
+    if not hosts or not servers or file_system is None:
+        return []
+    subnets = {each.id: each.cidr for each in subject.network.subnets}
+    own = subnets.get(file_system.subnet_id or "")
+    of_servers, of_hosts = (None if own is None else (own,)), tuple(subnets.values())
+    return [
+        Side(hosts, "egress", servers, of_servers, "the hosts"),
+        Side(servers, "ingress", hosts, of_hosts, "the file system"),
+        Side(servers, "egress", hosts, of_hosts, "the file system"),
+        Side(hosts, "ingress", servers, of_servers, "the hosts"),
+    ]
+
+
+def _finding(subject: LiveSubject, side: Side, closed: list[tuple[int, int]]) -> Finding:
+    return storage.LUSTRE_PORTS_CLOSED.finding(
+        Stage.LIVE,
+        f"{_what(side, closed)} do not pass ({_held(side)}): the mount would hang or time out, on billed "
+        "hosts",
+        location=subject.locate("network", "security_group_ids"),
+        subject=side.groups[0].id,
+    )
+
+
+def _unknown(subject: LiveSubject, side: Side, unknown: list[tuple[int, int]]) -> Finding:
+    return storage.LUSTRE_PORTS_CLOSED.finding(
+        Stage.LIVE,
+        f"could not verify that {_what(side, unknown)} pass ({_held(side)}): it depends on prefix lists or "
+        "on ranges that hold only a part of the addresses",
+        remedy="Look whether they hold the addresses of both sides, or add rules that name the groups.",
+        severity=Severity.WARNING,
+        location=subject.locate("network", "security_group_ids"),
+        subject=side.groups[0].id,
+        verified=False,
+    )
+
+
+def _what(side: Side, ports: list[tuple[int, int]]) -> str:
+    listed = " and ".join(map(ports_in_words, ports))
+    peers = ", ".join(each.id for each in side.peers)
+    way = f"into {side.who} from {peers}" if side.direction == "ingress" else f"out of {side.who} to {peers}"
+    return f"{listed} {way}"
+
+
+def _held(side: Side) -> str:
+    return ", ".join(
+        f"{each.id} has {side.direction} {in_words(each, side.direction)}" for each in side.groups
+    )

@@ -1,0 +1,76 @@
+"""The execution role: whether it is there, SageMaker may take it on, and it has what it needs (IAM001)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from launcher.account.facts import Permissions
+from launcher.failure_modes import storage
+from launcher.failure_modes.model import Finding, Stage
+from launcher.rules.live.buckets import is_about_data
+from launcher.rules.live.rule import live_rule
+from launcher.rules.live.subject import LiveSubject, known
+
+SAGEMAKER = "sagemaker.amazonaws.com"
+
+
+@live_rule(storage.ROLE_INSUFFICIENT, "role", absence_counts=True)
+def role_trusts_sagemaker(subject: LiveSubject) -> Iterator[Finding]:
+    """The role exists, and its trust policy names the service."""
+    arn, role = str(subject.request["RoleArn"]), known(subject.account.role)
+    if role is None:
+        yield _finding(
+            subject,
+            f"the role {arn} does not exist: the submission would be refused",
+            "Correct `role_arn`, or leave it out to use the cluster's.",
+        )
+    elif not {SAGEMAKER, "*"} & set(role.trusted):
+        trusted = ", ".join(role.trusted) or "nobody"
+        yield _finding(
+            subject,
+            f"the role {arn} trusts {trusted}, not {SAGEMAKER}: the submission would be refused",
+            f"Let its trust policy allow sts:AssumeRole to the service {SAGEMAKER}.",
+        )
+
+
+@live_rule(storage.ROLE_INSUFFICIENT, "permissions")
+def role_has_what_the_job_needs(subject: LiveSubject) -> Iterator[Finding]:
+    """What IAM's simulation denies to the role, but for its data, which is S3002."""
+    permissions = known(subject.account.permissions)
+    lacking = _lacking(permissions) if permissions else ""
+    if permissions and lacking:
+        yield _finding(
+            subject,
+            f"the role {permissions.principal} may not {lacking}: the job would fail, on billed hosts",
+        )
+
+
+@live_rule(storage.ROLE_INSUFFICIENT, "caller")
+def caller_may_submit(subject: LiveSubject) -> Iterator[Finding]:
+    """Who launches may pass the role to SageMaker."""
+    caller = known(subject.account.caller)
+    if caller and caller.denied:
+        denied = "; ".join(f"{action} on {resource}" for action, resource in caller.denied)
+        yield _finding(
+            subject,
+            f"{caller.principal} may not {denied}: the submission would be refused",
+            "Attach the cluster's launcher policy, or ask for the actions named.",
+        )
+
+
+def _lacking(permissions: Permissions) -> str:
+    by_resource: dict[str, list[str]] = {}
+    for action, resource in permissions.denied:
+        if not is_about_data(action):
+            by_resource.setdefault(resource, []).append(action)
+    return "; ".join(f"{', '.join(actions)} on {resource}" for resource, actions in by_resource.items())
+
+
+def _finding(subject: LiveSubject, message: str, remedy: str | None = None) -> Finding:
+    return storage.ROLE_INSUFFICIENT.finding(
+        Stage.LIVE,
+        message,
+        remedy=remedy,
+        location=subject.locate("role_arn"),
+        subject=str(subject.request["RoleArn"]),
+    )

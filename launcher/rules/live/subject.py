@@ -1,0 +1,158 @@
+"""What the live rules judge: a job and its request beside what the account holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from launcher.account.facts import AccountFacts, Fact, Unverified
+from launcher.account.network import NetworkState
+from launcher.account.security_groups import SecurityGroup
+from launcher.cluster.instances import InstanceFacts
+from launcher.failure_modes.model import Location
+from launcher.jobs.specification import RESERVED_CHANNEL, JobSpec
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in S3 that the request names: its URI, what it is to the job, and the field it came from."""
+
+    uri: str
+    what: str
+    path: tuple[str, ...]
+
+    @property
+    def bucket(self) -> str:
+        """The bucket's name."""
+        return self.uri.removeprefix("s3://").partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A directory of a file system that a channel of the request mounts."""
+
+    channel: str
+    file_system_id: str
+    directory: str
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSubject:
+    """A job, its CreateTrainingJob request, and the facts about both.
+
+    `facts` is None for an unknown instance type; `locate` says where a field stands in the job file,
+    None for what the cluster decides. `jobs_at_once` is more than 1 for a tuning job, whose request here is
+    that of each of its training jobs.
+    """
+
+    job: JobSpec
+    request: Mapping[str, Any]
+    facts: InstanceFacts | None
+    account: AccountFacts
+    locate: Callable[..., Location | None]
+    jobs_at_once: int = 1
+
+    @property
+    def hosts_at_once(self) -> int:
+        """The hosts of all jobs that run beside each other: a tuning job has several."""
+        return self.hosts * self.jobs_at_once
+
+    @property
+    def hosts(self) -> int:
+        """How many hosts the request asks for."""
+        return int(self.request["ResourceConfig"]["InstanceCount"])
+
+    @property
+    def instance_type(self) -> str:
+        """The hosts' type, such as `ml.p5.48xlarge`."""
+        return str(self.request["ResourceConfig"]["InstanceType"])
+
+    @property
+    def has_efa(self) -> bool:
+        """Whether the instance type is known to have EFA."""
+        return self.facts is not None and self.facts.efa_interfaces > 0
+
+    @property
+    def subnet_ids(self) -> tuple[str, ...]:
+        """The subnets that the request names; the service places the job in any one of them."""
+        return tuple(self.request.get("VpcConfig", {}).get("Subnets", ()))
+
+    @property
+    def group_ids(self) -> tuple[str, ...]:
+        """The security groups that the request names; every host has all of them."""
+        return tuple(self.request.get("VpcConfig", {}).get("SecurityGroupIds", ()))
+
+    @property
+    def network(self) -> NetworkState:
+        """The network as far as it is known; what is not known is empty, so a rule asks for it first."""
+        return NetworkState(
+            subnets=known(self.account.subnets) or (),
+            groups=known(self.account.groups) or (),
+            route_tables=known(self.account.route_tables) or (),
+            endpoints=known(self.account.endpoints) or (),
+            acls=known(self.account.acls) or (),
+        )
+
+    @property
+    def file_system_groups(self) -> tuple[SecurityGroup, ...]:
+        """The groups of the file system's servers, as far as they are known."""
+        return known(self.account.file_system_groups) or ()
+
+    @property
+    def mounts(self) -> tuple[Mount, ...]:
+        """The Lustre directories that the job mounts."""
+        return tuple(
+            Mount(channel["ChannelName"], source["FileSystemId"], source.get("DirectoryPath", ""))
+            for channel in self.request.get("InputDataConfig", ())
+            if (source := channel["DataSource"].get("FileSystemDataSource")) is not None
+        )
+
+    @property
+    def inputs(self) -> tuple[Place, ...]:
+        """What the job reads from S3. The code is not among it: it is uploaded with the submission."""
+        return tuple(
+            Place(source["S3Uri"], f"input {name}", ("inputs", name))
+            for channel in self.request.get("InputDataConfig", ())
+            if (name := channel["ChannelName"]) != RESERVED_CHANNEL
+            and (source := channel["DataSource"].get("S3DataSource")) is not None
+        )
+
+    @property
+    def downloads(self) -> tuple[Place, ...]:
+        """The inputs in File mode: downloaded by every host before the script starts."""
+        modes = {
+            channel["ChannelName"]: channel.get("InputMode", "File")
+            for channel in self.request.get("InputDataConfig", ())
+        }
+        return tuple(place for place in self.inputs if modes[place.path[-1]] == "File")
+
+    @property
+    def checkpoints(self) -> Place | None:
+        """Where the checkpoints go, whoever moves them; None where they do not go to S3."""
+        uri = self.request.get("CheckpointConfig", {}).get("S3Uri")
+        uri = uri or self.request.get("Environment", {}).get("SLIPWAY_CHECKPOINT_URI")
+        return None if uri is None else Place(uri, "checkpoints", ("checkpoint", "s3_uri"))
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Every place in S3 that the request names, the inputs first."""
+        return tuple(self._places())
+
+    def _places(self) -> Iterator[Place]:
+        yield from self.inputs
+        if self.checkpoints is not None:
+            yield self.checkpoints
+        output = self.request.get("OutputDataConfig", {}).get("S3OutputPath")
+        if output:
+            yield Place(output, "output", ("output", "s3_uri"))
+        for channel in self.request.get("InputDataConfig", ()):
+            if channel["ChannelName"] == RESERVED_CHANNEL:
+                yield Place(channel["DataSource"]["S3DataSource"]["S3Uri"], "code", ("cluster",))
+
+
+def known(fact: Fact[T] | None) -> T | None:
+    """The fact where it was had; None where it was not, or is not needed."""
+    return None if isinstance(fact, Unverified) else fact
