@@ -1,0 +1,197 @@
+"""Which of the signs is the root cause, and what followed from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from launcher.diagnosis.matching import ROLES
+from launcher.diagnosis.model import Diagnosis, RootCause
+from launcher.diagnosis.reader import Reading
+from launcher.diagnosis.reason import BEFORE_ALL_LINES
+from launcher.diagnosis.redaction import redacted, shown
+from launcher.diagnosis.retry import retry_after
+from launcher.diagnosis.sighting import Sighting
+from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.rules.logs.signature import Role
+
+CLOSE = 12
+"""Lines of a host between a context and the symptom that it explains."""
+
+_MOST_EVIDENCE = 4
+_NAMED_RANKS = 8
+_COPY_BELOW = 3
+_SURVIVED = 500
+"""Lines of its host after a vague sign, more than a failing job prints while it comes down."""
+_LAGS = ("NCCL004", "DATA001", "CKPT003")
+
+
+def judge(reading: Reading, reason: Sequence[Sighting], *, succeeded: bool = False) -> Diagnosis:
+    """The diagnosis from what was read of the logs and of the service's reason.
+
+    The weightier role counts, whatever came first: initiator, symptom, cascade. Within a role what is
+    definite beats what is vague, then the earlier sign counts.
+    """
+    healthy = succeeded or (reading.success and not reading.failure and not reason)
+    signs = [] if healthy else [sign for sign in (*reason, *reading.sightings) if sign.role.may_be_root]
+    signs = [sign for sign in signs if not _was_survived(sign, reading)]
+    notes = [sign for sign in reading.sightings if sign.role is Role.ADVISORY]
+    root = _first(signs)
+    if root is None:
+        findings = tuple(_grouped(notes, warn=True))
+        return Diagnosis(None, (), findings, retry_after(None))
+    others = [sign for sign in signs if sign is not root]
+    explained, context = _explained(root, signs, reading)
+    explained = _attributed(explained, others)
+    cause = _root_cause(explained, others, context)
+    consequences = tuple(_grouped(sign for sign in others if not _same(sign, root)))
+    findings = (cause.finding, *consequences, *_grouped(notes, warn=True))
+    return Diagnosis(cause, consequences, findings, retry_after(cause.finding.code))
+
+
+def _was_survived(sign: Sighting, reading: Reading) -> bool:
+    """Whether a mere mention of a failure is followed by so much that the job must have gone on."""
+    if sign.index == BEFORE_ALL_LINES:
+        return False
+    length = reading.lengths.get(sign.host or "", max(reading.lengths.values(), default=0))
+    return sign.role is Role.CASCADE and sign.vague and length - sign.index > _SURVIVED
+
+
+def _same(sign: Sighting, root: Sighting) -> bool:
+    """Whether a sign is the root cause again, in other words of the same rank."""
+    return (sign.code, sign.rank, sign.host) == (root.code, root.rank, root.host)
+
+
+def _first(signs: Sequence[Sighting]) -> Sighting | None:
+    """The root cause among the signs, the same for every order in which the streams came."""
+    if not signs:
+        return None
+    # What the boot wrote is a diagnosis already: among signs of one weight it comes before the lines.
+    weight = min(_weight(sign) for sign in signs)
+    best = [sign for sign in signs if _weight(sign) == weight]
+    told = [sign for sign in best if sign.index == BEFORE_ALL_LINES]
+    best = told or best
+    comparable = best[0].clock is not None and len({sign.clock for sign in best}) == 1
+    return min(
+        best, key=lambda sign: (sign.time if comparable and sign.time is not None else 0.0, *_position(sign))
+    )
+
+
+def _weight(sign: Sighting) -> tuple[int, bool]:
+    return ROLES[sign.role], sign.vague
+
+
+def _position(sign: Sighting) -> tuple[int, str, int, str]:
+    return sign.index, sign.host or "", -1 if sign.rank is None else sign.rank, sign.code
+
+
+def _explained(root: Sighting, signs: Iterable[Sighting], reading: Reading) -> tuple[Sighting, str | None]:
+    """The root cause by its true name where a line shortly before such a symptom tells it, and that line."""
+    if root.role is Role.INITIATOR:
+        return root, None
+    alike = [sign for sign in signs if sign.code == root.code and sign.index != BEFORE_ALL_LINES]
+    for context, host, index, text in sorted(reading.contexts, key=lambda entry: (entry[1], -entry[2])):
+        near = (
+            (sign.host or "") in (host, root.host or "") and 0 < sign.index - index <= CLOSE for sign in alike
+        )
+        if root.code in context.of and any(near):
+            return replace(root, mode=context.mode), text
+    return root, None
+
+
+def _attributed(root: Sighting, others: Sequence[Sighting]) -> Sighting:
+    """The root cause with rank and message from other lines, where its own do not say."""
+    local = next((sign.captured["local_rank"] for sign in others if _same_launcher(sign, root)), None)
+    if root.rank is None and local is not None:
+        root = replace(root, captured={"local_rank": local, **root.captured})
+    if root.rank is None:
+        named = [sign for sign in others if sign.rank is not None and _tells_of(sign, root)]
+        if len({sign.rank for sign in named}) == 1:
+            root = replace(root, rank=named[0].rank, host=root.host or named[0].host)
+    if root.code in _LAGS and (apart := _apart([root, *others])):
+        root = replace(root, what=f"{root.what}; {apart}")
+    return root
+
+
+def _tells_of(sign: Sighting, root: Sighting) -> bool:
+    """Whether a sign that has a rank speaks of the same failure: a late name, or torchrun's table."""
+    if root.code in _LAGS:
+        return sign.code in _LAGS and "ms" in sign.captured
+    if sign.host == root.host and sign.details and 0 < sign.index - root.index <= _COPY_BELOW:
+        return True  # torch prints an exception, and again with its traceback behind the rank's prefix.
+    if "exitcode" in sign.captured:
+        return not sign.host or not root.host or sign.host.split(".")[0] == root.host.split(".")[0]
+    return sign.code == root.code and sign.host == root.host
+
+
+def _same_launcher(sign: Sighting, root: Sighting) -> bool:
+    """Whether a sign is torchrun's word on the first local rank of this host that failed."""
+    return "local_rank" in sign.captured and sign.host == root.host and sign.index > root.index
+
+
+def _apart(signs: Iterable[Sighting]) -> str | None:
+    """Where the ranks waited, if not all in the same collective."""
+    waiting: dict[tuple[str, str], list[int]] = {}
+    for sign in signs:
+        operation, sequence = sign.captured.get("operation"), sign.captured.get("sequence")
+        if operation and sequence and sign.rank is not None and "other" not in sign.captured:
+            waiting.setdefault((operation, sequence), []).append(sign.rank)
+    if len(waiting) < 2:
+        return None
+    parts = [f"{_ranks(ranks)} in {name} {number}" for (name, number), ranks in sorted(waiting.items())]
+    return "ranks are apart: " + ", ".join(parts[:4])
+
+
+def _root_cause(root: Sighting, others: Sequence[Sighting], context: str | None) -> RootCause:
+    place = f" ({root.place})" if root.place else ""
+    finding = root.mode.finding(
+        Stage.LOG, shown(f"{_who(root)}{root.what}") + place, severity=Severity.ERROR, subject=root.subject
+    )
+    lines = [*root.details, root.text]
+    if context:
+        lines.insert(0, context)
+    mates = [sign for sign in others if sign.rank == root.rank and sign.host == root.host]
+    lines += [sign.text for sign in mates if sign.index != BEFORE_ALL_LINES]
+    evidence = list(dict.fromkeys(shown(line) for line in lines if line.strip()))
+    kept = (
+        evidence if len(evidence) <= _MOST_EVIDENCE else [*evidence[: _MOST_EVIDENCE - 1], shown(root.text)]
+    )
+    return RootCause(finding, root.rank, root.host, shown(root.text), tuple(dict.fromkeys(kept)))
+
+
+def _grouped(signs: Iterable[Sighting], *, warn: bool = False) -> Iterable[Finding]:
+    """One finding for each failure mode: its first sign, and how many ranks or hosts have it."""
+    modes: dict[str, list[Sighting]] = {}
+    for sign in signs:
+        modes.setdefault(sign.code, []).append(sign)
+    order = sorted(modes.values(), key=lambda group: min((ROLES[sign.role], sign.code) for sign in group))
+    for group in order:
+        first = min(group, key=lambda sign: (ROLES[sign.role], sign.vague, *_position(sign)))
+        ranks = sorted({sign.rank for sign in group if sign.rank is not None})
+        hosts = sorted({sign.host for sign in group if sign.host})
+        who = (
+            f"{_ranks(ranks)}: "
+            if len(ranks) > 1
+            else f"{len(hosts)} hosts: "
+            if len(hosts) > 1
+            else _who(first)
+        )
+        severity = Severity.WARNING if warn and first.mode.severity is Severity.ERROR else first.mode.severity
+        yield first.mode.finding(
+            Stage.LOG, shown(f"{who}{first.what}"), severity=severity, subject=first.subject
+        )
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    unique = sorted(set(ranks))
+    named = ", ".join(map(str, unique[:_NAMED_RANKS]))
+    more = f" and {len(unique) - _NAMED_RANKS} more" if len(unique) > _NAMED_RANKS else ""
+    return f"rank{'s' if len(unique) > 1 else ''} {named}{more}"
+
+
+def _who(sign: Sighting) -> str:
+    """Such as `rank 3 on algo-2: `."""
+    host = redacted(sign.host) if sign.host else None
+    if sign.rank is None:
+        return f"{host}: " if host else ""
+    return f"rank {sign.rank} on {host}: " if host else f"rank {sign.rank}: "

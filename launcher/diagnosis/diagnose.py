@@ -1,0 +1,27 @@
+"""From the lines of a job's hosts, and what the service says of it, to why it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from launcher.diagnosis.attribution import judge
+from launcher.diagnosis.model import Diagnosis
+from launcher.diagnosis.reader import Reader
+from launcher.diagnosis.reason import signs_of
+from launcher.diagnosis.record import LogRecord
+
+
+def diagnose(
+    lines: Iterable[LogRecord],
+    failure_reason: str | None = None,
+    *,
+    secondary_status: str | None = None,
+    succeeded: bool = False,
+) -> Diagnosis:
+    """Why a job failed.
+
+    `lines` are read once, those of one host in their order, hosts mixed in any way; what is kept of them
+    does not grow with their number. `failure_reason` and `secondary_status` are the service's (the phase of
+    a JobStatus). With `succeeded` nothing is called a root cause: what the lines advise remains.
+    """
+    return judge(Reader().read(lines), signs_of(failure_reason, secondary_status), succeeded=succeeded)

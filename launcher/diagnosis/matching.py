@@ -1,0 +1,56 @@
+"""Which rows a candidate line matches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from launcher.diagnosis.record import Line, parse
+from launcher.diagnosis.scan import Candidate
+from launcher.rules.logs.signature import Context, Role, Signature
+from launcher.rules.logs.table import CONTEXTS, SIGNATURES
+
+ROLES = {role: position for position, role in enumerate(Role)}
+_LINES_OF_A_RECORD = 3
+
+
+def best_row(candidate: Candidate, line: Line) -> tuple[Signature, dict[str, str]] | None:
+    """The weightiest row that the line matches and what it captured, or None.
+
+    Where the line alone says little, its record is tried together with the next line, as if torn.
+    """
+    text = _record(candidate, line)
+    matches = list(rows_matching(text))
+    if all(_says_little(row) for row, _ in matches) and candidate.following:
+        next_text = parse(candidate.following[0]).text
+        of_the_next = [row for row, _ in rows_matching(next_text)]
+        matches += [match for match in rows_matching(line.text + next_text) if match[0] not in of_the_next]
+    return min(matches, key=lambda match: (ROLES[match[0].role], match[0].vague), default=None)
+
+
+def rows_matching(text: str) -> Iterator[tuple[Signature, dict[str, str]]]:
+    """The rows that match a text, in the order of the table, and what they captured."""
+    lower = text.lower()
+    for row in SIGNATURES:
+        if row.literal in lower and (match := row.pattern.search(text)):
+            yield row, {name: value for name, value in match.groupdict().items() if value is not None}
+
+
+def contexts_of(text: str) -> list[Context]:
+    """The contexts that a line gives."""
+    lower = text.lower()
+    return [row for row in CONTEXTS if row.literal in lower and row.pattern.search(text)]
+
+
+def _says_little(row: Signature) -> bool:
+    return row.role is Role.CASCADE and row.vague
+
+
+def _record(candidate: Candidate, line: Line) -> str:
+    """The line and the indented lines of the same process that follow it."""
+    lines = [line.text]
+    for text in candidate.following[:_LINES_OF_A_RECORD]:
+        following = parse(text)
+        if following.rank != line.rank or not following.text.startswith((" ", "\t")):
+            break
+        lines.append(following.text)
+    return "\n".join(lines)

@@ -1,0 +1,57 @@
+"""What a diagnosis is: the root cause, what followed from it, and whether to run again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.diagnosis.retry import Retry
+from launcher.failure_modes.model import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class RootCause:
+    """The failure that came first: the finding, who failed, and the lines that show it.
+
+    `rank` is global, None where no line tells; `log_line` is the line that shows the failure,
+    `evidence` a few lines around it. Both are printable and hold no secrets.
+    """
+
+    finding: Finding
+    rank: int | None
+    host: str | None
+    log_line: str
+    evidence: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding's shape and who, where and how it shows."""
+        return {
+            **self.finding.to_json(),
+            "rank": self.rank,
+            "host": self.host,
+            "log_line": self.log_line,
+            "evidence": list(self.evidence),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why a job failed.
+
+    `root_cause` is None for a healthy job and where nothing known was met; `consequences` are findings
+    of the same failure on other ranks or in other words; `findings` are all, the root cause first.
+    """
+
+    root_cause: RootCause | None
+    consequences: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
+    retry: Retry
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape that `launch diagnose --output json` prints."""
+        return {
+            "root_cause": self.root_cause.to_json() if self.root_cause else None,
+            "consequences": [finding.to_json() for finding in self.consequences],
+            "findings": [finding.to_json() for finding in self.findings],
+            "retry": self.retry.value,
+        }

@@ -1,0 +1,211 @@
+"""Read the streams once and note every sign of a failure mode."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from launcher.diagnosis.matching import best_row, contexts_of, rows_matching
+from launcher.diagnosis.record import Line, LogRecord, parse, printed_time
+from launcher.diagnosis.scan import Candidate, Scanner
+from launcher.diagnosis.sighting import Sighting, sighting_of
+from launcher.diagnosis.tracebacks import BOX_END, HEADER, Traceback, opened
+from launcher.failure_modes import hardware, job_runtime
+from launcher.failure_modes.model import Stage
+from launcher.failure_modes.registry import finds
+from launcher.rules.logs.signature import Context, Role
+from launcher.rules.logs.table import CONTEXTS, SIGNATURES
+
+_SUMMARY = "root cause (first observed failure)"
+_SUCCESS, _FAILURE = "reporting training success", "reporting training failure"
+_FIELD = re.compile(
+    r"^\s*(?P<name>rank|host|exitcode)\s*:\s*(?P<value>\S+)(?: \(local_rank: (?P<local>\d+)\))?"
+)
+_MOST_SIGHTINGS = 20_000
+"""Each row counts once for each rank of each host; ranks beyond this many in all are not noted."""
+
+LITERALS = (
+    *(row.literal for row in SIGNATURES),
+    *(context.literal for context in CONTEXTS),
+    *(HEADER.lower(), BOX_END, _SUMMARY, _SUCCESS, _FAILURE),
+)
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was noted: the first of each kind of sign by row, host and rank."""
+
+    sightings: list[Sighting] = field(default_factory=list)
+    contexts: list[tuple[Context, str, int, str]] = field(default_factory=list)
+    """Each with its host, line number and text: the last one before the symptoms that it explains."""
+    lengths: dict[str, int] = field(default_factory=dict)
+    """How many lines each stream had, by the host of its records."""
+    success: bool = False
+    failure: bool = False
+
+
+class Reader:
+    """Turns records into a reading."""
+
+    def __init__(self) -> None:
+        self._scanner = Scanner(LITERALS)
+        self._open: dict[str, dict[int | None, tuple[Traceback, Candidate, Line]]] = {}
+        self._seen: dict[tuple[object, str | None, int | None], None] = {}
+        self._places: dict[tuple[str, int], tuple[str | None, tuple[str, ...]]] = {}
+        self._contexts: dict[tuple[int, str], tuple[Context, str, int, str]] = {}
+        self._symptoms: set[tuple[str, str]] = set()
+        self._reading = Reading()
+
+    def read(self, records: Iterable[LogRecord]) -> Reading:
+        """Read all records."""
+        for candidate in self._scanner.feed(records):
+            self._look_at(candidate)
+        for tracebacks in self._open.values():
+            for traceback, header, line in tracebacks.values():
+                self._cut(traceback, header, line)
+        self._reading.lengths = self._scanner.lengths()
+        self._reading.contexts = list(self._contexts.values())
+        return self._reading
+
+    def _look_at(self, candidate: Candidate) -> None:
+        line = parse(candidate.text)
+        beside = self._trace(candidate, line)
+        lower = line.text.lower()
+        self._reading.success |= _SUCCESS in lower
+        self._reading.failure |= _FAILURE in lower
+        if _SUMMARY in lower:
+            self._summary(candidate, line)
+        found = best_row(candidate, line)
+        if found is not None:
+            row, captured = found
+            sighting = sighting_of(
+                row,
+                captured,
+                line,
+                candidate.text,
+                host=candidate.host,
+                index=candidate.index,
+                time=candidate.time,
+            )
+            self._note(row, _with_traceback(sighting, beside))
+            self._symptoms.add((row.code, candidate.host))
+        for number, context in enumerate(CONTEXTS):
+            if context in contexts_of(line.text) and not any(
+                (code, candidate.host) in self._symptoms for code in context.of
+            ):
+                self._contexts[number, candidate.host] = (context, candidate.host, candidate.index, line.text)
+
+    def _note(self, kind: object, sighting: Sighting) -> None:
+        key = (kind, sighting.host, sighting.rank)
+        if key not in self._seen and len(self._seen) < _MOST_SIGHTINGS:
+            self._seen[key] = None
+            self._reading.sightings.append(sighting)
+
+    def _trace(self, candidate: Candidate, line: Line) -> Traceback | None:
+        """Go on with the tracebacks of this host; the one that this line completes, if any."""
+        tracebacks = self._open.setdefault(candidate.host, {})
+        begun = opened(line.text)
+        if begun is not None:
+            tracebacks[line.stream] = (begun, candidate, line)
+            self._scanner.all_of.add(candidate.host)
+            return None
+        under_way = tracebacks.get(line.stream)
+        if under_way is None:
+            return None
+        traceback, header, first = under_way
+        traceback.add(line.text)
+        if not traceback.is_complete:
+            return None
+        del tracebacks[line.stream]
+        if not tracebacks:
+            self._scanner.all_of.discard(candidate.host)
+        if not traceback.exception:
+            self._cut(traceback, header, first)
+            return None
+        known = rows_matching(_exception_text(traceback, candidate))
+        if not any(row.mode is not job_runtime.SCRIPT_RAISED or not row.vague for row, _ in known):
+            self._raised(traceback, candidate, line)
+        return traceback
+
+    @finds(Stage.LOG, job_runtime.SCRIPT_RAISED)
+    def _raised(self, traceback: Traceback, candidate: Candidate, line: Line) -> None:
+        """An exception that no row knows: the script's own, unless it reports another process' failure."""
+        if traceback.kind.endswith("KeyboardInterrupt"):
+            return
+        role = Role.CASCADE if traceback.follows_from_another else Role.INITIATOR
+        self._note(role, _of_script(traceback.exception, role, candidate, line, traceback))
+
+    def _cut(self, traceback: Traceback, header: Candidate, line: Line) -> None:
+        """A traceback whose exception is not in the log says only that there was one."""
+        if traceback.frames:
+            what = "an exception, of which the log has only the beginning"
+            self._note("cut", _of_script(what, Role.CASCADE, header, line, traceback))
+
+    @finds(Stage.LOG, hardware.HOST_OUT_OF_MEMORY, job_runtime.SCRIPT_RAISED)
+    def _summary(self, candidate: Candidate, line: Line) -> None:
+        """torchrun's table of failures: the entry that it saw first."""
+        fields: dict[str, str] = {}
+        for text in candidate.following:
+            if match := _FIELD.match(parse(text).text):
+                fields.setdefault(match["name"], match["value"])
+                if match["local"]:
+                    fields.setdefault("local_rank", match["local"])
+        code = fields.get("exitcode", "")
+        if not re.fullmatch(r"-?\d{1,4}", code) or not fields.get("rank", "").isdecimal() or code == "-15":
+            return
+        killed = code == "-9"
+        clock, time = _time(candidate)
+        self._note(
+            "summary",
+            Sighting(
+                mode=hardware.HOST_OUT_OF_MEMORY if killed else job_runtime.SCRIPT_RAISED,
+                role=Role.INITIATOR if killed else Role.CASCADE,
+                vague=True,
+                what="killed (SIGKILL): the usual reason is the host's memory"
+                if killed
+                else f"ended with exit code {code}; its own error is not in the log",
+                rank=int(fields["rank"]),
+                host=fields.get("host") or candidate.host or None,
+                index=candidate.index,
+                clock=clock,
+                time=time,
+                text=f"{line.text} rank {fields['rank']}, exitcode {code}",
+                captured=fields,
+            ),
+        )
+
+
+def _of_script(what: str, role: Role, candidate: Candidate, line: Line, traceback: Traceback) -> Sighting:
+    clock, time = _time(candidate)
+    return Sighting(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=role,
+        vague=True,
+        what=what,
+        rank=line.rank,
+        host=line.host or candidate.host or None,
+        index=candidate.index,
+        clock=clock,
+        time=time,
+        text=line.text,
+        details=tuple(traceback.lines),
+        place=traceback.place,
+    )
+
+
+def _with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
+    if traceback is None:
+        return sighting
+    return replace(sighting, details=tuple(traceback.lines), place=traceback.place)
+
+
+def _exception_text(traceback: Traceback, candidate: Candidate) -> str:
+    following = [parse(text).text for text in candidate.following[:3]]
+    return "\n".join([traceback.exception, *(text for text in following if text.startswith((" ", "\t")))])
+
+
+def _time(candidate: Candidate) -> tuple[str | None, float | None]:
+    if candidate.time is not None:
+        return "stream", candidate.time
+    return printed_time(candidate.text) or (None, None)

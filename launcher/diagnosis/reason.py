@@ -1,0 +1,69 @@
+"""What the service says of a failed job: FailureReason, and the secondary status."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from launcher.diagnosis.failure_reason import finding_of
+from launcher.diagnosis.matching import ROLES, rows_matching
+from launcher.diagnosis.record import Line, parse
+from launcher.diagnosis.sighting import Sighting, sighting_of
+from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.rules.logs.signature import Role
+
+BEFORE_ALL_LINES = -1
+"""The place of the reason among the lines of a log."""
+
+SYMPTOMS = {
+    "NCCL004": Role.SYMPTOM,
+    "NCCL005": Role.SYMPTOM,
+    "NCCL008": Role.SYMPTOM,
+    "NCCL006": Role.CASCADE,
+}
+"""Codes that the boot writes for ranks that waited for, or lost, another one."""
+
+_WHO = re.compile(r"^(?:rank (?P<rank>\d+)|torchrun) on (?P<host>[\w.-]+): ", re.MULTILINE)
+_PLACE = re.compile(r" \((?P<place>[^\s()]+:\d+)\)(?:\n|$)")
+
+
+def signs_of(failure_reason: str | None, secondary_status: str | None = None) -> list[Sighting]:
+    """The signs in what the service says; a diagnosis that the container's boot wrote comes first."""
+    found = list(_of_boot(failure_reason))
+    texts = [failure_reason or ""] if not found else []
+    if secondary_status:
+        texts.append(f"SecondaryStatus: {secondary_status}")
+    for text in texts:
+        found += _of_service(text)
+    return found
+
+
+def _of_boot(failure_reason: str | None) -> Iterator[Sighting]:
+    finding = finding_of(failure_reason)
+    if finding is None:
+        return
+    headline, _, details = finding.message.partition("\n")
+    who = _WHO.match(headline)
+    place = _PLACE.search(finding.message)
+    what = headline[who.end() :] if who else headline
+    yield Sighting(
+        mode=CATALOGUE[finding.code],
+        role=SYMPTOMS.get(finding.code, Role.INITIATOR),
+        vague=False,
+        what=what[: -len(place[0].rstrip())].rstrip() if place and what.endswith(place[0].rstrip()) else what,
+        rank=int(who["rank"]) if who and who["rank"] else None,
+        host=who["host"] if who else None,
+        index=BEFORE_ALL_LINES,
+        clock=None,
+        time=None,
+        text=headline,
+        details=tuple(details.splitlines()[-4:]),
+        place=place["place"] if place else None,
+    )
+
+
+def _of_service(text: str) -> Iterator[Sighting]:
+    matches = sorted(rows_matching(text), key=lambda match: (ROLES[match[0].role], match[0].vague))
+    for row, captured in matches[:1]:
+        line = Line(parse(text).text)
+        yield sighting_of(row, captured, line, "", host="", index=BEFORE_ALL_LINES, time=None)

@@ -1,0 +1,62 @@
+"""Log lines fit to be shown: no control characters, no secrets, not too long."""
+
+from __future__ import annotations
+
+import re
+
+from launcher.diagnosis.record import without_controls
+
+HIDDEN = "[hidden]"
+LONGEST = 400
+
+_NAME = (
+    r"[\w.-]*(?:secret|token|passw(?:or)?d|passwd|credential|api[_-]?key|access[_-]?key"
+    r"|private[_-]?key|auth(?!or))[\w.-]*"
+)
+_SECRETS = (
+    re.compile(
+        r"(?P<kept>(?i:\b" + _NAME + r"[\"']?\s*(?:=|:|=>)\s*))(?P<value>\"[^\"]*\"?|'[^']*'?|[^\s,;&}]+)"
+    ),
+    re.compile(r"(?P<kept>(?i:--" + _NAME + r"\s+))(?P<value>[^\s]+)"),
+    re.compile(r"(?P<kept>(?i:\b(?:bearer|basic)\s+))(?P<value>[\w.~+/=-]{8,})"),
+    re.compile(r"(?P<kept>\b[a-z][\w+.-]*://[^\s/:@]+:)(?P<value>[^\s/@]+)(?=@)"),
+    re.compile(
+        r"(?P<kept>[?&](?i:X-Amz-(?:Signature|Credential|Security-Token)|"
+        r"sig(?:nature)?)=)(?P<value>[^\s&\"']+)"
+    ),
+    re.compile(r"(?P<kept>)(?P<value>\b(?:AKIA|ASIA)[A-Z0-9]{16}\b)"),
+    re.compile(
+        r"(?P<kept>)(?P<value>\b(?:hf_|gh[pousr]_|github_pat_|sk-|xox[abpr]-|glpat-|nvapi-)[\w-]{16,})"
+    ),
+    re.compile(r"(?P<kept>)(?P<value>\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"),
+    re.compile(r"(?P<kept>-----BEGIN [A-Z ]*PRIVATE KEY-----)(?P<value>.*)"),
+    # wandb and AWS secret keys by their form: forty characters, with both cases and a digit, or hexadecimal.
+    re.compile(
+        r"(?P<kept>)(?P<value>(?<![\w/+.-])(?=[\w/+]*[a-z])(?=[\w/+]*[A-Z])(?=[\w/+]*\d)[A-Za-z0-9/+]{40}(?![\w/+=.-]))"
+    ),
+)
+_GAPS = re.compile(r"[ \t]{3,}")
+_ENVIRONMENT = re.compile(r"^\s*(?:export |declare -x )?([A-Z][A-Z0-9_]{2,})=\S.*$")
+_DICTIONARY = re.compile(r"\benviron\(\{|\benv(?:ironment)?[\"']?\s*[:=]\s*\{", re.I)
+
+
+def shown(text: str, longest: int = LONGEST) -> str:
+    """The line as evidence: one line, printable, its secrets hidden, cut to `longest` characters."""
+    text = without_controls(text.replace("\n", " ")).strip()
+    text = _GAPS.sub("  ", redacted(text))
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def redacted(text: str) -> str:
+    """The text with what may be a secret replaced by `[hidden]`.
+
+    Values of names that speak of secrets, keys by their known forms, whole lines that print an environment
+    variable or a dictionary of them.
+    """
+    if match := _ENVIRONMENT.match(text):
+        return text[: match.end(1) + 1] + HIDDEN
+    if match := _DICTIONARY.search(text):
+        return text[: match.end()] + HIDDEN
+    for pattern in _SECRETS:
+        text = pattern.sub(lambda match: f"{match['kept']}{HIDDEN}", text)
+    return text

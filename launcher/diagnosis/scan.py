@@ -1,0 +1,132 @@
+"""Find the few lines that matter among very many: one pass, a bounded number of lines in memory.
+
+Lines are taken in chunks for each host. A chunk is searched as one text for the literals of all rows; only
+lines in which one occurs are looked at more closely. As the lines are joined without a break, a literal
+torn over two lines is found as well.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TypeAlias
+
+from launcher.diagnosis.record import LogRecord
+
+CHUNK = 1024
+"""Lines of a host that are searched together."""
+
+AHEAD = 8
+"""Lines after a candidate that may belong to it."""
+
+
+_Tree: TypeAlias = dict[str, "_Tree"]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A line in which a literal occurs, or which the caller wanted: its text, its number and what follows."""
+
+    host: str
+    index: int
+    time: float | None
+    text: str
+    following: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Stream:
+    records: list[LogRecord] = field(default_factory=list)
+    start: int = 0
+
+
+class Scanner:
+    """Finds candidates; `all_of` names the hosts of which every line is wanted for the moment."""
+
+    def __init__(self, literals: Iterable[str]) -> None:
+        self._literals = re.compile(alternation(literals))
+        self._streams: dict[str, _Stream] = {}
+        self.all_of: set[str] = set()
+
+    def feed(self, records: Iterable[LogRecord]) -> Iterator[Candidate]:
+        """The candidates among the records; lines of one host in their order, hosts in any."""
+        streams = self._streams
+        for record in records:
+            host = record.host
+            stream = streams.get(host)
+            if stream is None:
+                stream = streams[host] = _Stream()
+            stream.records.append(record)
+            if len(stream.records) >= CHUNK + AHEAD:
+                yield from self._search(host, stream, CHUNK)
+        for host in sorted(streams):
+            yield from self._search(host, streams[host], len(streams[host].records))
+
+    def lengths(self) -> dict[str, int]:
+        """How many lines each host had, of those searched so far."""
+        return {host: stream.start for host, stream in self._streams.items()}
+
+    def _search(self, host: str, stream: _Stream, count: int) -> Iterator[Candidate]:
+        """The candidates among the first records, which then are let go."""
+        lines, times = _lines(stream.records[:count])
+        ahead, _ = _lines(stream.records[count:])
+        found = self._found([*lines, *ahead[:1]], len(lines))
+        hits = sorted(found)
+        number = -1
+        while True:
+            # What is wanted may change with every candidate, so it is asked anew each time.
+            number = number + 1 if host in self.all_of else _after(hits, number, len(lines))
+            if number >= len(lines):
+                break
+            following = lines[number + 1 : number + 1 + AHEAD]
+            following += ahead[: AHEAD - len(following)]
+            yield Candidate(host, stream.start + number, times[number], lines[number], tuple(following))
+        del stream.records[:count]
+        stream.start += len(lines)
+
+    def _found(self, lines: list[str], count: int) -> set[int]:
+        """The numbers of the lines, of the first `count`, in which a literal begins."""
+        # U+0130 is the one character whose lower-case form is longer; positions must stay what they are.
+        text = "".join(lines).replace("\u0130", "I").lower()
+        matches = [match.start() for match in self._literals.finditer(text)]
+        if not matches:
+            return set()
+        ends = list(accumulate(map(len, lines)))
+        numbers = {bisect_right(ends, position) for position in matches}
+        return {number for number in numbers if number < count}
+
+
+def _lines(records: Sequence[LogRecord]) -> tuple[list[str], list[float | None]]:
+    """Texts and times. Progress bars write over themselves; what they are glued to is a line of its own."""
+    texts = [record.text for record in records]
+    joined = "".join(texts)
+    if "\r" not in joined and "\n" not in joined:
+        return texts, [record.time for record in records]
+    parts = [(part, record.time) for record in records for part in re.split(r"[\r\n]+", record.text) if part]
+    return [part for part, _ in parts], [time for _, time in parts]
+
+
+def _after(hits: list[int], number: int, end: int) -> int:
+    position = bisect_right(hits, number)
+    return hits[position] if position < len(hits) else end
+
+
+def alternation(literals: Iterable[str]) -> str:
+    """A pattern for any of the literals, their common beginnings taken out: so that it is fast."""
+    tree: _Tree = {}
+    for literal in literals:
+        node = tree
+        for character in literal:
+            node = node.setdefault(character, {})
+        node[""] = {}
+    return _of_tree(tree)
+
+
+def _of_tree(tree: _Tree) -> str:
+    if "" in tree:
+        return ""  # A literal that begins another one finds the lines of both.
+    branches = [re.escape(character) + _of_tree(rest) for character, rest in tree.items()]
+    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"

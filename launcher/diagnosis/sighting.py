@@ -1,0 +1,91 @@
+"""One sign of a failure mode in a log: what, who, when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from launcher.diagnosis.record import Line, printed_time
+from launcher.failure_modes.model import FailureMode
+from launcher.rules.logs.signature import Role, Signature
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A failure mode seen in the lines of one host.
+
+    `what` is the message without who; `rank` and `host` are None where no line tells; `index` counts the
+    host's lines from 0; `clock` is the kind of the clock that `time` was read from; `text` is the line
+    without its prefixes, `details` the lines beside it; `place` is `file:line` in the user's code.
+    """
+
+    mode: FailureMode
+    role: Role
+    vague: bool
+    what: str
+    rank: int | None
+    host: str | None
+    index: int
+    clock: str | None
+    time: float | None
+    text: str
+    details: tuple[str, ...] = ()
+    place: str | None = None
+    captured: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def code(self) -> str:
+        """The code of the failure mode."""
+        return self.mode.code
+
+    @property
+    def subject(self) -> str | None:
+        """Who it is about, for a finding: the rank, else the GPU, else the host."""
+        if self.rank is not None:
+            return f"rank {self.rank}"
+        for name, word in (("gpu", "GPU"), ("local_rank", "local rank"), ("device", "local device")):
+            if name in self.captured:
+                return f"{word} {self.captured[name]}"
+        return self.host
+
+
+def sighting_of(
+    row: Signature,
+    captured: Mapping[str, str],
+    line: Line,
+    raw: str,
+    *,
+    host: str,
+    index: int,
+    time: float | None,
+) -> Sighting:
+    """What a row that matches a line says, with the line's own rank and host before those of the stream."""
+    own = next((captured[name] for name in ("rank", "group_rank") if name in captured), None)
+    # The rank that a line names in its words is a global one only under `rank`; that of a process group
+    # counts where the line has no prefix with the global one (torch before 2.2).
+    rank = int(own) if own is not None and ("rank" in captured or line.rank is None) else line.rank
+    clock, moment = ("stream", time) if time is not None else (printed_time(raw) or (None, None))
+    if line.device is not None:
+        captured = {**captured, "device": str(line.device)}
+    return Sighting(
+        mode=row.mode,
+        role=row.role,
+        vague=row.vague,
+        what=_words(row, captured, line.text),
+        rank=rank,
+        host=captured.get("host") or line.host or host or None,
+        index=index,
+        clock=clock,
+        time=moment,
+        text=line.text,
+        captured=captured,
+    )
+
+
+def _words(row: Signature, captured: Mapping[str, str], text: str) -> str:
+    if row.says is not None:
+        try:
+            return row.says.format_map(captured)
+        except KeyError:
+            pass
+    return row.mode.title if row.says is None and row.vague else text.strip()

@@ -1,0 +1,102 @@
+"""Python tracebacks, gathered from the lines of a stream: the exception and where it was raised."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+HEADER = "Traceback (most recent call last):"
+BOX_END = "╰─"
+"""How rich ends its box around a traceback; the exception follows."""
+
+_MOST_LINES = 400
+_STRAY_LINES = 3
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_EXCEPTION = re.compile(
+    r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failure|Warning|Iteration|"
+    r"Refusal)\w*)(?::|$)"
+)
+_ANY_EXCEPTION = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: |$)")
+_NOT_THE_USERS = re.compile(
+    r"/(?:site|dist)-packages/|/lib/python\d|^<|/torch/(?:distributed|nn|utils|autograd|cuda|_)|/bin/\w+$"
+)
+_FOLLOWS_FROM_ANOTHER = re.compile(
+    r"(?:^|\.)(?:ChildFailedError|Dist\w*Error|SignalException|CalledProcessError|KeyboardInterrupt|"
+    r"BrokenPipeError"
+    r"|ConnectionResetError|EOFError|ProcessExitedException|Rendezvous\w+|ExecuteUserScriptError|SystemExit)$"
+)
+
+
+@dataclass(slots=True)
+class Traceback:
+    """A traceback in the making. `add` takes its lines, until one completes it."""
+
+    column: int
+    """Where the header began: what stands before it in the lines comes again in each."""
+    shape: str
+    box: bool = False
+    lines: list[str] = field(default_factory=list)
+    frames: list[tuple[str, str]] = field(default_factory=list)
+    exception: str = ""
+    taken: int = 0
+    _strays: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the exception was read, or is not going to be."""
+        return bool(self.exception) or self.taken > _MOST_LINES or self._strays > _STRAY_LINES
+
+    @property
+    def kind(self) -> str:
+        """The exception's type as it is written."""
+        match = _ANY_EXCEPTION.match(self.exception)
+        return match["type"] if match else ""
+
+    @property
+    def follows_from_another(self) -> bool:
+        """Whether such an exception only reports that something else failed."""
+        return bool(_FOLLOWS_FROM_ANOTHER.search(self.kind))
+
+    @property
+    def place(self) -> str | None:
+        """`file:line` of the innermost frame in the user's own code, else of the innermost of all."""
+        own = [frame for frame in self.frames if not _NOT_THE_USERS.search(frame[0])]
+        if not self.frames:
+            return None
+        file, line = (own or self.frames)[-1]
+        return f"{file.removeprefix('/opt/ml/code/').removeprefix('./')}:{line}"
+
+    def add(self, text: str) -> None:
+        """Take the stream's next line, without its prefixes."""
+        self.taken += 1
+        text = self._uncovered(text)
+        if match := _FRAME.match(text):
+            self.frames.append((match["file"], match["line"]))
+            self._strays = 0
+        if text[:1] in (" ", "\t", "") or text.startswith(("│", "╭")):
+            if text.strip():
+                self.lines = [*self.lines, text][-4:]
+            return
+        if _EXCEPTION.match(text) or (self.frames and not self.box and _ANY_EXCEPTION.match(text)):
+            self.exception = text.strip()
+        else:
+            self._strays += 1 + (_STRAY_LINES if self.box else 0)
+
+    def _uncovered(self, text: str) -> str:
+        covered = self.column and shape_of(text[: self.column]) == self.shape
+        return text[self.column :] if covered else text
+
+
+def opened(text: str) -> Traceback | None:
+    """The traceback that this line begins, or None."""
+    column = text.find(HEADER)
+    if column >= 0:
+        return Traceback(column, shape_of(text[:column]))
+    if text.lstrip().startswith(BOX_END):
+        return Traceback(0, "", box=True)
+    return None
+
+
+def shape_of(prefix: str) -> str:
+    """A prefix with its digits made alike, to know it again in the next line."""
+    return re.sub(r"\d", "0", prefix)

@@ -1,0 +1,1 @@
+"""What failures look like in logs: signatures as rows of data, a file per family."""

@@ -1,0 +1,80 @@
+"""The shape of a row: what a log line says about a failure, and how much that weighs.
+
+`diagnosis` reads the rows; nothing here knows of ranks, hosts or streams.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from launcher.failure_modes.model import FailureMode
+
+
+class Role(StrEnum):
+    """What a line is in the story of a failure, in the order in which it can be the root cause."""
+
+    INITIATOR = "initiator"
+    """The failure itself: it stops the rank that prints it."""
+    SYMPTOM = "symptom"
+    """What the failure looks like where its cause is not in reach."""
+    CASCADE = "cascade"
+    """What healthy ranks print because another one failed."""
+    TEARDOWN = "teardown"
+    """What is printed while everything comes down; never the root cause."""
+    ADVISORY = "advisory"
+    """Worth knowing, also in a healthy job; never the root cause."""
+
+    @property
+    def may_be_root(self) -> bool:
+        """Whether such a line can be named as the root cause."""
+        return self not in (Role.TEARDOWN, Role.ADVISORY)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One kind of line.
+
+    `literal` is a lower-case part of every line that matches, a cheap filter before `pattern` is
+    searched. The pattern sees a line without its prefixes, and after a line break each the indented
+    lines that follow it. Its named groups are what it captures: `rank` and `host` (who failed), the rest
+    for `says`, the message, which falls back on the line itself where a group is empty. A `vague` row
+    says that something failed rather than what: it loses to the other rows of its role. `example`
+    matches; `near_miss` holds the literal or nearly so, and does not.
+    """
+
+    mode: FailureMode
+    role: Role
+    literal: str
+    pattern: re.Pattern[str]
+    example: str
+    near_miss: str
+    says: str | None = None
+    vague: bool = False
+
+    @property
+    def code(self) -> str:
+        """The code of the failure mode."""
+        return self.mode.code
+
+    @property
+    def captures(self) -> tuple[str, ...]:
+        """The names of what the pattern captures."""
+        return tuple(self.pattern.groupindex)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A line that is ordinary by itself and, shortly before a symptom, tells what the symptom meant.
+
+    `of` names the codes of such symptoms, `mode` what they then are. `literal`, `pattern`, `example` and
+    `near_miss` as in `Signature`.
+    """
+
+    mode: FailureMode
+    of: tuple[str, ...]
+    literal: str
+    pattern: re.Pattern[str]
+    example: str
+    near_miss: str

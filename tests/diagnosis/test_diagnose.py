@@ -1,0 +1,221 @@
+"""Who failed first and why, over ranks and hosts."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launcher.diagnosis.diagnose import diagnose
+from launcher.diagnosis.record import Record
+from launcher.diagnosis.retry import Retry
+from tests.diagnosis.cases import cases, records
+
+OUT_OF_MEMORY = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of "
+    "79.11 GiB of which 1.06 GiB is free."
+)
+CLOSED = (
+    "algo-1:77:79 [3] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer algo-2<5>"
+)
+TIMED_OUT = (
+    "[rank0]:[E820 11:30:44.1 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation "
+    "timeout: "
+    "WorkNCCL(SeqNum=7, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600071 milliseconds before timing out."
+)
+TRACEBACK = """\
+[rank3]: Traceback (most recent call last):
+[rank3]:   File "/opt/ml/code/train.py", line 44, in main
+[rank3]:     step(batch)
+[rank3]:   File "/opt/conda/lib/python3.11/site-packages/torch/nn/modules/module.py", line 1511, in _call
+[rank3]:     return forward(*args)
+[rank3]: KeyError: 'labels'"""
+
+
+def root_of(*lines: Record, **more: object) -> str | None:
+    root = diagnose(lines, **more).root_cause  # type: ignore[arg-type]
+    return root.finding.code if root else None
+
+
+def test_the_initiator_beats_the_cascade_that_came_before_it() -> None:
+    lines = [*records(CLOSED, "algo-1", 10), *records(f"[rank11]: {OUT_OF_MEMORY}", "algo-2", 20)]
+    diagnosis = diagnose(lines)
+    assert diagnosis.root_cause.finding.code == "MEM001"
+    assert (diagnosis.root_cause.rank, diagnosis.root_cause.host) == (11, "algo-2")
+    assert [finding.code for finding in diagnosis.consequences] == ["NCCL006"]
+
+
+def test_the_message_says_who_asked_for_how_much() -> None:
+    finding = diagnose(records(f"[rank11]: {OUT_OF_MEMORY}", "algo-2")).root_cause.finding
+    assert finding.message == "rank 11 on algo-2: the GPU is full: asked for 2.00 GiB with 1.06 GiB free"
+
+
+def test_an_exception_is_told_with_its_place_in_the_users_code() -> None:
+    root = diagnose(records(TRACEBACK, "algo-1")).root_cause
+    assert root.finding.message == "rank 3 on algo-1: KeyError: 'labels' (train.py:44)"
+
+
+def test_the_exception_of_another_rank_is_not_taken_for_a_tracebacks_end() -> None:
+    mixed = TRACEBACK.replace(
+        "[rank3]: KeyError", "[rank5]: Traceback (most recent call last):\n[rank3]: KeyError"
+    )
+    root = diagnose(records(mixed, "algo-1")).root_cause
+    assert (root.rank, root.finding.code) == (3, "CODE001")
+
+
+def test_the_first_in_time_counts_among_equals() -> None:
+    early = records(TRACEBACK, "algo-2", 50)
+    late = records(TRACEBACK.replace("rank3", "rank9"), "algo-1", 900)
+    assert diagnose([*late, *early]).root_cause.rank == 3
+
+
+def test_time_outs_on_all_ranks_and_an_exception_on_one_is_the_exception() -> None:
+    waiting = [
+        line for rank in range(3) for line in records(TIMED_OUT.replace("ank0", f"ank{rank}"), "algo-1", 5)
+    ]
+    assert root_of(*waiting, *records(TRACEBACK, "algo-2", 600)) == "CODE001"
+
+
+def test_teardown_alone_is_no_root_cause() -> None:
+    assert root_of(*records("W0820 api.py:900] Sending process 105 closing signal SIGTERM")) is None
+
+
+def test_advice_is_kept_without_a_root_cause() -> None:
+    diagnosis = diagnose(records("algo-1:3:4 [0] NCCL INFO Using network Socket", "algo-1"))
+    assert diagnosis.root_cause is None
+    assert [(finding.code, finding.severity) for finding in diagnosis.findings] == [("EFA005", "warning")]
+
+
+def test_the_rank_of_torchruns_table_is_taken_where_the_line_has_none() -> None:
+    text = """\
+RuntimeError: CUDA error: uncorrectable ECC error encountered
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-08-20_11:30:44
+  host      : algo-1
+  rank      : 5 (local_rank: 5)
+  exitcode  : 1 (pid: 101)"""
+    root = diagnose(records(text, "algo-1")).root_cause
+    assert (root.finding.code, root.rank) == ("HW001", 5)
+
+
+def test_a_killed_rank_in_torchruns_table_is_host_memory() -> None:
+    text = (
+        "Root Cause (first observed failure):\n[0]:\n  rank : 5 (local_rank: 5)\n  exitcode  : -9 (pid: 101)"
+    )
+    assert root_of(*records(text)) == "MEM002"
+
+
+def test_a_progress_bar_glued_to_an_error_hides_nothing() -> None:
+    assert (
+        root_of(Record(None, "", f"step:  3%|█  | 3/99 [00:01<00:20]\r\x1b[31m{OUT_OF_MEMORY}\x1b[0m"))
+        == "MEM001"
+    )
+
+
+@pytest.mark.parametrize("cut", range(1, len(OUT_OF_MEMORY) - 100, 7))
+def test_a_torn_line_is_put_together(cut: int) -> None:
+    torn = [Record(None, "", OUT_OF_MEMORY[:cut]), Record(None, "", OUT_OF_MEMORY[cut:])]
+    assert root_of(*records("starting"), *torn) == "MEM001"
+
+
+def test_a_torn_line_is_found_over_the_edge_of_two_chunks() -> None:
+    for before in range(1018, 1038):
+        lines = [Record(None, "", "step")] * before
+        torn = [Record(None, "", OUT_OF_MEMORY[:33]), Record(None, "", OUT_OF_MEMORY[33:])]
+        assert root_of(*lines, *torn, *lines) == "MEM001", before
+
+
+def test_a_toolkits_success_means_that_tracebacks_were_survived() -> None:
+    text = (
+        f"{TRACEBACK}\n2026-08-20 11:30:44,123 sagemaker-training-toolkit INFO     Reporting training SUCCESS"
+    )
+    assert root_of(*records(text)) is None
+    assert root_of(*records(text), *records("Reporting training FAILURE", "algo-2")) == "CODE001"
+
+
+def test_ranks_that_wait_in_different_collectives_are_set_apart() -> None:
+    other = TIMED_OUT.replace("ank0", "ank4").replace("ALLREDUCE", "BROADCAST")
+    message = diagnose(records(f"{TIMED_OUT}\n{other}", "algo-1")).root_cause.finding.message
+    assert "rank 0 in ALLREDUCE 7" in message
+    assert "rank 4 in BROADCAST 7" in message
+
+
+def test_a_time_out_while_saving_is_told_as_such_and_one_long_after_is_not() -> None:
+    saving = "INFO Retrieving optimizer state dict...\n"
+    assert root_of(*records(saving + TIMED_OUT)) == "CKPT003"
+    assert root_of(*records(saving + "step\n" * 20 + TIMED_OUT)) == "NCCL004"
+
+
+def test_an_exception_that_is_just_the_scripts_own_is_less_than_a_known_failure() -> None:
+    assert root_of(*records(f"{TRACEBACK}\n{OUT_OF_MEMORY}")) == "MEM001"
+
+
+@pytest.mark.parametrize(
+    ("line", "retry"),
+    [
+        ("CapacityError: Unable to provision requested ML compute capacity.", Retry.LATER),
+        ("RuntimeError: CUDA error: uncorrectable ECC error encountered", Retry.OTHER_HOSTS),
+        ("InternalServerError: We encountered an internal error. Please try again.", Retry.SAME),
+        (OUT_OF_MEMORY, Retry.NEVER),
+        ("all is well", Retry.NEVER),
+    ],
+)
+def test_retrying_goes_by_the_cause(line: str, retry: Retry) -> None:
+    assert diagnose(records(line)).retry is retry
+
+
+def test_the_json_has_the_designed_shape() -> None:
+    shape = diagnose(records(OUT_OF_MEMORY, "algo-1")).to_json()
+    assert list(shape) == ["root_cause", "consequences", "findings", "retry"]
+    assert shape["root_cause"].keys() >= {"code", "stage", "message", "rank", "host", "log_line", "evidence"}
+    assert shape["root_cause"]["stage"] == "log"
+    assert diagnose([]).to_json() == {
+        "root_cause": None,
+        "consequences": [],
+        "findings": [],
+        "retry": "never",
+    }
+
+
+def test_the_order_in_which_the_streams_come_does_not_matter() -> None:
+    labelled = cases()
+    for seed in range(10):
+        chosen = random.Random(seed).sample(labelled, 6)
+        streams = [records(case.text, f"algo-{number}") for number, case in enumerate(chosen)]
+        forwards = diagnose([line for stream in streams for line in stream])
+        backwards = diagnose([line for stream in reversed(streams) for line in stream])
+        assert forwards.to_json() == backwards.to_json()
+
+
+PIECES = st.one_of(
+    st.text(max_size=60),
+    st.sampled_from([line for case in cases() for line in case.text.split("\n")]),
+    st.sampled_from(TRACEBACK.split("\n")),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "algo-1", "algo-2"]), st.lists(PIECES, max_size=3).map("".join)))
+)
+def test_no_text_makes_it_fail(lines: list[tuple[str, str]]) -> None:
+    diagnose(
+        [Record(None, host, text) for host, text in lines], "".join(text for _, text in lines[:2])
+    ).to_json()
+
+
+def test_memory_does_not_grow_with_the_lines() -> None:
+    def many() -> object:
+        for number in range(60_000):
+            yield Record(float(number), f"algo-{number % 8}", CLOSED)
+
+    assert len(diagnose(many()).findings) == 1  # type: ignore[arg-type]
+
+
+def test_an_error_in_passing_that_training_survived_is_none() -> None:
+    mention = "ValueError: could not log to the tracker\n"
+    assert root_of(*records(mention + "step 1 loss 2.0")) == "CODE001"
+    assert root_of(*records(mention + "step 1 loss 2.0\n" * 600)) is None

@@ -1,0 +1,94 @@
+"""What the service says of a failed job, beside what its lines say."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.diagnosis.diagnose import diagnose
+from tests.diagnosis.cases import records
+
+BOOT = (
+    "AlgorithmError: MEM001 rank 3 on algo-2: torch.OutOfMemoryError: CUDA out of memory (train.py:44)"
+    "\n  x = f(y), exit code: 1"
+)
+WAITED = "AlgorithmError: NCCL004 rank 3 on algo-2: RuntimeError: Timed out, exit code: 1"
+FULL = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        ("CapacityError: Unable to provision requested ML compute capacity. Please retry.", "CAP001"),
+        ("InternalServerError: We encountered an internal error. Please try again.", "CKPT004"),
+        ("ClientError: Data download failed:AccessDenied (403): Access Denied", "S3002"),
+        (
+            "ClientError: Data download failed:Unable to download object s3://b/k (AccessDenied: Access "
+            "Denied)",
+            "S3002",
+        ),
+        (
+            "ClientError: Data download failed:Please ensure that the subnet's route table has a route to "
+            "an S3 VPC "
+            "endpoint or a NAT device, both the security groups and the subnet's network ACL allow traffic",
+            "EFA003",
+        ),
+        ("ClientError: Please use an instance type with more memory, or reduce the size of data.", "MEM002"),
+        ("AlgorithmError: , exit code: 137", "MEM002"),
+        (
+            'AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage "KeyError: 1"\nCommand "x"',
+            "CODE001",
+        ),
+        ("AlgorithmError: framework error, exit code: 1", "CODE001"),
+        ("CannotPullContainerError: pull access denied for train, repository does not exist", "IMG001"),
+        ("An error occurred (ResourceLimitExceeded) when calling CreateTrainingJob", "CAP002"),
+        ("something new", None),
+        (None, None),
+    ],
+)
+def test_the_services_own_texts_are_known(reason: str | None, code: str | None) -> None:
+    root = diagnose([], reason).root_cause
+    assert (root.finding.code if root else None) == code
+
+
+def test_a_spot_job_that_got_no_hosts_has_only_its_secondary_status() -> None:
+    assert diagnose([], secondary_status="MaxWaitTimeExceeded").root_cause.finding.code == "CAP001"
+
+
+def test_an_ordinary_secondary_status_says_nothing() -> None:
+    for status in ("Completed", "Failed", "Training", "Stopped", "MaxRuntimeExceeded"):
+        assert diagnose([], secondary_status=status).root_cause is None
+
+
+def test_the_boots_diagnosis_is_told_with_rank_host_and_place() -> None:
+    root = diagnose([], BOOT).root_cause
+    assert (root.finding.code, root.rank, root.host) == ("MEM001", 3, "algo-2")
+    assert root.finding.message == (
+        "rank 3 on algo-2: torch.OutOfMemoryError: CUDA out of memory (train.py:44)"
+    )
+
+
+def test_the_boots_cause_comes_before_any_line() -> None:
+    assert diagnose(records(FULL, "algo-1", 1), BOOT).root_cause.finding.code == "MEM001"
+
+
+def test_the_boots_symptom_gives_way_to_a_cause_in_the_lines() -> None:
+    assert diagnose(records(FULL, "algo-1"), WAITED).root_cause.finding.code == "HW001"
+
+
+def test_the_boots_symptom_comes_before_those_of_the_lines() -> None:
+    line = "[E ProcessGroupNCCL.cpp:455] Some NCCL operations have failed or timed out."
+    root = diagnose(records(line, "algo-1"), WAITED).root_cause
+    assert (root.finding.code, root.rank) == ("NCCL004", 3)
+
+
+def test_the_exit_code_of_the_service_gives_way_to_the_lines() -> None:
+    assert (
+        diagnose(records(FULL, "algo-1"), "AlgorithmError: , exit code: 1").root_cause.finding.code == "HW001"
+    )
+
+
+def test_the_exit_code_of_the_service_stays_where_many_lines_say_nothing() -> None:
+    lines = records("step\n" * 2000, "algo-1")
+    assert (
+        diagnose(lines, "AlgorithmError: framework error, exit code: 1").root_cause.finding.code == "CODE001"
+    )

@@ -1,0 +1,49 @@
+"""Prefixes tell rank and host, and do not hide the line."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.diagnosis.record import Line, parse, printed_time
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[1,23]<stdout>:hello", Line("hello", rank=23)),
+        ("[1,mpirank:9,algo-2]<stderr>:hello", Line("hello", rank=9, host="algo-2")),
+        ("[rank3]: hello", Line("hello", rank=3)),
+        ("algo-1:126:199 [5] NCCL INFO x", Line("NCCL INFO x", host="algo-1", device=5)),
+        (
+            "[2026-08-20 11:30:44] algo-1:126:199 [5] a.cc:1 NCCL WARN x",
+            Line("a.cc:1 NCCL WARN x", host="algo-1", device=5),
+        ),
+        ("algo-1-ABCDE_1  | hello", Line("hello", host="algo-1")),
+        ("xtwk0cmckh-algo-1-p7p3n | hello", Line("hello", host="algo-1")),
+        ("10.9.12.40: hello", Line("hello", host="10.9.12.40")),
+        ("gpu-node-3: hello", Line("hello", host="gpu-node-3")),
+        (
+            " 2025-02-11 08:31 [rank13]:[E211 00:31:04.1 P.cpp:6] [Rank 1] x",
+            Line("[E211 00:31:04.1 P.cpp:6] [Rank 1] x", rank=13),
+        ),
+        (
+            "[1,24]<stdout>:worker-3:33:33 [0] NCCL INFO x",
+            Line("NCCL INFO x", rank=24, host="worker-3", device=0),
+        ),
+        ("[rank1]:   File x", Line("  File x", rank=1)),
+        ("\x1b[31mRuntimeError: x\x1b[0m", Line("RuntimeError: x")),
+        ("RuntimeError: x", Line("RuntimeError: x")),
+        ("ERROR: x", Line("ERROR: x")),
+    ],
+)
+def test_a_line_is_read_behind_its_prefixes(text: str, line: Line) -> None:
+    assert parse(text) == line
+
+
+def test_times_compare_only_on_one_clock() -> None:
+    clock, seconds = printed_time("[E1016 03:31:38.928463 P.cpp:6] x")
+    assert clock == "glog"
+    assert printed_time("[E1016 03:31:39.0 P.cpp:6] x")[1] - seconds == pytest.approx(0.071537, abs=1e-3)
+    assert printed_time("2026-08-20 11:30:44,123 x")[0] == "iso"
+    assert printed_time("no time") is None
+    assert printed_time("[E1399 03:31:38 x") is None
