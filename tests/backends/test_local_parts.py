@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.backends.local.layout import Host, share_devices, share_threads
+from launcher.backends.local.layout import Host, debugging_here, share_devices, share_threads
 from launcher.backends.local.logs import LogClock, Position, read_lines
 from launcher.backends.local.status import HostEnd, failure_reason
 
@@ -121,3 +121,21 @@ def test_ranks_share_the_threads_of_this_machine_and_not_those_of_the_jobs_hosts
 
 def test_the_users_number_of_threads_is_kept() -> None:
     assert share_threads(4, {"OMP_NUM_THREADS": "3"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("planned", "devices", "given", "here"),
+    [
+        ("DETAIL", {}, {}, {"TORCH_DISTRIBUTED_DEBUG": "INFO"}),
+        ("DETAIL", {"CUDA_VISIBLE_DEVICES": ""}, {}, {"TORCH_DISTRIBUTED_DEBUG": "INFO"}),
+        ("DETAIL", {"CUDA_VISIBLE_DEVICES": "0,1"}, {}, {}),
+        ("DETAIL", {}, {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}, {}),
+        ("INFO", {}, {}, {}),
+    ],
+    ids=["no GPU", "GPUs left alone", "GPUs", "the user's own", "nothing to soften"],
+)
+def test_the_debugging_that_crashes_gloo_is_softened_on_hosts_without_gpus(
+    planned: str, devices: dict[str, str], given: dict[str, str], here: dict[str, str]
+) -> None:
+    request = {"Environment": {"TORCH_DISTRIBUTED_DEBUG": planned}}
+    assert debugging_here(request, devices, given) == here

@@ -1,4 +1,4 @@
-"""Plans on emulated SageMaker: uploaded first, created once, described and read."""
+"""Jobs on emulated SageMaker: described and read."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from launcher.backends.interface import BackendError, JobState
+from launcher.backends.interface import JobState
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest import Cluster
-from launcher.failure_modes.refusal import AwsRefusal
 from launcher.jobs.load import load_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.preparation import prepare
@@ -51,64 +50,6 @@ def plan_of(write_job: Callable[..., Path], manifest: dict[str, Any]) -> Callabl
         return prepare(load_job(write_job(**changes)), session_region=REGION, cluster=known, unique=unique)
 
     return plan
-
-
-def test_what_is_sent_is_the_request_of_the_plan(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: Callable[..., TrainingPlan]
-) -> None:
-    plan = plan_of()
-    assert backend.submit(plan) == "digits-0unique"
-    assert script.requests == [plan.request]
-
-
-def test_the_code_lies_where_the_request_says(
-    backend: SageMakerBackend, clients: dict[str, Any], plan_of: Callable[..., TrainingPlan]
-) -> None:
-    backend.submit(plan_of())
-    listed = clients["s3"].list_objects_v2(Bucket="dev-code", Prefix="digits-0unique/")
-    assert [item["Key"] for item in listed["Contents"]] == [
-        "digits-0unique/slipway.pyz",
-        "digits-0unique/source.tar.gz",
-    ]
-
-
-def test_a_toolkit_strategy_finds_its_archive_and_nothing_else(
-    backend: SageMakerBackend, clients: dict[str, Any], plan_of: Callable[..., TrainingPlan]
-) -> None:
-    plan = plan_of(distribution={"strategy": "smddp"}, framework={"version": "2.0.1"})
-    backend.submit(plan)
-    listed = clients["s3"].list_objects_v2(Bucket="dev-code", Prefix="digits-0unique/")
-    assert [item["Key"] for item in listed["Contents"]] == ["digits-0unique/sourcedir.tar.gz"]
-    submitted = plan.request["HyperParameters"]["sagemaker_submit_directory"]
-    assert submitted == '"s3://dev-code/digits-0unique/sourcedir.tar.gz"'
-
-
-def test_nothing_is_created_when_the_upload_fails(
-    backend: SageMakerBackend,
-    script: TrainingScript,
-    clients: dict[str, Any],
-    plan_of: Callable[..., TrainingPlan],
-) -> None:
-    clients["s3"].delete_bucket(Bucket="dev-code")
-    with pytest.raises(AwsRefusal, match="upload"):
-        backend.submit(plan_of())
-    assert script.requests == []
-
-
-def test_a_plan_with_placeholders_is_not_submitted(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: Callable[..., TrainingPlan]
-) -> None:
-    with pytest.raises(BackendError, match="role_arn, bucket"):
-        backend.submit(plan_of(cluster=False))
-    assert script.requests == []
-
-
-def test_a_name_that_is_taken_is_refused_with_what_aws_said(
-    backend: SageMakerBackend, plan_of: Callable[..., TrainingPlan]
-) -> None:
-    backend.submit(plan_of())
-    with pytest.raises(AwsRefusal, match="ResourceInUse"):
-        backend.submit(plan_of())
 
 
 def test_a_job_goes_through_its_phases_to_its_end(

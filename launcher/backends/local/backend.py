@@ -6,19 +6,33 @@ on S3, and `hosts/<host>/ml/` in place of each container's /opt/ml, with `log` b
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import time
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from launcher.backends.interface import BackendError, Cursor, JobState, JobStatus, LogBatch
+from launcher.backends.interface import (
+    BackendError,
+    Cursor,
+    JobQuery,
+    JobState,
+    JobStatus,
+    JobSummary,
+    LogBatch,
+    OnProgress,
+    UnknownJob,
+)
 from launcher.backends.local.job import STOP_FILE, Grace, LocalJob
 from launcher.backends.local.layout import (
     boot_command,
     check_inputs,
     choose_rendezvous,
+    debugging_here,
     host_environment,
     hosts_of,
     lay_out,
@@ -29,7 +43,8 @@ from launcher.backends.local.layout import (
 from launcher.backends.local.logs import Position, read_lines
 from launcher.backends.local.processes import ProcessId, boots_among, kill_all, processes_of
 from launcher.backends.local.status import Record, read_record, write_private
-from launcher.planning.training_plan import TrainingPlan
+from launcher.backends.request_facts import metrics_in, processes_per_host_in
+from launcher.planning.training_plan import Request, TrainingPlan
 
 _JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _DEFAULT_MAX_SECONDS = 86_400
@@ -65,7 +80,7 @@ class LocalBackend:
     ) -> None:
         self.close()
 
-    def submit(self, plan: TrainingPlan) -> str:
+    def submit(self, plan: TrainingPlan, on_progress: OnProgress | None = None) -> str:
         """Start a plan's hosts and return the job's name.
 
         Raises BackendError where this machine cannot run it: a strategy of the images' toolkit, a
@@ -97,9 +112,12 @@ class LocalBackend:
             processes = plan.job.get("distribution", {}).get("processes_per_host") or 1
             devices = share_devices(visible_devices(), len(hosts), processes)
             rendezvous = choose_rendezvous(request)
-            threads = share_threads(len(hosts) * processes, plan.job.get("environment", {}))
+            given = plan.job.get("environment", {})
+            threads = share_threads(len(hosts) * processes, given)
             environments = {
-                host: host_environment(request, host, rendezvous, seen, threads)
+                host: host_environment(
+                    request, host, rendezvous, seen, {**threads, **debugging_here(request, seen, given)}
+                )
                 for host, seen in zip(hosts, devices, strict=True)
             }
             job.launch(commands, environments)
@@ -110,24 +128,13 @@ class LocalBackend:
         return name
 
     def describe(self, job_name: str) -> JobStatus:
-        """How the job is, also one of another launcher's. Raises BackendError for an unknown job."""
-        record = self._record(job_name)
-        if record.state.is_final or record.launcher.is_alive:
-            return record.status()
-        # Its state may have become final between reading it and looking at its launcher.
-        record = self._record(job_name)
-        folder = Path(record.folder)
-        if not record.state.is_final:
-            if boots_among(processes_of(folder)):
-                record.state, record.phase = JobState.STOPPING, JobState.STOPPING.value
-            else:
-                kill_all(folder)
-                record.change(
-                    JobState.FAILED,
-                    failure_reason=f"ClientError: the launcher that ran this job (process "
-                    f"{record.launcher.pid}) ended before it, and the job with it",
-                )
-        return record.status()
+        """How the job is, also one of another launcher's. Raises UnknownJob where there is none."""
+        request = self.request_of(job_name)
+        return replace(
+            self._living_record(job_name).status(),
+            processes_per_host=processes_per_host_in(request),
+            metrics=metrics_in(request),
+        )
 
     def read_logs(self, job_name: str, cursor: Cursor) -> LogBatch:
         """What the hosts printed since the cursor; the lines' times are when they were first seen."""
@@ -141,13 +148,34 @@ class LocalBackend:
                 found, position = read_lines(host, position, to_the_end=final)
                 lines += found
             reached[host.name] = str(position)
-        return LogBatch(sorted(lines, key=lambda line: line.time), reached)
+        return LogBatch(sorted(lines, key=lambda line: line.time), reached, more=bool(lines))
 
     def stop(self, job_name: str) -> None:
         """Ask whoever runs the job to stop it; nothing happens to one that has ended."""
         record = self._record(job_name)
         if not record.state.is_final:
             (Path(record.folder) / STOP_FILE).touch()
+
+    def jobs(self, query: JobQuery) -> list[JobSummary]:
+        """The jobs below the home folder that the query asks for, newest first."""
+        found = [_summary(self._living_record(name)) for name in self.job_names()]
+        chosen = [
+            job
+            for job in found
+            if (query.name is None or query.name in job.name)
+            and query.state in (None, job.state)
+            and (query.since is None or job.created > query.since)
+        ]
+        return sorted(chosen, key=lambda job: job.created, reverse=True)[: query.limit]
+
+    def renew(self) -> None:
+        """Nothing: a local job needs no credentials."""
+
+    def request_of(self, job_name: str) -> Request:
+        """The request that a job was started from. Raises UnknownJob where there is none."""
+        folder = Path(self._record(job_name).folder)
+        request: Request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
+        return request
 
     def job_names(self) -> list[str]:
         """The jobs below the home folder, in the order of their names."""
@@ -166,6 +194,25 @@ class LocalBackend:
                 kill_all(job.folder)
         self._running.clear()
 
+    def _living_record(self, job_name: str) -> Record:
+        record = self._record(job_name)
+        if record.state.is_final or record.launcher.is_alive:
+            return record
+        # Its state may have become final between reading it and looking at its launcher.
+        record = self._record(job_name)
+        folder = Path(record.folder)
+        if not record.state.is_final:
+            if boots_among(processes_of(folder)):
+                record.state, record.phase = JobState.STOPPING, JobState.STOPPING.value
+            else:
+                kill_all(folder)
+                record.change(
+                    JobState.FAILED,
+                    failure_reason=f"ClientError: the launcher that ran this job (process "
+                    f"{record.launcher.pid}) ended before it, and the job with it",
+                )
+        return record
+
     def _resumed(self, plan: TrainingPlan) -> Path | None:
         """The checkpoints of the job to resume from, or None for a job that starts anew."""
         name = (plan.job.get("checkpoint") or {}).get("resume_from")
@@ -182,7 +229,7 @@ class LocalBackend:
     def _record(self, job_name: str) -> Record:
         record = read_record(self._folder(job_name))
         if record is None:
-            raise BackendError(
+            raise UnknownJob(
                 f"there is no local job {job_name} below {self._home}; there are: {self._known()}.",
                 "Correct the name, or go to the folder in which it was launched.",
             )
@@ -198,6 +245,12 @@ class LocalBackend:
 
     def _known(self) -> str:
         return ", ".join(self.job_names()) or "none"
+
+
+def _summary(record: Record) -> JobSummary:
+    started = datetime.fromtimestamp(record.started, UTC)
+    ended = datetime.fromtimestamp(record.ended, UTC) if record.ended else None
+    return JobSummary(record.name, record.state, record.phase, started, ended)
 
 
 def _max_seconds(request: Mapping[str, Mapping[str, float]]) -> float:

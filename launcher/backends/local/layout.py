@@ -18,6 +18,7 @@ from typing import Any
 
 from launcher.backends.interface import BackendError
 from launcher.backends.packaging import BOOT_NAME, SOURCE_NAME, build_boot, build_source
+from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL
 from launcher.planning.training_plan import Request, SourcePackage
 
 CONTAINER_ROOT = "/opt/ml"
@@ -67,7 +68,7 @@ def hosts_of(folder: Path, count: int) -> list[Host]:
 def check_inputs(request: Request, inputs: Mapping[str, Path]) -> None:
     """Raise BackendError unless each of the request's channels has a folder of this machine."""
     channels = {channel["ChannelName"]: channel for channel in request.get("InputDataConfig", [])}
-    names = sorted(channels.keys() - {CODE_CHANNEL})
+    names = sorted(channels.keys() - {CODE_CHANNEL, _checkpoint_channel(request)})
     for name, folder in inputs.items():
         if name not in names:
             raise BackendError(
@@ -112,6 +113,11 @@ def lay_out(folder: Path, request: Request, package: SourcePackage, inputs: Mapp
         checkpoints = Path(_below(host.root, _checkpoint_path(request)))
         checkpoints.parent.mkdir(parents=True, exist_ok=True)
         checkpoints.symlink_to(folder / "checkpoints", target_is_directory=True)
+        on_lustre = _lustre_checkpoints(request)
+        if on_lustre is not None:
+            mounted = Path(_below(host.root, on_lustre))
+            mounted.parent.mkdir(parents=True)
+            mounted.symlink_to(folder / "checkpoints", target_is_directory=True)
         host.log.touch()
     return hosts
 
@@ -134,12 +140,12 @@ def boot_command(request: Request, host: Host) -> list[str]:
 
 
 def host_environment(
-    request: Request, host: Host, rendezvous: str, devices: Mapping[str, str], threads: Mapping[str, str]
+    request: Request, host: Host, rendezvous: str, devices: Mapping[str, str], machine: Mapping[str, str]
 ) -> dict[str, str]:
     """The whole environment of a host's boot.
 
-    The request's values win over everything but the places, and over the `threads` that this machine
-    has instead of the job's hosts.
+    The request's values win over everything but the places, and over what suits this `machine` instead of
+    the job's hosts.
     """
     root = host.root
     requested = {name: _below(root, value) for name, value in request.get("Environment", {}).items()}
@@ -149,7 +155,7 @@ def host_environment(
         "SLIPWAY_CHECKPOINT_DIR": _below(root, _checkpoint_path(request)),
         **devices,
         **requested,
-        **threads,
+        **machine,
         "SLIPWAY_ROOT": str(root),
         "SLIPWAY_RENDEZVOUS": rendezvous,
     }
@@ -163,6 +169,19 @@ def choose_rendezvous(request: Request) -> str:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
     return f"127.0.0.1:{port}"
+
+
+def debugging_here(request: Request, devices: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """TORCH_DISTRIBUTED_DEBUG for hosts without GPUs, where the plan's DETAIL is for hosts with them.
+
+    Over gloo it crashes DistributedDataParallel (torch 2.13, c10d::Logger). The user's own value, in
+    `given`, stands.
+    """
+    name = "TORCH_DISTRIBUTED_DEBUG"
+    planned = request.get("Environment", {}).get(name)
+    if planned != "DETAIL" or name in given or devices.get("CUDA_VISIBLE_DEVICES"):
+        return {}
+    return {name: "INFO"}
 
 
 def share_devices(devices: Sequence[str], hosts: int, processes: int) -> list[dict[str, str]]:
@@ -238,6 +257,17 @@ def _checkpoint_path(request: Request) -> str:
     default = f"{CONTAINER_ROOT}/checkpoints"
     path = str(request.get("CheckpointConfig", {}).get("LocalPath") or default).rstrip("/")
     return path if path.startswith(f"{CONTAINER_ROOT}/") else default
+
+
+def _lustre_checkpoints(request: Request) -> str | None:
+    """The job's own directory in the channel that stands for `checkpoint.lustre`, or None without it."""
+    place = str(request.get("Environment", {}).get("SLIPWAY_CHECKPOINT_DIR", ""))
+    inside = f"{CONTAINER_ROOT}/input/data/{CHECKPOINT_CHANNEL}/"
+    return place if place.startswith(inside) else None
+
+
+def _checkpoint_channel(request: Request) -> str | None:
+    return CHECKPOINT_CHANNEL if _lustre_checkpoints(request) else None
 
 
 def _below(root: Path, value: str) -> str:

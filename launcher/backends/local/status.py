@@ -57,6 +57,7 @@ class Record:
             checkpoints=str(folder / "checkpoints"),
             output=str(folder / "hosts"),
             seconds=(self.ended or time.time()) - self.started,
+            hosts=self.hosts,
         )
 
 

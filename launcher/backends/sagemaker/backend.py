@@ -1,58 +1,156 @@
-"""The backend of managed training jobs."""
+"""The backend of managed training jobs, and of the tuning jobs that create them."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Callable
 from typing import Any
 
-from launcher.account.aws import aws_errors
-from launcher.backends.interface import Cursor, JobState, JobStatus, LogBatch
-from launcher.backends.sagemaker.logs import read_logs
+from launcher.account.training_job import fetch_request
+from launcher.backends.interface import (
+    BackendError,
+    Cursor,
+    JobQuery,
+    JobStatus,
+    JobSummary,
+    LogBatch,
+    OnProgress,
+    UnknownJob,
+)
+from launcher.backends.sagemaker.answers import answers, incomplete
+from launcher.backends.sagemaker.creation import create_once
+from launcher.backends.sagemaker.description import status_of
+from launcher.backends.sagemaker.job_list import list_jobs
+from launcher.backends.sagemaker.logs import LogReader
+from launcher.backends.sagemaker.resume import copy_checkpoint
 from launcher.backends.sagemaker.submission import submit
-from launcher.planning.training_plan import TrainingPlan
+from launcher.backends.sagemaker.tuning_job import describe_tuning_job, stop_tuning_job
+from launcher.failure_modes.refusal import AwsRefusal
+from launcher.planning.training_plan import Request, TrainingPlan
+
+_UNKNOWN = ("not found", "could not find", "does not exist")
+"""What a ValidationException says of a name that no job has."""
 
 
 class SageMakerBackend:
-    """Submits plans as training jobs; the clients are boto3's for sagemaker, logs and s3."""
+    """Submits plans as training jobs; the clients are boto3's for sagemaker, logs and s3.
+
+    `renewed` makes a client of a service with the credentials of that moment; without it the clients stay
+    as they are.
+    """
 
     name = "sagemaker"
 
-    def __init__(self, sagemaker: Any, logs: Any, s3: Any) -> None:
+    def __init__(
+        self, sagemaker: Any, logs: Any, s3: Any, renewed: Callable[[str], Any] | None = None
+    ) -> None:
         self._sagemaker = sagemaker
         self._logs = logs
         self._s3 = s3
+        self._renewed = renewed
+        self._readers: dict[str, LogReader] = {}
+        self._tuning: set[str] = set()
 
-    def submit(self, plan: TrainingPlan) -> str:
+    def submit(self, plan: TrainingPlan, on_progress: OnProgress | None = None) -> str:
         """Upload the code, then create the training job; nothing is created if the upload fails."""
-        return submit(self._sagemaker, self._s3, plan)
+        return submit(self._sagemaker, self._s3, plan, on_progress)
 
     def describe(self, job_name: str) -> JobStatus:
-        """The job's status by DescribeTrainingJob."""
-        with aws_errors(f"describe the training job {job_name}"):
-            job = self._sagemaker.describe_training_job(TrainingJobName=job_name)
-        return JobStatus(
-            name=job_name,
-            state=JobState(job["TrainingJobStatus"]),
-            phase=job.get("SecondaryStatus", job["TrainingJobStatus"]),
-            failure_reason=job.get("FailureReason"),
-            checkpoints=job.get("CheckpointConfig", {}).get("S3Uri"),
-            output=job.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
-            seconds=_seconds(job),
-        )
+        """The job's status by DescribeTrainingJob, or that of a tuning job.
+
+        Raises UnknownJob where there is neither.
+        """
+        if job_name in self._tuning:
+            return describe_tuning_job(self._sagemaker, job_name)
+        try:
+            with answers(f"describe the training job {job_name}"):
+                job = self._sagemaker.describe_training_job(TrainingJobName=job_name)
+        except AwsRefusal as refusal:
+            if not _is_unknown(refusal):
+                raise
+            return self._describe_tuning(job_name)
+        if "TrainingJobStatus" not in job:
+            raise incomplete(f"describe the training job {job_name}")
+        status = status_of(job)
+        self._reader(job_name).job_is(status)
+        return status
 
     def read_logs(self, job_name: str, cursor: Cursor) -> LogBatch:
-        """What all hosts printed since the cursor."""
-        return read_logs(self._logs, job_name, cursor)
+        """What all hosts printed since the cursor; a tuning job prints nothing itself."""
+        if job_name in self._tuning:
+            return LogBatch([], cursor)
+        return self._reader(job_name).read(cursor)
 
     def stop(self, job_name: str) -> None:
         """StopTrainingJob: SIGTERM to the containers, and 120 seconds for them to end."""
-        with aws_errors(f"stop the training job {job_name}"):
+        if job_name in self._tuning:
+            stop_tuning_job(self._sagemaker, job_name)
+            return
+        with answers(f"stop the training job {job_name}"):
             self._sagemaker.stop_training_job(TrainingJobName=job_name)
 
+    def jobs(self, query: JobQuery) -> list[JobSummary]:
+        """The region's training jobs by ListTrainingJobs, also those that others launched."""
+        return list_jobs(self._sagemaker, query)
 
-def _seconds(job: dict[str, Any]) -> float | None:
-    started = job.get("TrainingStartTime") or job.get("CreationTime")
-    if started is None:
-        return None
-    ended = job.get("TrainingEndTime") or datetime.now(UTC)
-    return max(0.0, float((ended - started).total_seconds()))
+    def request_of(self, job_name: str) -> Request:
+        """What CreateTrainingJob was called with, the tags too. Raises UnknownJob where there is none."""
+        self.describe(job_name)
+        if job_name in self._tuning:
+            raise BackendError(
+                f"{job_name} is a tuning job; its training jobs are resumed one by one.",
+                f"`launch list --name {job_name}` shows them.",
+            )
+        with answers(f"describe the training job {job_name}"):
+            request = fetch_request(self._sagemaker, job_name)
+            arn = self._sagemaker.describe_training_job(TrainingJobName=job_name)["TrainingJobArn"]
+        with answers(f"list the tags of {job_name}"):
+            pages = self._sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
+            request["Tags"] = [tag for page in pages for tag in page["Tags"]]
+        return request
+
+    def resume(self, earlier: str, request: Request, on_progress: OnProgress | None = None) -> str:
+        """Copy the earlier job's newest checkpoint to the request's own prefix, then create the job."""
+        copy_checkpoint(self._sagemaker, self._s3, earlier, request, on_progress)
+        plan = TrainingPlan(job={}, region=None, request=request, package=None, findings=())
+        create_once(self._sagemaker, plan)
+        return str(request["TrainingJobName"])
+
+    def renew(self) -> None:
+        """Make the clients anew."""
+        if self._renewed is None:
+            return
+        self._sagemaker, self._logs, self._s3 = map(self._renewed, ("sagemaker", "logs", "s3"))
+        for reader in self._readers.values():
+            reader.use(self._logs)
+
+    def _reader(self, job_name: str) -> LogReader:
+        if job_name not in self._readers:
+            self._readers[job_name] = LogReader(self._logs, job_name)
+        return self._readers[job_name]
+
+    def _describe_tuning(self, job_name: str) -> JobStatus:
+        try:
+            status = describe_tuning_job(self._sagemaker, job_name)
+        except AwsRefusal as refusal:
+            if not _is_unknown(refusal):
+                raise
+            raise UnknownJob(
+                f"there is no training job {job_name} in {self._sagemaker.meta.region_name}.",
+                "Correct the name (`launch list` shows them), or set AWS_REGION to the job's region.",
+            ) from refusal
+        self._tuning.add(job_name)
+        return status
+
+
+def _is_unknown(refusal: AwsRefusal) -> bool:
+    from botocore.exceptions import ClientError
+
+    cause = refusal.__cause__
+    if not isinstance(cause, ClientError):
+        return False
+    error = cause.response.get("Error", {})
+    if error.get("Code") in ("ResourceNotFound", "ResourceNotFoundException"):
+        return True
+    return str(error.get("Code", "")).startswith("Validation") and any(
+        words in str(error.get("Message", "")).lower() for words in _UNKNOWN
+    )

@@ -1,42 +1,238 @@
-"""The log streams of a training job: one per host, in one log group of the account."""
+"""The log streams of a training job: one per host, read at the same time and merged by time.
+
+Facts: GetLogEvents answers up to 10,000 events or 1 MB, may answer an empty page before the end, and
+marks the end by giving the token back that it was given (CloudWatch Logs API reference, GetLogEvents). It
+allows some 10 to 25 calls a second to an account, DescribeLogStreams five (CloudWatch Logs quotas), so
+pages are as large as memory allows, and streams are looked up only while some are missing.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
-from launcher.account.aws import aws_errors
-from launcher.backends.interface import Cursor, LogBatch, LogLine
+from launcher.backends.interface import Cursor, JobStatus, LogBatch, LogLine
+from launcher.backends.sagemaker.answers import answers, incomplete
+from launcher.backends.sagemaker.log_page import LogPage
 
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 
+CONNECTIONS = 10
+"""Calls under way at once: about as many as the quota allows in a second."""
 
-def read_logs(logs: Any, job_name: str, cursor: Cursor) -> LogBatch:
-    """What all hosts printed since the cursor, from one log stream per host."""
-    lines: list[LogLine] = []
-    tokens = dict(cursor)
-    for stream in _streams(logs, job_name):
-        host = stream.split("/")[1].rsplit("-", 1)[0]
-        while True:
-            token = {"nextToken": tokens[stream]} if stream in tokens else {}
-            with aws_errors(f"read the logs of {host}"):
-                page = logs.get_log_events(
-                    logGroupName=LOG_GROUP, logStreamName=stream, startFromHead=True, **token
-                )
-            lines += [LogLine(e["timestamp"] / 1000, host, e["message"]) for e in page["events"]]
-            # The service marks the end of a stream by giving the same token again.
-            ended = tokens.get(stream) == page["nextForwardToken"]
-            tokens[stream] = page["nextForwardToken"]
-            if ended or not page["events"]:
-                break
-    return LogBatch(sorted(lines, key=lambda line: line.time), tokens)
+_PAGE_LINES = 10_000
+_HELD_LINES = 320_000
+"""Lines of all pages together, and as many of those that are fetched ahead: twice 50 MB where lines have
+150 characters."""
+
+_BATCH_LINES = 20_000
+_LOOK_AGAIN_SECONDS = 60.0
+"""How often streams are looked up when all are known: a host that was replaced gets a new one."""
+
+_LOOK_FOR_MISSING_SECONDS = 4.0
+
+
+class LogReader:
+    """Reads the logs of one job.
+
+    A cursor says per stream which page the next line is on and how many of its lines were taken, so
+    reading goes on from any cursor; where it is the one that the last batch gave, the pages at hand are
+    used. After an exception the same cursor reads on, without loss and without a line twice.
+    """
+
+    def __init__(
+        self,
+        logs: Any,
+        job_name: str,
+        *,
+        pool: ThreadPoolExecutor | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._logs = logs
+        self._job_name = job_name
+        self._pool = pool or ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="slipway-logs")
+        self._clock = clock
+        self._phase: str | None = None
+        self._hosts: int | None = None
+        self._streams: list[str] = []
+        self._looked_at: float | None = None
+        self._pages: dict[str, LogPage] = {}
+        self._ahead: dict[tuple[str, str | None], Future[LogPage]] = {}
+        """The next page of each stream that has one, by the token that asks for it."""
+        self._done: set[str] = set()
+        """Streams that were read to their present end, until all are: none is asked again before."""
+
+    def use(self, logs: Any) -> None:
+        """Go on with another client."""
+        self._logs = logs
+        self._ahead = {}
+
+    def job_is(self, status: JobStatus) -> None:
+        """Take up how the job is: when its phase has changed, or nothing more can, new streams are looked
+        for at once."""
+        if status.phase != self._phase or status.state.is_final:
+            self._looked_at = None
+        self._phase, self._hosts = status.phase, status.hosts
+
+    def read(self, cursor: Cursor) -> LogBatch:
+        """The next lines of all streams in the order of time, at most some 20,000 at once.
+
+        An empty batch means that all streams were read to their present ends. Raises Outage or
+        CredentialsExpired where reading can go on later, AwsRefusal where it cannot.
+        """
+        self._look_up()
+        self._go_to(cursor)
+        while missing := [s for s in self._streams if s not in self._done and self._is_used_up(s)]:
+            self._done |= self._fetch(missing)
+        lines = self._take()
+        more = any(not page.is_empty for page in self._pages.values()) or len(self._done) < len(self._pages)
+        if not more:
+            self._done = set()
+        return LogBatch(lines, {s: _position(page) for s, page in self._pages.items()}, more=more)
+
+    def _look_up(self) -> None:
+        """Find the streams, unless all are known and were looked up lately."""
+        all_known = self._hosts is not None and len({_host(s) for s in self._streams}) >= self._hosts
+        patience = _LOOK_AGAIN_SECONDS if all_known else _LOOK_FOR_MISSING_SECONDS
+        if self._looked_at is not None and self._clock() - self._looked_at < patience:
+            return
+        self._streams = sorted({*self._streams, *_streams(self._logs, self._job_name)})
+        self._looked_at = self._clock()
+
+    def _go_to(self, cursor: Cursor) -> None:
+        """Have the pages at hand that the cursor is on, and no others."""
+        at_hand = {s: page for s, page in self._pages.items() if cursor.get(s, _START) == _position(page)}
+        elsewhere = {s: _Place.parse(text) for s, text in cursor.items() if s not in at_hand}
+        self._pages = at_hand
+        if elsewhere:
+            self._done, self._ahead = set(), {}
+        self._streams = sorted({*self._streams, *cursor})
+        while elsewhere:
+            pages = self._in_parallel({stream: place.token for stream, place in elsewhere.items()})
+            for stream, page in pages.items():
+                page.taken = min(elsewhere[stream].taken, len(page))
+            # The same page may be shorter now: the next one then has the rest of what was taken.
+            elsewhere = {
+                stream: _Place(elsewhere[stream].taken - page.taken, page.next_token)
+                for stream, page in pages.items()
+                if page.taken < elsewhere[stream].taken and page.next_token != page.token
+            }
+
+    def _is_used_up(self, stream: str) -> bool:
+        page = self._pages.get(stream)
+        return page is None or page.is_empty
+
+    def _fetch(self, streams: Iterable[str]) -> set[str]:
+        """Fetch the next page of each stream; return the streams that are at their present end.
+
+        The pages that came are kept also where one did not: the next read asks only for that one.
+        """
+        known = self._pages
+        pages = self._in_parallel({s: known[s].next_token if s in known else None for s in streams})
+        return {s for s, page in pages.items() if page.is_last}
+
+    def _in_parallel(self, tokens: Mapping[str, str | None]) -> dict[str, LogPage]:
+        """A page of each stream, at hand from then on; raises after all have come or failed.
+
+        The page after each is fetched meanwhile, where there is one.
+        """
+        futures = {
+            stream: self._ahead.pop((stream, token))
+            if (stream, token) in self._ahead
+            else self._pool.submit(self._page, stream, token)
+            for stream, token in tokens.items()
+        }
+        pages, faults = {}, []
+        try:
+            for stream, future in futures.items():
+                fault = future.exception()
+                if fault is not None:
+                    faults.append(fault)
+                    continue
+                pages[stream] = page = self._pages[stream] = future.result()
+                if page.has_more_behind:
+                    after = page.next_token
+                    self._ahead[stream, after] = self._pool.submit(self._page, stream, after)
+        finally:
+            for future in futures.values():
+                future.cancel()
+        if faults:
+            raise faults[0]
+        return pages
+
+    def _page(self, stream: str, token: str | None) -> LogPage:
+        host = _host(stream)
+        limit = max(1, min(_PAGE_LINES, _HELD_LINES // max(1, len(self._streams))))
+        with answers(f"read the logs of {host}"):
+            answer = self._logs.get_log_events(
+                logGroupName=LOG_GROUP,
+                logStreamName=stream,
+                startFromHead=True,
+                limit=limit,
+                **({"nextToken": token} if token else {}),
+            )
+        if "nextForwardToken" not in answer:
+            raise incomplete(f"read the logs of {host}")
+        return LogPage(host, token, answer["nextForwardToken"], answer["events"], limit)
+
+    def _take(self) -> list[LogLine]:
+        """The lines that no stream can still have an earlier one than, oldest first.
+
+        The page that ends first is how far all can be merged, unless it was its stream's last for now.
+        """
+        pages = [page for page in self._pages.values() if not page.is_empty]
+        share = _BATCH_LINES // max(1, len(pages)) + 1
+        horizons = [time for page in pages if (time := page.horizon(share)) is not None]
+        horizon = min(horizons, default=None)
+        lines: list[LogLine] = []
+        for page in pages:
+            lines += page.take_until(horizon)
+        lines.sort(key=attrgetter("time"))
+        return lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A place in a stream: so many lines after the beginning of the page that the token asks for."""
+
+    taken: int
+    token: str | None
+
+    @classmethod
+    def parse(cls, text: str) -> _Place:
+        taken, _, token = text.partition(":")
+        return cls(int(taken), token or None)
+
+    def __str__(self) -> str:
+        return f"{self.taken}:{self.token or ''}"
+
+
+_START = str(_Place(0, None))
+
+
+def _position(page: LogPage) -> str:
+    """Where a page is, as a cursor has it; the end of a page is the beginning of the next."""
+    return str(_Place(0, page.next_token) if page.is_empty else _Place(page.taken, page.token))
 
 
 def _streams(logs: Any, job_name: str) -> list[str]:
-    with aws_errors("list the job's log streams"):
+    with answers("list the job's log streams"):
         try:
             pages = logs.get_paginator("describe_log_streams").paginate(
                 logGroupName=LOG_GROUP, logStreamNamePrefix=f"{job_name}/"
             )
-            return [stream["logStreamName"] for page in pages for stream in page["logStreams"]]
+            answered = [page.get("logStreams") for page in pages]
         except logs.exceptions.ResourceNotFoundException:
             return []  # The group is made with the account's first training job.
+    if None in answered:
+        raise incomplete("list the job's log streams")
+    return [stream["logStreamName"] for streams in answered for stream in streams]
+
+
+def _host(stream: str) -> str:
+    """`algo-1` of `my-job/algo-1-1690000000`."""
+    return stream.split("/")[1].rsplit("-", 1)[0]

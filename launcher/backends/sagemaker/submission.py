@@ -1,19 +1,80 @@
-"""From a plan to a training job: upload the code, then create the job, once."""
+"""From a plan to a job: code and checkpoint to S3 first, then the request, once."""
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
-from launcher.account.aws import aws_errors
-from launcher.backends.interface import BackendError
-from launcher.backends.packaging import BOOT_NAME, build_boot, build_source
-from launcher.planning.training_plan import SourcePackage, TrainingPlan
+from launcher.backends.interface import BackendError, OnProgress, Progress
+from launcher.backends.sagemaker.creation import (
+    NameTakenError,
+    UncertainError,
+    create_once,
+    existing_status,
+)
+from launcher.backends.sagemaker.journal import Claim, Journal, Launch
+from launcher.backends.sagemaker.resume import copy_checkpoint
+from launcher.backends.sagemaker.upload import upload_code
+from launcher.failure_modes.refusal import Refusal
+from launcher.planning.training_plan import TrainingPlan
+
+ENDED_SECONDS = 3600
+"""An interrupted launch whose job has ended meanwhile is still the one meant for so long; after that, who
+launches wants another run."""
+
+IN_FLIGHT_SECONDS = 300
+"""For so long a call of a killed launch might still be carried out; its entry is kept."""
 
 
-def submit(sagemaker: Any, s3: Any, plan: TrainingPlan) -> str:
-    """Upload the code, then create the training job; nothing is created if the upload fails."""
+def submit(
+    sagemaker: Any,
+    s3: Any,
+    plan: TrainingPlan,
+    on_progress: OnProgress | None = None,
+    journal: Journal | None = None,
+) -> str:
+    """Submit the plan once; returns the job's name.
+
+    Nothing is created where the code cannot be uploaded or the checkpoint not be copied. Where a launch
+    of the same request was interrupted on this machine, this one goes on with it, under its name. Raises
+    BackendError for a plan that cannot be sent, AwsRefusal where AWS refuses.
+    """
+    _check(plan)
+    tell: OnProgress = on_progress or (lambda _: None)
+    with _launch(sagemaker, plan, journal or Journal(), tell) as launch:
+        if launch.status is None:
+            plan = _renamed(plan, launch.name)
+            provide(sagemaker, s3, plan, tell)
+            create_once(sagemaker, plan)
+    return launch.name
+
+
+def provide(sagemaker: Any, s3: Any, plan: TrainingPlan, on_progress: OnProgress | None = None) -> None:
+    """Bring to S3 what the plan's request speaks of: the code, and the checkpoint to resume from.
+
+    Raises BackendError or AwsRefusal where that fails; no half object is left that a job could read.
+    """
+    _check(plan)
+    if plan.package is not None:
+        upload_code(s3, plan.package, on_progress)
+    reference = (plan.job.get("checkpoint") or {}).get("resume_from")
+    if reference:
+        copy_checkpoint(sagemaker, s3, str(reference), plan.training or {}, on_progress)
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """The launch to carry out: its job's name, and its status where the job is there already."""
+
+    name: str
+    status: str | None = None
+
+
+def _check(plan: TrainingPlan) -> None:
     if plan.request is None or plan.package is None:
         raise BackendError("the plan holds no request.", "Mend the findings of `launch check` first.")
     if plan.placeholders:
@@ -22,31 +83,85 @@ def submit(sagemaker: Any, s3: Any, plan: TrainingPlan) -> str:
             f"the plan still holds placeholders for: {missing}.",
             "Give them in the job file, or name a provisioned `cluster`.",
         )
-    if plan.job.get("checkpoint", {}).get("resume_from"):
-        raise BackendError(
-            "checkpoint.resume_from cannot be carried out on AWS by this version.",
-            "Leave it out, or resume a local run with --local.",
-        )
-    _upload(s3, plan.package)
-    job_name = str(plan.request["TrainingJobName"])
-    with aws_errors(f"create the training job {job_name}"):
-        answer = sagemaker.create_training_job(**plan.request)
-    if not answer.get("TrainingJobArn"):
-        raise BackendError(
-            f"AWS answered without confirming the training job {job_name}.",
-            f"Look whether it exists: aws sagemaker describe-training-job --training-job-name {job_name}",
-        )
-    return job_name
 
 
-def _upload(s3: Any, package: SourcePackage) -> None:
-    bucket, _, prefix = package.s3_uri.removeprefix("s3://").partition("/")
-    with tempfile.TemporaryDirectory(prefix="slipway-") as folder:
-        files = [Path(folder, package.archive)]
-        build_source(package.source_dir, files[0])
-        if package.with_boot:
-            files.append(Path(folder, BOOT_NAME))
-            build_boot(files[1])
-        for file in files:
-            with aws_errors(f"upload the code to {package.s3_uri}"):
-                s3.upload_file(str(file), bucket, f"{prefix}/{file.name}".lstrip("/"))
+@contextmanager
+def _launch(sagemaker: Any, plan: TrainingPlan, journal: Journal, tell: OnProgress) -> Iterator[_Launch]:
+    """An interrupted launch of the same request, else a new one; its entry stays while its fate is open."""
+    new = Launch.of(plan)
+    interrupted = _interrupted(sagemaker, new, journal, tell)
+    if interrupted is None:
+        claim, launch = _recorded(new, journal, tell), _Launch(new.name)
+    else:
+        claim, launch = interrupted
+    try:
+        yield launch
+        claim.done()
+    except NameTakenError:
+        claim.done()
+        raise
+    except UncertainError:
+        raise
+    except Refusal:
+        # Nothing was created by this launch; what became of an interrupted one is another question.
+        if interrupted is None:
+            claim.done()
+        raise
+    finally:
+        claim.close()
+
+
+def _recorded(launch: Launch, journal: Journal, tell: OnProgress) -> Claim:
+    try:
+        return journal.record(launch)
+    except OSError as error:
+        tell(
+            Progress(
+                f"no note of this launch can be kept in {journal.folder} ({error.strerror}); should it be "
+                f"killed, look for the job {launch.name} before launching again"
+            )
+        )
+        return Claim(launch, None, journal.folder)
+
+
+def _interrupted(
+    sagemaker: Any, new: Launch, journal: Journal, tell: OnProgress
+) -> tuple[Claim, _Launch] | None:
+    for claim in journal.interrupted(new):
+        old, age = claim.launch, time.time() - claim.launch.started
+        told = f"a launch of {old.job} was interrupted {_ago(age)}"
+        try:
+            status = existing_status(sagemaker, old.operation, old.name)
+        except BaseException:
+            claim.close()
+            raise
+        running = status is not None and status not in ("Completed", "Failed", "Stopped")
+        if old.fingerprint == new.fingerprint and (status is None or running or age < ENDED_SECONDS):
+            found = (
+                f"its job {old.name} is {status}" if status else f"it had created nothing yet as {old.name}"
+            )
+            tell(Progress(f"{told}; {found}: going on with it"))
+            return claim, _Launch(old.name, status)
+        if running:
+            tell(Progress(f"{told}; its job {old.name}, of another request, is {status}"))
+        if status is not None or age > IN_FLIGHT_SECONDS:
+            claim.done()
+        claim.close()
+    return None
+
+
+def _renamed(plan: TrainingPlan, name: str) -> TrainingPlan:
+    """The same plan under another unique name, which also stands in its prefixes."""
+    if plan.name == name:
+        return plan
+    text = json.dumps(plan.request).replace(str(plan.name), name)
+    return replace(plan, request=json.loads(text))
+
+
+def _ago(seconds: float) -> str:
+    minutes = int(seconds // 60)
+    if minutes < 1:
+        return "less than a minute ago"
+    if minutes < 120:
+        return f"{minutes} minute{'s' if minutes > 1 else ''} ago"
+    return f"{minutes // 60} hours ago"

@@ -1,0 +1,267 @@
+"""The cluster's queue: AWS Batch holds a plan's request until there is room, then creates the job.
+
+A queued job is known by the name that the launcher gave it. Batch creates the training jobs itself, one
+per attempt, under names of its own (its service-linked role may create no others), so this backend
+translates: states, logs and stop go by our name. Source: AWS Batch user guide, service-jobs; AWS Batch
+API reference, SubmitServiceJob and DescribeServiceJob.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from launcher.backends.interface import (
+    Backend,
+    BackendError,
+    Cursor,
+    JobQuery,
+    JobState,
+    JobStatus,
+    JobSummary,
+    LogBatch,
+    LogLine,
+    OnProgress,
+    UnknownJob,
+)
+from launcher.backends.sagemaker.answers import answers
+from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.planning.training_plan import TrainingPlan
+
+_TRAINING = "SAGEMAKER_TRAINING"
+_MOST_ATTEMPTS = 10
+"""Attempts of a service job (AWS Batch API, ServiceJobRetryStrategy)."""
+
+_STATES = {"SUCCEEDED": JobState.COMPLETED, "FAILED": JobState.FAILED}
+_TRAINING_JOB = re.compile(r":training-job/(?P<name>[^/]+)$")
+
+
+class QueueBackend:
+    """Submits plans to a queue of AWS Batch.
+
+    `batch` is boto3's client, `training` the backend of the training jobs that the queue creates, `provide`
+    brings a plan's code and checkpoint to S3, and `share` names the fair share to submit under, which a
+    queue with shares demands and one without refuses. `renewed` makes a client with the credentials of
+    that moment.
+    """
+
+    name = "queue"
+
+    def __init__(
+        self,
+        batch: Any,
+        queue_arn: str,
+        *,
+        training: Backend,
+        provide: Callable[[TrainingPlan, OnProgress | None], None],
+        share: str | None = None,
+        renewed: Callable[[str], Any] | None = None,
+    ) -> None:
+        self._batch = batch
+        self._queue_arn = queue_arn
+        self._training = training
+        self._provide = provide
+        self._share = share
+        self._renewed = renewed
+
+    def submit(self, plan: TrainingPlan, on_progress: OnProgress | None = None) -> str:
+        """Bring the code to S3, then put the request into the queue, once; returns the job's name.
+
+        The name is the token by which Batch knows a repeated call.
+        """
+        if plan.request is None or plan.operation != "CreateTrainingJob":
+            raise BackendError(
+                f"a queue takes training jobs only, not {plan.operation}.",
+                "Leave out `tuning`, or submit without the queue.",
+            )
+        self._provide(plan, on_progress)
+        name = str(plan.request["TrainingJobName"])
+        try:
+            self._put(name, plan.request)
+        except AwsRefusal:
+            # The answer to an earlier try may have been lost on its way: then the job is there already.
+            if not self._holds_request(name, plan.request):
+                raise
+        return name
+
+    def describe(self, job_name: str) -> JobStatus:
+        """How the job is: the queue's word on whether it has ended, the training job's on the rest."""
+        job = self._job(job_name)
+        state = _state(job)
+        attempts = _attempts(job)
+        if not attempts:
+            return JobStatus(
+                name=job_name,
+                state=state,
+                phase=_phase_in_queue(job["status"], state),
+                failure_reason=job.get("statusReason") if state is JobState.FAILED else None,
+                seconds=_seconds(job),
+            )
+        training = self._training.describe(attempts[-1])
+        if state is JobState.FAILED and training.state is JobState.STOPPED:
+            state = JobState.STOPPED  # The queue knows no such end.
+        return replace(
+            training,
+            name=job_name,
+            state=state,
+            # A failed attempt that the queue repeats is no failed job.
+            phase=training.phase if state.is_final or not training.state.is_final else "Waiting for a retry",
+            failure_reason=(training.failure_reason or job.get("statusReason"))
+            if state is JobState.FAILED
+            else None,
+        )
+
+    def read_logs(self, job_name: str, cursor: Cursor) -> LogBatch:
+        """What the hosts of all attempts printed since the cursor, attempt by attempt."""
+        lines: list[LogLine] = []
+        reached: dict[str, str] = {}
+        for attempt in _attempts(self._job(job_name)):
+            prefix = f"{attempt}|"
+            inner = {key.removeprefix(prefix): at for key, at in cursor.items() if key.startswith(prefix)}
+            batch = self._training.read_logs(attempt, inner)
+            lines += batch.lines
+            reached |= {prefix + key: at for key, at in batch.cursor.items()}
+        return LogBatch(lines, {**cursor, **reached})
+
+    def stop(self, job_name: str) -> None:
+        """Take the job out of the queue, or stop its training job where there is one."""
+        job_id = self._job(job_name)["jobId"]
+        with answers(f"stop the queued job {job_name} (batch:TerminateServiceJob)"):
+            self._batch.terminate_service_job(jobId=job_id, reason="stopped by its user")
+
+    def jobs(self, query: JobQuery) -> list[JobSummary]:
+        """The queue's jobs, newest first, those that ended lately among them."""
+        found: list[JobSummary] = []
+        since = 0 if query.since is None else int(query.since.timestamp() * 1000)
+        token: dict[str, str] = {}
+        while query.limit is None or len(found) < query.limit:
+            with answers("list the jobs of the queue (batch:ListServiceJobs)"):
+                page = self._batch.list_service_jobs(
+                    jobQueue=self._queue_arn,
+                    filters=[{"name": "AFTER_CREATED_AT", "values": [str(since)]}],
+                    **token,
+                )
+            found += [job for job in map(_summary, page["jobSummaryList"]) if _is_asked_for(job, query)]
+            if not page.get("nextToken"):
+                break
+            token = {"nextToken": page["nextToken"]}
+        return found[: query.limit]
+
+    def renew(self) -> None:
+        """Make the clients anew."""
+        self._training.renew()
+        if self._renewed is not None:
+            self._batch = self._renewed("batch")
+
+    def holds(self, job_name: str) -> bool:
+        """Whether the queue knows a job of this name."""
+        return self._find(job_name) is not None
+
+    def _put(self, name: str, request: Mapping[str, Any]) -> None:
+        with answers(f"queue the job {name} (batch:SubmitServiceJob)"):
+            self._batch.submit_service_job(
+                jobName=name,
+                jobQueue=self._queue_arn,
+                serviceJobType=_TRAINING,
+                serviceRequestPayload=json.dumps(request),
+                retryStrategy=_retries(request),
+                clientToken=name,
+                tags={tag["Key"]: tag["Value"] for tag in request.get("Tags", ())},
+                **({"shareIdentifier": self._share} if self._share else {}),
+            )
+
+    def _holds_request(self, name: str, request: Mapping[str, Any]) -> bool:
+        try:
+            return bool(json.loads(self._job(name)["serviceRequestPayload"]) == request)
+        except Refusal:
+            return False  # What was refused first is what the user must know.
+
+    def _job(self, job_name: str) -> Mapping[str, Any]:
+        job_id = self._find(job_name)
+        if job_id is None:
+            raise UnknownJob(
+                f"there is no job {job_name} in the queue {self._queue_arn}.",
+                "Correct the name. Batch forgets jobs some days after their end.",
+            )
+        with answers(f"describe the queued job {job_name} (batch:DescribeServiceJob)"):
+            job: Mapping[str, Any] = self._batch.describe_service_job(jobId=job_id)
+        return job
+
+    def _find(self, job_name: str) -> str | None:
+        """The id of a job by its name, in whatever state; Batch ignores case, names do not."""
+        with answers(f"look for {job_name} in the queue (batch:ListServiceJobs)"):
+            answer = self._batch.list_service_jobs(
+                jobQueue=self._queue_arn, filters=[{"name": "JOB_NAME", "values": [job_name]}]
+            )
+        for summary in answer["jobSummaryList"]:
+            if summary["jobName"] == job_name:
+                return str(summary["jobId"])
+        return None
+
+
+def _retries(request: Mapping[str, Any]) -> dict[str, Any]:
+    """How often the queue starts a job again, and after what.
+
+    The reason that it compares begins with its own words. It repeats a job without capacity by itself
+    and without counting. Source: AWS Batch user guide, service-job-retries.
+    """
+    attempts = request.get("RetryStrategy", {}).get("MaximumRetryAttempts", 0) + 1
+    return {
+        "attempts": min(attempts, _MOST_ATTEMPTS),
+        "evaluateOnExit": [
+            {"action": "RETRY", "onStatusReason": "Received status from SageMaker: InternalServerError*"},
+            {"action": "EXIT", "onStatusReason": "*"},
+        ],
+    }
+
+
+def _state(job: Mapping[str, Any]) -> JobState:
+    state = _STATES.get(job["status"], JobState.IN_PROGRESS)
+    if not job.get("isTerminated"):
+        return state
+    return JobState.STOPPED if state.is_final else JobState.STOPPING
+
+
+def _phase_in_queue(status: str, state: JobState) -> str:
+    return state.value if state is not JobState.IN_PROGRESS else f"Queued ({status.lower()})"
+
+
+def _attempts(job: Mapping[str, Any]) -> list[str]:
+    """The names of the training jobs that were created for it, the oldest first."""
+    resources = [
+        each.get("serviceResourceId") for each in (*job.get("attempts", ()), job.get("latestAttempt")) if each
+    ]
+    names = [_TRAINING_JOB.search(each["value"]) for each in resources if each]
+    return list(dict.fromkeys(match["name"] for match in names if match))
+
+
+def _summary(job: Mapping[str, Any]) -> JobSummary:
+    state = _state(job)
+    return JobSummary(
+        name=job["jobName"],
+        state=state,
+        phase=_phase_in_queue(job["status"], state),
+        created=_time(job["createdAt"]),
+        ended=_time(job["stoppedAt"]) if job.get("stoppedAt") else None,
+    )
+
+
+def _is_asked_for(job: JobSummary, query: JobQuery) -> bool:
+    return (query.name or "") in job.name and query.state in (None, job.state)
+
+
+def _time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _seconds(job: Mapping[str, Any]) -> float | None:
+    created = job.get("createdAt")
+    if created is None:
+        return None
+    ended: float = job.get("stoppedAt") or time.time() * 1000
+    return max(0.0, (ended - created) / 1000)

@@ -1,0 +1,208 @@
+"""Create a job once, whatever happens to the call: its unique name is the idempotency key.
+
+A call whose answer is lost is repeated by boto3, and the repetition then answers ResourceInUse for one's
+own job; an answer may also come without the job's ARN. What became of the call is then looked up by
+the name, and what is there is compared with what was sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.account.aws import aws_errors
+from launcher.backends.interface import BackendError
+from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.planning.training_plan import Operation, Request, TrainingPlan
+
+
+class UncertainError(AwsRefusal):
+    """A call failed, and whether it created the job cannot be seen for sure."""
+
+
+class NameTakenError(BackendError):
+    """There is a job of that name, and it is not the one that was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Api:
+    """The calls for one kind of job, and their keys."""
+
+    noun: str
+    create: str
+    describe: str
+    key: str
+    arn: str
+    status: str
+
+
+_APIS: Mapping[Operation, _Api] = {
+    "CreateTrainingJob": _Api(
+        "training job",
+        "create_training_job",
+        "describe_training_job",
+        "TrainingJobName",
+        "TrainingJobArn",
+        "TrainingJobStatus",
+    ),
+    "CreateHyperParameterTuningJob": _Api(
+        "tuning job",
+        "create_hyper_parameter_tuning_job",
+        "describe_hyper_parameter_tuning_job",
+        "HyperParameterTuningJobName",
+        "HyperParameterTuningJobArn",
+        "HyperParameterTuningJobStatus",
+    ),
+}
+
+
+def create_once(sagemaker: Any, plan: TrainingPlan) -> None:
+    """Send the plan's request; afterwards its job exists, once, and is ours.
+
+    Raises AwsRefusal where AWS refused and so created nothing, UncertainError where it answered nothing
+    that tells, and NameTakenError where the name belongs to another job. None of the user's environment or
+    hyperparameters is in the messages.
+    """
+    api, request, name = _APIS[plan.operation], plan.request or {}, str(plan.name)
+    try:
+        refusal = _send(sagemaker, api, request, name)
+        if refusal is not None:
+            _confirm(sagemaker, plan, refusal)
+    except Refusal as error:
+        hidden = _without(_users_values(plan), error)
+        if hidden is not error:
+            # The original has the values too, and a traceback would show them.
+            raise hidden from None
+        raise
+
+
+def existing_status(sagemaker: Any, operation: Operation, name: str) -> str | None:
+    """The status of the job of that name, or None where AWS knows none."""
+    found = _find(sagemaker, _APIS[operation], name)
+    return None if found is None else str(found[_APIS[operation].status])
+
+
+def _send(sagemaker: Any, api: _Api, request: Request, name: str) -> AwsRefusal | None:
+    """Send the request; None where AWS confirmed it, else why it is not known what became of it."""
+    from botocore.exceptions import ParamValidationError
+
+    try:
+        with aws_errors(f"create the {api.noun} {name}"):
+            answer = getattr(sagemaker, api.create)(**request)
+    except AwsRefusal as error:
+        if isinstance(error.__cause__, ParamValidationError):
+            # Its own text repeats the values.
+            fields = sorted(set(re.findall(r"for parameter ([\w.\-]+)", str(error.__cause__))))
+            raise BackendError(
+                f"the API does not take the request's {', '.join(fields) or 'keys'} as they are.",
+                "Correct the findings of `launch check` instead of ignoring them.",
+            ) from None
+        if _never_done(error.__cause__):
+            raise
+        return error
+    if answer.get(api.arn):
+        return None
+    return AwsRefusal(f"AWS answered without confirming the {api.noun} {name}.", "Launch again.")
+
+
+def _never_done(cause: BaseException | None) -> bool:
+    """Whether the error proves that no attempt of the call was carried out.
+
+    An answer counts for the last attempt only: one before may have been carried out, its answer lost.
+    """
+    from botocore.exceptions import ClientError, HTTPClientError
+
+    if not isinstance(cause, ClientError):
+        return not isinstance(cause, HTTPClientError)
+    answer = cause.response.get("ResponseMetadata", {})
+    if cause.response.get("Error", {}).get("Code") == "ResourceInUse":
+        return False
+    return 400 <= int(answer.get("HTTPStatusCode", 0)) < 500 and not answer.get("RetryAttempts")
+
+
+def _confirm(sagemaker: Any, plan: TrainingPlan, refusal: AwsRefusal) -> None:
+    """Look whether the job is there after all, and ours."""
+    api, name = _APIS[plan.operation], str(plan.name)
+    try:
+        found = _find(sagemaker, api, name)
+    except AwsRefusal as unseen:
+        raise UncertainError(
+            f"{refusal.message} Whether the {api.noun} {name} was created cannot be seen: {unseen.message}",
+            f"{unseen.remedy} Launching the same file again goes on under the same name and makes no second "
+            "job.",
+        ) from refusal
+    if found is None:
+        raise UncertainError(
+            f"{refusal.message} AWS knows no {api.noun} {name}: nothing was created.", refusal.remedy
+        ) from refusal
+    differing = differing_fields(plan.request or {}, found)
+    if differing:
+        raise NameTakenError(
+            f"there is another {api.noun} {name} already; it differs in: {', '.join(differing)}.",
+            "Launch again: every launch has a new name.",
+        ) from refusal
+
+
+def _find(sagemaker: Any, api: _Api, name: str) -> dict[str, Any] | None:
+    """What AWS says of the job, None where there is none of that name.
+
+    The service then answers ValidationException, not the ResourceNotFound of its model
+    (boto/boto3 issue 2808).
+    """
+    from botocore.exceptions import ClientError
+
+    with aws_errors(f"describe the {api.noun} {name}"):
+        try:
+            found: dict[str, Any] = getattr(sagemaker, api.describe)(**{api.key: name})
+            return found
+        except ClientError as error:
+            told = error.response.get("Error", {})
+            absent = re.search("not found|could not find", str(told.get("Message")), re.IGNORECASE)
+            if told.get("Code") == "ResourceNotFound" or (
+                told.get("Code") == "ValidationException" and absent
+            ):
+                return None
+            raise
+
+
+def differing_fields(sent: Request, told: Mapping[str, Any]) -> list[str]:
+    """The fields of a request that AWS tells otherwise; what it does not tell, or adds, does not count."""
+    return [field for field, value in sent.items() if field in told and not _agree(value, told[field])]
+
+
+def _agree(sent: Any, told: Any) -> bool:
+    if isinstance(sent, dict) and isinstance(told, dict):
+        return all(_agree(value, told[key]) for key, value in sent.items() if key in told)
+    if isinstance(sent, list) and isinstance(told, list):
+        return len(sent) == len(told) and all(map(_agree, sent, told))
+    if isinstance(sent, str) and isinstance(told, str):
+        return sent.rstrip("/") == told.rstrip("/")
+    return bool(sent == told)
+
+
+_SHORTEST_SECRET = 6
+"""Shorter values are found in any text; hiding them would hide the message."""
+
+
+def _users_values(plan: TrainingPlan) -> list[str]:
+    """What the user put into the environment and the hyperparameters, longest first.
+
+    A request that comes without its job file does not tell the user's values from the launcher's.
+    """
+    if plan.job:
+        places = [plan.job.get("environment"), plan.job.get("hyperparameters")]
+    else:
+        training = plan.training or {}
+        places = [training.get(key) for key in ("Environment", "HyperParameters", "StaticHyperParameters")]
+    given = [value for place in places for value in (place or {}).values()]
+    texts = {str(value) for value in given if len(str(value)) >= _SHORTEST_SECRET}
+    return sorted(texts, key=len, reverse=True)
+
+
+def _without(values: Iterable[str], error: Refusal) -> Refusal:
+    message = error.message
+    for value in values:
+        message = message.replace(value, "***")
+    return error if message == error.message else type(error)(message, error.remedy)

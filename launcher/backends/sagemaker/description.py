@@ -1,0 +1,71 @@
+"""A training job as DescribeTrainingJob tells it, in the launcher's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from launcher.backends.interface import JobState, JobStatus, Transition
+from launcher.backends.request_facts import hosts_in, metrics_in, processes_per_host_in
+
+_OTHER_STATES = {"Deleting": JobState.STOPPED, "DeleteFailed": JobState.STOPPED}
+"""States of a job that has ended and is taken away (TrainingJobStatus of the API model)."""
+
+
+def status_of(job: Mapping[str, Any]) -> JobStatus:
+    """The status in an answer of DescribeTrainingJob."""
+    transitions = tuple(map(_transition, job.get("SecondaryStatusTransitions", ())))
+    return JobStatus(
+        name=str(job["TrainingJobName"]),
+        state=job_state(job["TrainingJobStatus"]),
+        phase=job.get("SecondaryStatus", job["TrainingJobStatus"]),
+        failure_reason=job.get("FailureReason"),
+        checkpoints=job.get("CheckpointConfig", {}).get("S3Uri"),
+        output=job.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
+        seconds=seconds_of(job),
+        explanation=_explanation(job),
+        transitions=transitions,
+        hosts=hosts_in(job),
+        processes_per_host=processes_per_host_in(job),
+        metrics=metrics_in(job),
+    )
+
+
+def job_state(text: str) -> JobState:
+    """A TrainingJobStatus or HyperParameterTuningJobStatus of the API."""
+    return _OTHER_STATES.get(text) or JobState(text)
+
+
+def seconds_of(job: Mapping[str, Any]) -> float | None:
+    """The time since the job's creation, to its end or to the moment of the answer.
+
+    By the service's clock in both: this machine's may be wrong.
+    """
+    started = job.get("CreationTime")
+    if started is None:
+        return None
+    ended = job.get("TrainingEndTime") or job.get("HyperParameterTuningEndTime") or _answered_at(job)
+    return max(0.0, float((ended - started).total_seconds()))
+
+
+def _answered_at(job: Mapping[str, Any]) -> datetime:
+    date = job.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+    try:
+        told = parsedate_to_datetime(date) if date else None
+    except ValueError:
+        told = None
+    if told is None:
+        return datetime.now(UTC)
+    return told if told.tzinfo else told.replace(tzinfo=UTC)
+
+
+def _transition(told: Mapping[str, Any]) -> Transition:
+    ended = told.get("EndTime")
+    return Transition(told["Status"], told["StartTime"].timestamp(), ended.timestamp() if ended else None)
+
+
+def _explanation(job: Mapping[str, Any]) -> str | None:
+    told = job.get("SecondaryStatusTransitions", ())
+    return (told[-1].get("StatusMessage") or None) if told else None

@@ -1,0 +1,129 @@
+"""`checkpoint.resume_from`: the newest complete checkpoint goes to the new job's own prefix first.
+
+The new job downloads what it finds there when it starts, and never shares a prefix with another job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from launcher.account.aws import aws_errors
+from launcher.backends.interface import BackendError, OnProgress, Progress
+from launcher.backends.sagemaker.checkpoint_choice import (
+    POINTERS,
+    Choice,
+    StoredObject,
+    choose_checkpoint,
+)
+from launcher.backends.sagemaker.upload import ByteCounter, split_uri, transfer_config
+from launcher.planning.training_plan import Request
+
+COPIES_AT_ONCE = 8
+
+_POINTER_BYTES = 1024
+"""A pointer's text is a name; more of it is something else."""
+
+
+def copy_checkpoint(
+    sagemaker: Any, s3: Any, reference: str, training: Request, on_progress: OnProgress | None = None
+) -> None:
+    """Copy the newest complete checkpoint to where the job in `training` keeps its own.
+
+    `reference` is the name of a training job or an S3 URI. S3 copies by itself, nothing passes through
+    this machine. Copying again gives the same. Raises BackendError where there is no checkpoint, the other
+    job still writes, or the new job keeps none on S3; AwsRefusal where AWS refuses.
+    """
+    target = checkpoints_of(training)
+    if target is None:
+        raise BackendError(
+            "checkpoint.resume_from copies a checkpoint on S3, and this job keeps none there.",
+            "Give `checkpoint.s3_uri`; on a file system let the script load the earlier job's directory.",
+        )
+    source = reference if reference.startswith("s3://") else _prefix_of_job(sagemaker, reference)
+    bucket, prefix = split_uri(source.rstrip("/") + "/")
+    with aws_errors(f"look for checkpoints below {source} (s3:ListBucket, s3:GetObject)"):
+        objects = _objects_below(s3, bucket, prefix)
+        choice = choose_checkpoint(objects, _pointers(s3, bucket, prefix, objects))
+    if not choice.objects:
+        raise BackendError(
+            f"there is no checkpoint below {source} to resume from.",
+            "Correct `checkpoint.resume_from`, or leave it out to start anew.",
+        )
+    if on_progress is not None:
+        on_progress(Progress(_told(choice, source)))
+    _copy(s3, bucket, prefix, target, choice, on_progress)
+
+
+def checkpoints_of(training: Mapping[str, Any]) -> str | None:
+    """Where a job keeps its checkpoints on S3, by its request or its description."""
+    uri = training.get("CheckpointConfig", {}).get("S3Uri")
+    uri = uri or training.get("Environment", {}).get("SLIPWAY_CHECKPOINT_URI")
+    return str(uri) if uri else None
+
+
+def _prefix_of_job(sagemaker: Any, name: str) -> str:
+    with aws_errors(f"describe the training job {name}, to resume from it"):
+        job = sagemaker.describe_training_job(TrainingJobName=name)
+    if job["TrainingJobStatus"] in ("InProgress", "Stopping"):
+        raise BackendError(
+            f"the training job {name} is {job['TrainingJobStatus']} and still writes its checkpoints: the "
+            "newest could be half there.",
+            "Stop it and wait for its end, or resume from another job.",
+        )
+    prefix = checkpoints_of(job)
+    if prefix is None:
+        raise BackendError(
+            f"the training job {name} kept no checkpoints on S3.",
+            "Give an S3 URI in `checkpoint.resume_from`, or leave it out to start anew.",
+        )
+    return prefix
+
+
+def _objects_below(s3: Any, bucket: str, prefix: str) -> list[StoredObject]:
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    return [
+        StoredObject(found["Key"].removeprefix(prefix), found["Size"], found["LastModified"])
+        for page in pages
+        for found in page.get("Contents", ())
+        if found["Key"] != prefix
+    ]
+
+
+def _pointers(s3: Any, bucket: str, prefix: str, objects: list[StoredObject]) -> dict[str, str]:
+    names = [each.name for each in objects if each.name in POINTERS and each.size <= _POINTER_BYTES]
+    return {
+        name: s3.get_object(Bucket=bucket, Key=prefix + name)["Body"].read().decode("utf-8", "replace")
+        for name in names
+    }
+
+
+def _copy(
+    s3: Any, bucket: str, prefix: str, target: str, choice: Choice, on_progress: OnProgress | None
+) -> None:
+    to_bucket, to_prefix = split_uri(target.rstrip("/") + "/")
+    counter = ByteCounter("copy the checkpoint", sum(each.size for each in choice.objects), on_progress)
+    config = transfer_config()
+
+    def copy(item: StoredObject) -> None:
+        origin = {"Bucket": bucket, "Key": prefix + item.name}
+        s3.copy(origin, to_bucket, to_prefix + item.name, Callback=counter, Config=config)
+
+    with (
+        aws_errors(f"copy the checkpoint to {target} (s3:GetObject, s3:PutObject)"),
+        ThreadPoolExecutor(COPIES_AT_ONCE) as pool,
+    ):
+        copies = [pool.submit(copy, item) for item in choice.objects]
+        try:
+            for done in copies:
+                done.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _told(choice: Choice, source: str) -> str:
+    what = ", ".join(choice.names) or "everything"
+    passed = f"; {', '.join(choice.incomplete)} is newer but not complete" if choice.incomplete else ""
+    return f"resuming from {what} below {source}{passed}"

@@ -1,0 +1,60 @@
+"""A backend on emulated SageMaker, with retries that do not wait, and plans for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from launcher.account.aws import aws_client
+from launcher.backends.sagemaker.backend import SageMakerBackend
+from launcher.cluster.manifest import Cluster
+from launcher.jobs.load import load_job
+from launcher.planning.training_plan import TrainingPlan
+from launcher.session.preparation import prepare
+from tests.emulator.faulty_aws import no_backoff
+from tests.emulator.sagemaker import TrainingScript, emulated_training
+
+REGION = "us-west-2"
+BUCKETS = ("dev-code", "dev-checkpoints")
+
+
+@pytest.fixture
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+
+
+@pytest.fixture
+def script(credentials: None) -> Iterator[TrainingScript]:
+    with mock_aws(), emulated_training(TrainingScript()) as script, no_backoff():
+        yield script
+
+
+@pytest.fixture
+def clients(script: TrainingScript) -> dict[str, Any]:
+    """The clients as the launcher makes them, and the cluster's buckets."""
+    clients = {name: aws_client(name, REGION) for name in ("sagemaker", "logs", "s3")}
+    for bucket in BUCKETS:
+        location = {"LocationConstraint": REGION}
+        clients["s3"].create_bucket(Bucket=bucket, CreateBucketConfiguration=location)
+    return clients
+
+
+@pytest.fixture
+def backend(clients: dict[str, Any]) -> SageMakerBackend:
+    return SageMakerBackend(**clients)
+
+
+@pytest.fixture
+def plan_of(write_job: Callable[..., Path], manifest: dict[str, Any]) -> Callable[..., TrainingPlan]:
+    """The plan of a job; without `unique` every call gives it another name, as every launch does."""
+
+    def plan(unique: str | None = None, cluster: bool = True, **changes: Any) -> TrainingPlan:
+        known = Cluster.model_validate(manifest) if cluster else None
+        return prepare(load_job(write_job(**changes)), session_region=REGION, cluster=known, unique=unique)
+
+    return plan

@@ -1,0 +1,89 @@
+"""Which objects below a prefix are the newest complete checkpoint."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from launcher.backends.sagemaker.checkpoint_choice import Choice, StoredObject, choose_checkpoint
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def choice(*names: str, **pointers: str) -> Choice:
+    """The choice among objects that were written in this order."""
+    objects = [StoredObject(name, 10, START + timedelta(seconds=n)) for n, name in enumerate(names)]
+    texts = {
+        {"latest": "latest", "megatron": "latest_checkpointed_iteration.txt"}[key]: text
+        for key, text in pointers.items()
+    }
+    return choose_checkpoint(objects, texts)
+
+
+def chosen(*names: str, **pointers: str) -> list[str]:
+    return sorted(item.name for item in choice(*names, **pointers).objects)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param(["checkpoint-00001-000004.pt", "checkpoint-00002-000004.pt"],
+                     ["checkpoint-00002-000004.pt"], id="the example's files"),
+        pytest.param(["checkpoint-1000.pt", "checkpoint-900.pt"], ["checkpoint-1000.pt"],
+                     id="by number, not by text or time"),
+        pytest.param(["epoch=2-step=20.ckpt", "epoch=10-step=100.ckpt"], ["epoch=10-step=100.ckpt"],
+                     id="Lightning"),
+        pytest.param(["step-1/a", "step-1/b", "step-2/a", "step-2/b"], ["step-2/a", "step-2/b"],
+                     id="folders"),
+        pytest.param(["step-1/a", "step-1/b", "step-2/a"], ["step-1/a", "step-1/b"],
+                     id="the newest has fewer files than the one before"),
+        pytest.param(["step-1/a", "step-1/.metadata", "step-2/a", "step-2/b", "step-2/c"],
+                     ["step-1/.metadata", "step-1/a"], id="the newest lacks the marker"),
+        pytest.param(["step-1/.metadata", "step-1/a", "step-2/.metadata"], ["step-2/.metadata"],
+                     id="a marker counts for more than the number of files"),
+        pytest.param(["checkpoint-5/model.bin", "checkpoint-5/trainer_state.json", "checkpoint-9/model.bin"],
+                     ["checkpoint-5/model.bin", "checkpoint-5/trainer_state.json"], id="transformers"),
+        pytest.param(["step-1-rank0.pt", "step-1-rank1.pt", "step-2-rank0.pt", "step-2-rank1.pt"],
+                     ["step-2-rank0.pt", "step-2-rank1.pt"], id="a file per rank"),
+        pytest.param(["step-1-rank0.pt", "step-1-rank1.pt", "step-2-rank1.pt"],
+                     ["step-1-rank0.pt", "step-1-rank1.pt"], id="a rank has not saved yet"),
+        pytest.param(["model-1.pt", "optim-1.pt", "model-2.pt", "optim-2.pt"], ["model-2.pt", "optim-2.pt"],
+                     id="a step's files belong together"),
+        pytest.param(["model-1.pt", "optim-1.pt", "model-2.pt"], ["model-1.pt", "optim-1.pt"],
+                     id="model without its optimizer"),
+        pytest.param(["rank0.pt", "rank1.pt"], ["rank0.pt", "rank1.pt"], id="ranks are no steps"),
+        pytest.param(["model-00001-of-00002.bin", "model-00002-of-00002.bin", "config.json"],
+                     ["config.json", "model-00001-of-00002.bin", "model-00002-of-00002.bin"],
+                     id="parts of one model"),
+        pytest.param([".metadata", "__0_0.distcp", "__1_0.distcp"],
+                     [".metadata", "__0_0.distcp", "__1_0.distcp"], id="one checkpoint in the prefix itself"),
+        pytest.param(["step-1.pt", "step-2.pt", "best.pt", "config/model.json"],
+                     ["best.pt", "config/model.json", "step-2.pt"], id="what has no number goes along"),
+        pytest.param(["resnet50.pt", "step-1.pt", "step-2.pt"], ["resnet50.pt", "step-2.pt"],
+                     id="a number that is no step"),
+        pytest.param(["step-1.pt", "step-2.pt.tmp", ".step-3.pt.writing", "tmp-checkpoint-9/a", "step-4/"],
+                     ["step-1.pt"], id="unfinished work"),
+        pytest.param(["step-1.pt", "step-1.pt.sagemaker-uploaded", "step-2.pt.sagemaker-uploading"],
+                     ["step-1.pt"], id="SageMaker's own notes"),
+    ],
+)  # fmt: skip
+def test_the_newest_complete_checkpoint_is_chosen(names: list[str], expected: list[str]) -> None:
+    assert chosen(*names) == expected
+
+
+def test_a_pointer_names_the_newest_complete_one() -> None:
+    files = ["global_step10/mp_rank_00_model_states.pt", "global_step20/mp_rank_00_model_states.pt", "latest"]
+    assert chosen(*files, latest="global_step10\n") == [files[0], "latest"]
+    files = ["iter_0000010/model.pt", "iter_0000020/model.pt", "latest_checkpointed_iteration.txt"]
+    assert chosen(*files, megatron="10") == [files[0], files[2]]
+
+
+def test_a_pointer_to_what_is_not_there_is_passed_over() -> None:
+    assert chosen("step-1/a", "latest", latest="step-7") == ["latest", "step-1/a"]
+
+
+def test_what_is_newer_and_not_complete_is_told() -> None:
+    made = choice("step-1/a", "step-1/b", "step-2/a")
+    assert (made.names, made.incomplete) == (["step-1"], ["step-2"])

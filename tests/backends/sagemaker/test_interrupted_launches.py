@@ -1,0 +1,115 @@
+"""Launches that were cut off, and what the next start makes of them."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.backends.interface import Progress
+from launcher.backends.sagemaker.backend import SageMakerBackend
+from launcher.backends.sagemaker.journal import Journal, Launch
+from launcher.failure_modes.refusal import AwsRefusal
+from tests.backends.sagemaker.launching import PlanOf, entries, interrupt, names
+from tests.emulator.faulty_aws import (
+    EXPIRED,
+    inject,
+)
+from tests.emulator.sagemaker import TrainingScript
+
+
+def test_an_interrupted_launch_goes_on_under_its_name(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    first = plan_of()
+    interrupt(first, seconds_ago=130)
+    told: list[Progress] = []
+    assert backend.submit(plan_of(), told.append) == first.name
+    assert script.requests == [first.request]
+    assert "interrupted 2 minutes ago; it had created nothing yet" in told[0].step
+    assert entries() == []
+
+
+def test_a_launch_of_another_request_is_told_of_the_interrupted_ones_job(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    first = plan_of()
+    backend.submit(first)
+    interrupt(first)
+    told: list[Progress] = []
+    second = plan_of(hyperparameters={"lr": 0.1})
+    assert backend.submit(second, told.append) == second.name
+    assert f"its job {first.name}, of another request, is InProgress" in told[0].step
+
+
+@pytest.mark.parametrize(("minutes", "goes_on"), [(59, True), (61, False)])
+def test_an_interrupted_launch_whose_job_has_ended_is_meant_for_an_hour(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf, minutes: int, goes_on: bool
+) -> None:
+    first, second = plan_of(), plan_of()
+    backend.submit(first)
+    for _ in range(5):
+        backend.describe(str(first.name))
+    interrupt(first, seconds_ago=60 * minutes)
+    assert backend.submit(second) == (first.name if goes_on else second.name)
+    assert entries() == []
+
+
+def test_a_launch_that_still_goes_on_is_left_alone(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    going_on, second = plan_of(), plan_of()
+    claim = Journal().record(Launch.of(going_on))
+    assert backend.submit(second) == second.name
+    claim.close()
+
+
+def test_a_refused_look_at_the_interrupted_job_forgets_nothing(
+    backend: SageMakerBackend, script: TrainingScript, clients: dict[str, Any], plan_of: PlanOf
+) -> None:
+    first = plan_of()
+    interrupt(first)
+    inject(clients["sagemaker"], "DescribeTrainingJob", EXPIRED)
+    with pytest.raises(AwsRefusal):
+        backend.submit(plan_of())
+    assert backend.submit(plan_of()) == first.name
+    assert names(script) == [first.name]
+
+
+def test_without_a_place_for_notes_the_launch_says_so_and_goes_on(
+    backend: SageMakerBackend,
+    script: TrainingScript,
+    plan_of: PlanOf,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    told: list[Progress] = []
+    plan = plan_of()
+    backend.submit(plan, told.append)
+    assert "no note of this launch can be kept" in told[0].step
+    assert names(script) == [plan.name]
+
+
+def test_a_note_is_private_and_holds_nothing_of_the_request(plan_of: PlanOf) -> None:
+    interrupt(plan_of(environment={"TOKEN": "planted-value"}))
+    (entry,) = entries()
+    assert stat.S_IMODE(entry.stat().st_mode) == 0o600
+    assert stat.S_IMODE(entry.parent.stat().st_mode) == 0o700
+    assert sorted(json.loads(entry.read_text())) == [
+        "fingerprint", "job", "name", "operation", "region", "started",
+    ]  # fmt: skip
+    assert "planted" not in entry.read_text()
+
+
+def test_the_journal_survives_what_it_cannot_read(plan_of: PlanOf) -> None:
+    journal, launch = Journal(), Launch.of(plan_of())
+    journal.folder.mkdir(parents=True)
+    (journal.folder / "broken.json").write_text("{")
+    (journal.folder / "other.json").write_text('{"a": 1}')
+    (journal.folder / "folder.json").mkdir()
+    assert list(journal.interrupted(launch)) == []

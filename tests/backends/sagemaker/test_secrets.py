@@ -1,0 +1,79 @@
+"""No secret of the job or the session is in what a failing submission says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from launcher.backends.interface import BackendError, Progress
+from launcher.backends.sagemaker import creation
+from launcher.backends.sagemaker.backend import SageMakerBackend
+from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from tests.backends.sagemaker.launching import PlanOf, entries
+from tests.emulator.faulty_aws import (
+    EMPTY,
+    Fault,
+    inject,
+)
+
+SECRETS = {"environment": "planted-in-environment", "hyperparameters": "planted-in-hyperparameters"}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "1 validation error detected: Value '{TOKEN=planted-in-environment}' at 'environment' failed",
+        "hyperparameters hold planted-in-hyperparameters, which looks like a credential",
+        "The canonical string should have been x-amz-security-token:planted-token signed",
+    ],
+)
+@pytest.mark.parametrize("operation", ["CreateTrainingJob", "DescribeTrainingJob"])
+def test_no_secret_is_in_what_a_failing_submission_says(
+    backend: SageMakerBackend,
+    clients: dict[str, Any],
+    plan_of: PlanOf,
+    message: str,
+    operation: str,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG", logger="launcher")
+    fault = Fault("told", 400, "ValidationException", message)
+    if operation == "DescribeTrainingJob":
+        inject(clients["sagemaker"], "CreateTrainingJob", EMPTY)
+    inject(clients["sagemaker"], operation, fault)
+    plan = plan_of(
+        environment={"TOKEN": SECRETS["environment"]},
+        hyperparameters={"key": SECRETS["hyperparameters"]},
+    )
+    told: list[Progress] = []
+    with pytest.raises(Refusal) as error:
+        backend.submit(plan, told.append)
+    printed = capfd.readouterr()
+    everything = [str(error.value), error.value.remedy, repr(told), printed.out, printed.err, caplog.text]
+    everything += [entry.read_text() for entry in entries()]
+    assert "planted" not in "".join(everything)
+    assert "***" in str(error.value)
+
+
+def test_a_request_without_its_job_file_hides_all_its_values(
+    backend: SageMakerBackend, clients: dict[str, Any], plan_of: PlanOf
+) -> None:
+    inject(
+        clients["sagemaker"], "CreateTrainingJob", Fault("told", 400, "ValidationException", "planted-value")
+    )
+    plan = replace(plan_of(environment={"TOKEN": "planted-value"}), job={})
+    with pytest.raises(AwsRefusal) as error:
+        creation.create_once(clients["sagemaker"], plan)
+    assert "planted" not in str(error.value)
+
+
+def test_a_value_of_the_wrong_type_is_named_and_not_shown(backend: SageMakerBackend, plan_of: PlanOf) -> None:
+    plan = plan_of()
+    broken = replace(plan, request={**plan.request, "Environment": {"TOKEN": ["planted-value"]}})
+    with pytest.raises(BackendError, match=r"Environment\.TOKEN") as error:
+        backend.submit(broken)
+    assert "planted" not in str(error.value)
+    assert error.value.__cause__ is None

@@ -1,0 +1,227 @@
+"""Jobs created once, whatever becomes of the call."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.backends.interface import BackendError, Progress
+from launcher.backends.sagemaker import creation
+from launcher.backends.sagemaker.backend import SageMakerBackend
+from launcher.backends.sagemaker.creation import NameTakenError, UncertainError
+from launcher.failure_modes.refusal import AwsRefusal
+from tests.backends.sagemaker.launching import FOR_GOOD, PlanOf, entries, names
+from tests.emulator.faulty_aws import (
+    DENIED,
+    EMPTY,
+    EMPTY_DONE,
+    EXPIRED,
+    HANG,
+    INTERNAL,
+    LIMIT,
+    LOST,
+    LOST_IN_TIME,
+    RESET,
+    SKEWED,
+    THROTTLED,
+    Fault,
+    inject,
+)
+from tests.emulator.sagemaker import TrainingScript
+
+
+def test_what_is_sent_is_the_request_of_the_plan(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    plan = plan_of("0unique")
+    assert backend.submit(plan) == "digits-0unique"
+    assert script.requests == [plan.request]
+    assert entries() == []
+
+
+def test_a_plan_with_placeholders_is_not_submitted(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    with pytest.raises(BackendError, match="role_arn, bucket"):
+        backend.submit(plan_of(cluster=False))
+    assert script.requests == []
+
+
+def test_code_that_could_not_be_planned_is_not_submitted_though_its_finding_be_ignored(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf, tmp_path: Path
+) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "link").symlink_to("/etc/passwd")
+    plan = plan_of(ignore=["CODE002"])
+    assert not plan.refused
+    with pytest.raises(BackendError, match="link is a symbolic link"):
+        backend.submit(plan)
+    assert script.requests == []
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [THROTTLED],
+        [THROTTLED, THROTTLED, THROTTLED],
+        [RESET],
+        [HANG],
+        [INTERNAL],
+        [LOST],
+        [LOST_IN_TIME],
+        [EMPTY_DONE],
+        [LOST, *[THROTTLED] * FOR_GOOD],
+        [LOST, *[RESET] * FOR_GOOD],
+        [LOST_IN_TIME, *[HANG] * FOR_GOOD],
+        [LOST, EXPIRED],
+        [LOST, LIMIT],
+    ],
+    ids=lambda faults: " ".join(fault.name for fault in faults[:2]),
+)
+def test_a_fault_around_the_creation_makes_one_job_and_no_second(
+    backend: SageMakerBackend,
+    script: TrainingScript,
+    clients: dict[str, Any],
+    plan_of: PlanOf,
+    faults: list[Fault],
+) -> None:
+    inject(clients["sagemaker"], "CreateTrainingJob", *faults)
+    plan = plan_of()
+    assert backend.submit(plan) == plan.name
+    assert names(script) == [plan.name]
+    assert entries() == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (EXPIRED, "aws sso login"),
+        (DENIED, "AccessDenied"),
+        (LIMIT, "Service Quotas"),
+        (SKEWED, "clock"),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_a_refusal_comes_at_once_and_nothing_is_created(
+    backend: SageMakerBackend,
+    script: TrainingScript,
+    clients: dict[str, Any],
+    plan_of: PlanOf,
+    fault: Fault,
+    says: str,
+) -> None:
+    calls = inject(clients["sagemaker"], "CreateTrainingJob", fault)
+    with pytest.raises(AwsRefusal) as refusal:
+        backend.submit(plan_of())
+    assert says in str(refusal.value)
+    assert (calls.calls, script.requests, entries()) == (1, [], [])
+
+
+@pytest.mark.parametrize("fault", [THROTTLED, RESET, HANG, INTERNAL, EMPTY], ids=lambda fault: fault.name)
+def test_a_call_that_never_succeeds_says_that_nothing_was_created_and_a_new_start_goes_on(
+    backend: SageMakerBackend,
+    script: TrainingScript,
+    clients: dict[str, Any],
+    plan_of: PlanOf,
+    fault: Fault,
+) -> None:
+    faults = inject(clients["sagemaker"], "CreateTrainingJob", *[fault] * FOR_GOOD)
+    first = plan_of()
+    with pytest.raises(AwsRefusal, match=f"{first.name}: nothing was created"):
+        backend.submit(first)
+    faults.ahead.clear()
+    assert backend.submit(plan_of()) == first.name
+    assert names(script) == [first.name]
+
+
+def test_a_job_that_cannot_be_seen_is_found_by_the_next_start(
+    backend: SageMakerBackend, script: TrainingScript, clients: dict[str, Any], plan_of: PlanOf
+) -> None:
+    inject(clients["sagemaker"], "CreateTrainingJob", LOST, EXPIRED)
+    inject(clients["sagemaker"], "DescribeTrainingJob", EXPIRED)
+    first = plan_of()
+    with pytest.raises(UncertainError, match="cannot be seen") as error:
+        backend.submit(first)
+    assert "no second" in error.value.remedy
+    told: list[Progress] = []
+    assert backend.submit(plan_of(), told.append) == first.name
+    assert names(script) == [first.name]
+    assert f"its job {first.name} is InProgress" in told[0].step
+    assert entries() == []
+
+
+def test_another_job_of_the_name_is_no_success(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    backend.submit(plan_of("0unique"))
+    with pytest.raises(NameTakenError, match="ResourceConfig") as error:
+        backend.submit(
+            plan_of("0unique", resources={"instance_type": "ml.p4d.24xlarge", "instance_count": 4})
+        )
+    assert len(script.requests) == 1
+    assert "24xlarge" not in str(error.value)
+    assert entries() == []
+
+
+def test_the_same_job_under_the_same_name_is_ours(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    """A second process with the same name, as after a lost response."""
+    assert backend.submit(plan_of("0unique")) == backend.submit(plan_of("0unique"))
+    assert len(script.requests) == 1
+
+
+def test_a_tuning_job_is_created_and_looked_up_by_its_own_calls(
+    clients: dict[str, Any], plan_of: PlanOf
+) -> None:
+    sagemaker = clients["sagemaker"]
+    plan = replace(
+        plan_of("0unique"),
+        operation="CreateHyperParameterTuningJob",
+        request={
+            "HyperParameterTuningJobName": "digits-0unique",
+            "HyperParameterTuningJobConfig": {
+                "Strategy": "Bayesian",
+                "ResourceLimits": {"MaxParallelTrainingJobs": 1},
+            },
+        },
+    )
+    calls = inject(sagemaker, "CreateHyperParameterTuningJob", LOST)
+    creation.create_once(sagemaker, plan)
+    assert calls.calls == 2
+    listed = sagemaker.list_hyper_parameter_tuning_jobs()["HyperParameterTuningJobSummaries"]
+    assert [job["HyperParameterTuningJobName"] for job in listed] == ["digits-0unique"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "told", "differing"),
+    [
+        ({"A": 1}, {"A": 1, "B": 2}, []),
+        ({"A": 1, "Tags": []}, {"A": 1}, []),
+        ({"A": {"x": 1}}, {"A": {"x": 1, "added": 2}}, []),
+        ({"A": [{"x": "s3://b/p/"}]}, {"A": [{"x": "s3://b/p"}]}, []),
+        ({"A": 1, "B": {"x": 1}}, {"A": 1, "B": {"x": 2}}, ["B"]),
+        ({"A": [1]}, {"A": [1, 2]}, ["A"]),
+    ],
+)
+def test_requests_are_compared_as_far_as_aws_tells_them(
+    sent: dict[str, Any], told: dict[str, Any], differing: list[str]
+) -> None:
+    assert creation.differing_fields(sent, told) == differing
+
+
+def test_launches_at_the_same_moment_get_names_and_prefixes_of_their_own(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    # moto, unlike S3, breaks where two write the same object at once: let the code be there.
+    backend.submit(plan_of())
+    script.requests.clear()
+    plans = [plan_of() for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        submitted = list(pool.map(backend.submit, plans))
+    assert sorted(submitted) == sorted(names(script)) == sorted({str(plan.name) for plan in plans})
+    assert len({request["CheckpointConfig"]["S3Uri"] for request in script.requests}) == 4

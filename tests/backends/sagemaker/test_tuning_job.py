@@ -1,0 +1,73 @@
+"""A tuning job's state, as the service tells it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from launcher.backends.interface import JobState, UnknownJob
+from launcher.backends.sagemaker.backend import SageMakerBackend
+
+ARN = "arn:aws:sagemaker:us-west-2:111122223333:hyper-parameter-tuning-job/search"
+CREATED = datetime(2026, 8, 20, 12, tzinfo=UTC)
+ANSWER: dict[str, Any] = {
+    "HyperParameterTuningJobName": "search",
+    "HyperParameterTuningJobArn": ARN,
+    "HyperParameterTuningJobConfig": {
+        "Strategy": "Bayesian",
+        "ResourceLimits": {"MaxParallelTrainingJobs": 2},
+    },
+    "HyperParameterTuningJobStatus": "InProgress",
+    "CreationTime": CREATED,
+    "TrainingJobStatusCounters": {"Completed": 3, "InProgress": 2, "NonRetryableError": 1, "Stopped": 0},
+    "ObjectiveStatusCounters": {"Succeeded": 3, "Pending": 2, "Failed": 0},
+    "BestTrainingJob": {
+        "TrainingJobName": "search-002",
+        "TrainingJobArn": "arn:aws:sagemaker:us-west-2:111122223333:training-job/search-002",
+        "CreationTime": CREATED,
+        "TrainingJobStatus": "Completed",
+        "TunedHyperParameters": {"lr": "0.01"},
+        "FinalHyperParameterTuningJobObjectiveMetric": {"MetricName": "accuracy", "Value": 0.93},
+    },
+}
+
+
+@pytest.fixture
+def sagemaker() -> Any:
+    return boto3.client(
+        "sagemaker", region_name="us-west-2", aws_access_key_id="a", aws_secret_access_key="b"
+    )
+
+
+def not_found(stub: Stubber, operation: str) -> None:
+    stub.add_client_error(operation, "ValidationException", "Requested resource not found.", 400)
+
+
+def test_a_tuning_job_tells_its_counters_and_its_best_job(sagemaker: Any) -> None:
+    with Stubber(sagemaker) as stub:
+        not_found(stub, "describe_training_job")
+        stub.add_response("describe_hyper_parameter_tuning_job", ANSWER)
+        backend = SageMakerBackend(sagemaker, None, None)
+        status = backend.describe("search")
+        assert status.state is JobState.IN_PROGRESS
+        assert status.phase == "Tuning (2 running, 3 completed, 1 failed)"
+        assert status.explanation == "best: search-002, accuracy 0.93 (lr=0.01)"
+        assert backend.read_logs("search", {}).lines == []
+        stub.add_response("stop_hyper_parameter_tuning_job", {})
+        backend.stop("search")
+        ended = {**ANSWER, "HyperParameterTuningJobStatus": "Stopped"}
+        stub.add_response("describe_hyper_parameter_tuning_job", ended)
+        assert backend.describe("search").state is JobState.STOPPED
+        stub.assert_no_pending_responses()
+
+
+def test_a_name_that_is_neither_is_unknown(sagemaker: Any) -> None:
+    with Stubber(sagemaker) as stub:
+        not_found(stub, "describe_training_job")
+        not_found(stub, "describe_hyper_parameter_tuning_job")
+        with pytest.raises(UnknownJob, match="no training job search in us-west-2"):
+            SageMakerBackend(sagemaker, None, None).describe("search")
