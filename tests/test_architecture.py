@@ -25,6 +25,8 @@ def test_the_imports_run_one_way() -> None:
         (["explain", "EFA002", "--output", "json"], set()),
         (["explain", "EFA002"], {"rich"}),
         (["check", "examples/ddp/job.yaml", "--output", "json"], {"pydantic", "yaml"}),
+        (["check", "examples/ddp/job.yaml"], {"pydantic", "yaml", "rich"}),
+        (["plan", "examples/ddp/job.yaml", "--output", "json"], {"pydantic", "yaml"}),
         (["examples/ddp/job.yaml", "--dry-run", "--output", "json"], {"pydantic", "yaml"}),
     ],
 )

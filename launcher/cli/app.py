@@ -26,6 +26,8 @@ def _version() -> str:
 app = App(
     name="launch",
     help="Launch distributed training on Amazon SageMaker, and refuse what would stall there.",
+    # As the library would write it, which costs it a second reading of all arguments.
+    usage="Usage: launch COMMAND [OPTIONS] JOB_FILE",
     help_format="plaintext",
     version=_version,
     version_flags=["--version"],
@@ -35,6 +37,12 @@ app.default(launch)
 app.command("launcher.cli.check:check", name="check", help="Judge a job file and its plan, offline.")
 app.command("launcher.cli.plan:plan", name="plan", help="Show the resolved plan and the request.")
 app.command("launcher.cli.schema:schema", name="schema", help="Print the JSON schema of job files.")
+app.command("launcher.cli.list_jobs:list_jobs", name="list", help="List jobs, newest first.")
+app.command("launcher.cli.status:status", name="status", help="Show how a job is.")
+app.command("launcher.cli.logs:logs", name="logs", help="Show or follow a job's logs, of all hosts.")
+app.command("launcher.cli.stop:stop", name="stop", help="Ask a job to stop.")
+app.command("launcher.cli.resume:resume", name="resume", help="Start a job again from its newest checkpoint.")
+app.command("launcher.cli.diagnose:diagnose", name="diagnose", help="Say why a job failed.")
 app.command("launcher.cli.explain:explain", name="explain", help="Explain a failure mode, or all of them.")
 
 EXIT_USAGE = 2

@@ -1,6 +1,11 @@
-"""`launch check`: judge a job file and its plan, offline."""
+"""`launch check`: judge a job file and its plan, offline; with `--live` the account as well."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from launcher.cli.job_options import (
     ClusterOption,
@@ -10,13 +15,25 @@ from launcher.cli.job_options import (
     SetOption,
     plan_offline,
 )
-from launcher.cli.output import OutputFormat, console, print_json
+from launcher.cli.output import OutputFormat, console, message, print_json
+from launcher.failure_modes.refusal import Refusal
+
+if TYPE_CHECKING:
+    from launcher.planning.training_plan import TrainingPlan
 
 
 def check(
     job_file: JobFile,
     /,
     *,
+    live: Annotated[
+        bool, Parameter(negative="", help="Look into the AWS account, too; changes nothing.")
+    ] = False,
+    fix: Annotated[
+        bool,
+        Parameter(negative="", help="With --live: add missing security group rules (asks for each group)."),
+    ] = False,
+    yes: Annotated[bool, Parameter(negative="", help="With --fix: add the rules without asking.")] = False,
     cluster: ClusterOption = None,
     set_: SetOption = None,
     ignore: IgnoreOption = None,
@@ -24,11 +41,16 @@ def check(
 ) -> int:
     """Judge a job file and its plan. Exits with 1 where there are errors.
 
-    Calls nothing: a named cluster comes from what was last read of it on this machine.
+    Without --live it calls nothing: a named cluster comes from what was last read of it on this machine.
     """
     from launcher.cli.findings_view import show_findings, summary_of
 
-    plan = plan_offline(job_file, cluster, set_, ignore)
+    if fix and not live:
+        raise Refusal("--fix repairs what --live finds.", "Add --live.")
+    if live:
+        plan = _plan_live(job_file, cluster, set_ or [], ignore or [], fix=fix, yes=yes)
+    else:
+        plan = plan_offline(job_file, cluster, set_, ignore)
     if output is OutputFormat.JSON:
         print_json({"findings": [finding.to_json() for finding in plan.findings]})
     else:
@@ -36,3 +58,29 @@ def check(
         show_findings(terminal, plan.findings)
         terminal.print(f"{job_file}: {summary_of(plan.findings)}")
     return 1 if plan.refused else 0
+
+
+def _plan_live(
+    job_file: Path, cluster: str | None, overrides: list[str], ignore: list[str], *, fix: bool, yes: bool
+) -> TrainingPlan:
+    from launcher.account.aws import session_region
+    from launcher.account.clients import SharedClients
+    from launcher.cli.live_view import LiveView, offer_repairs
+    from launcher.session.live import judged, look, repairs
+    from launcher.session.preparation import JobSource, read_job
+    from launcher.session.run import plan_for_submission
+
+    loaded = read_job(JobSource(job_file, cluster, overrides))
+    plan = plan_for_submission(loaded, session_region=session_region(), ignore=ignore)
+    if plan.request is None or (plan.refused and plan.placeholders):
+        message("AWS was not looked at: mend the findings of the job file first")
+        return plan
+    clients = SharedClients()
+    with LiveView() as view:
+        subject = look(plan, loaded, clients=clients, on_progress=view.progress)
+    if subject is None:
+        return plan
+    if fix and offer_repairs(repairs(subject, ignore), subject.account.region, clients, yes=yes):
+        with LiveView() as view:
+            subject = look(plan, loaded, clients=clients, on_progress=view.progress) or subject
+    return judged(plan, subject, ignore)

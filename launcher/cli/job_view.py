@@ -1,4 +1,4 @@
-"""A running job on the terminal: its state, its log lines, and how it ended."""
+"""A running job on the terminal: its state, its log lines, its progress, and how it ended."""
 
 from __future__ import annotations
 
@@ -9,29 +9,47 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from launcher.backends.interface import JobState, JobStatus, LogLine
+from launcher.cli.output import message
+from launcher.session.stall import Moving, Stall
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.status import Status
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.live import Live
+    from rich.table import Table
 
+    from launcher.session.progress import TrainingProgress
     from launcher.session.run import Outcome
 
-HOST_STYLES = ("cyan", "magenta", "green", "yellow", "blue")
+COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red")
+STATE_STYLES = {JobState.COMPLETED: "bold green", JobState.FAILED: "bold red"}
+_CURVE_WIDTH = 48
+_REFRESHES_PER_SECOND = 4
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+_RANK = re.compile(r"^\[(?:rank\s?|default|Rank |\d+,)(\d+)[^\]]*\](?:<std(?:out|err)>)?:?")
 
 
 class JobView:
-    """Shows a followed job: log lines as they come, and on a terminal a live line with its state."""
+    """Shows a followed job: log lines as they come, and on a terminal a live panel with its state, its
+    metrics and a curve; without a terminal, plain lines alone."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._live: Status | None = None
-        self._phase = ""
-        self._started = time.monotonic()
+        self._live: Live | None = None
+        self._status: JobStatus | None = None
+        self._seen_at = time.monotonic()
+        self._progress: TrainingProgress | None = None
+        self._trouble: str | None = None
 
     def __enter__(self) -> JobView:
         if self._console.is_terminal:
-            self._live = self._console.status("submitting")
+            from rich.live import Live
+
+            self._live = Live(
+                get_renderable=self._panel,
+                console=self._console,
+                refresh_per_second=_REFRESHES_PER_SECOND,
+                transient=True,
+            )
             self._live.start()
         return self
 
@@ -43,22 +61,96 @@ class JobView:
 
     def status(self, status: JobStatus) -> None:
         """Renew the live line; without a terminal print a line when the phase changes."""
-        if self._live is not None:
-            elapsed = time.monotonic() - self._started
-            self._live.update(f"[bold]{status.phase}[/bold] [dim]{status.name} · {duration(elapsed)}[/dim]")
-        elif status.phase != self._phase:
-            self._console.print(f"[{status.phase}]", style="dim", markup=False)
-        self._phase = status.phase
+        changed = self._status is None or status.phase != self._status.phase
+        self._status, self._seen_at = status, time.monotonic()
+        if self._live is None and changed:
+            after = f" after {duration(status.seconds)}" if status.seconds else ""
+            self._console.print(f"[{status.phase}]{after}", style="dim", markup=False)
 
     def lines(self, lines: Sequence[LogLine]) -> None:
         """Print log lines, each with its host; control characters of the job do not reach the terminal."""
+        self._console.print(_Lines(lines), soft_wrap=True, end="")
+
+    def trouble(self, text: str | None) -> None:
+        """Say what keeps the job from being seen: in the live line, else once."""
+        if self._live is None and (text is None) != (self._trouble is None):
+            message(text or "connected again")
+        self._trouble = text
+
+    def progress(self, progress: TrainingProgress) -> None:
+        """Take up what the panel shows of the training."""
+        self._progress = progress
+
+    def stall(self, change: Stall | Moving) -> None:
+        """Print a warning above the log's end, or that it is over."""
+        if isinstance(change, Moving):
+            self._console.print(f"{change.job_name} moves again", style="green", markup=False)
+            return
+        self._console.print(f"warning: {change.message}", style="yellow", markup=False)
+        self._console.print(f"  → {change.remedy}", style="yellow", markup=False)
+
+    def _panel(self) -> Table:
+        from rich.spinner import Spinner
+        from rich.table import Table
         from rich.text import Text
 
-        for line in lines:
-            number = int("".join(filter(str.isdigit, line.host)) or 0)
-            style = HOST_STYLES[number % len(HOST_STYLES)]
-            text = Text.assemble((f"{line.host} ", style), _ESCAPES.sub("", line.text))
-            self._console.print(text, soft_wrap=True)
+        grid = Table.grid(padding=(0, 1))
+        if self._status is None:
+            grid.add_row(Spinner("dots"), "waiting for the job")
+            return grid
+        grid.add_row(Spinner("dots"), self._status_line(self._status))
+        if self._trouble:
+            grid.add_row("", Text(self._trouble, style="yellow"))
+        if self._progress is not None:
+            grid.add_row("", metrics_line(self._progress))
+        return grid
+
+    def _status_line(self, status: JobStatus) -> Any:
+        from rich.text import Text
+
+        since = time.monotonic() - self._seen_at
+        parts = [status.name]
+        if status.seconds is not None:
+            parts.append(duration(status.seconds + since))
+        if status.explanation:
+            parts.append(status.explanation)
+        return Text.assemble((status.phase, "bold"), (f" {' · '.join(parts)}", "dim"))
+
+
+class _Lines:
+    """Log lines as rich prints them, without the cost of laying out each: jobs print many."""
+
+    def __init__(self, lines: Sequence[LogLine]) -> None:
+        self._lines = lines
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.segment import Segment
+
+        styles = [console.get_style(colour) for colour in COLOURS]
+        for line in self._lines:
+            yield Segment(f"{line.host} ", styles[_number(line.host) % len(styles)])
+            text = _ESCAPES.sub("", line.text).rstrip("\n")
+            rank = _RANK.match(text)
+            if rank is not None:
+                yield Segment(rank[0], styles[int(rank[1]) % len(styles)])
+                text = text[rank.end() :]
+            yield Segment(f"{text}\n")
+
+
+def metrics_line(progress: TrainingProgress) -> Any:
+    """Step, metrics and the curve of the one that is drawn."""
+    from rich.text import Text
+
+    from launcher.session.progress import curve_in_blocks
+
+    text = Text()
+    for name, value in progress.values.items():
+        text.append(f"{name} ", "dim")
+        text.append(f"{value:.6g}  ", "bold")
+    if progress.drawn and len(progress.curve) > 1:
+        text.append(f"{progress.drawn} ", "dim")
+        text.append(curve_in_blocks(progress.curve, _CURVE_WIDTH), "cyan")
+    return text
 
 
 def show_outcome(console: Console, outcome: Outcome) -> None:
@@ -67,7 +159,7 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
     from rich.text import Text
 
     status, failure = outcome.status, outcome.failure
-    style = {JobState.COMPLETED: "bold green", JobState.FAILED: "bold red"}.get(status.state, "bold yellow")
+    style = STATE_STYLES.get(status.state, "bold yellow")
     took = f" after {duration(status.seconds)}" if status.seconds is not None else ""
     console.print(Text.assemble((str(status.state), style), f" {status.name}{took}"))
     if failure is not None:
@@ -103,3 +195,8 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60}m{whole % 60:02d}s"
     return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+
+
+def _number(host: str) -> int:
+    digits = "".join(filter(str.isdigit, host))
+    return int(digits) if digits else 0

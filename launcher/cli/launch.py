@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from launcher.cli.attendance import attend, confirmed, must_ask, screen_for
 from launcher.cli.job_options import (
     ClusterOption,
     IgnoreOption,
@@ -20,8 +20,6 @@ from launcher.cli.output import OutputFormat, console, message, print_json
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from launcher.planning.training_plan import TrainingPlan
     from launcher.session.run import Outcome
 
@@ -89,36 +87,43 @@ def _run_local(plan: TrainingPlan, inputs: list[str] | tuple[()], output: Output
 
     _introduce(plan, output, here=True)
     try:
-        with JobView(_screen(output)) as view:
+        with JobView(screen_for(output)) as view:
             outcome = run_here(plan, _folders(inputs), view)
     except Interrupted as interrupted:
-        message(f"stopped; the job is {interrupted.status.state}. {interrupted.remedy}")
+        state = interrupted.status.state if interrupted.status else "unknown"
+        message(f"stopped; the job is {state}. {interrupted.remedy}")
         return 130
     return _conclude(plan, outcome, output)
 
 
 def _run_on_aws(plan: TrainingPlan, detach: bool, yes: bool, output: OutputFormat) -> int:
-    from launcher.cli.job_view import JobView
-    from launcher.session.run import Interrupted, SageMakerSession
+    from launcher.cli.submission_view import show_progress
+    from launcher.session.run import SageMakerSession
 
     session = SageMakerSession.of(plan.region)
     _introduce(plan, output, here=False)
-    if not yes and output is OutputFormat.TEXT and sys.stdin.isatty() and not _confirmed(session.account):
+    if must_ask(yes, output) and not confirmed(_question(plan, session.account)):
         message("not submitted")
         return 0
-    name = session.submit(plan)
+    name = session.submit(plan, show_progress)
     message(f"submitted {name}")
     if detach:
         if output is OutputFormat.JSON:
             print_json({"name": name, "state": "InProgress"})
         return 0
-    try:
-        with JobView(_screen(output)) as view:
-            outcome = session.follow(name, view)
-    except Interrupted as interrupted:
-        message(f"{name} is {interrupted.status.state}. {interrupted.remedy}")
-        return 130
-    return _conclude(plan, outcome, output)
+    outcome = attend(session.backend, name, output)
+    return 130 if outcome is None else _conclude(plan, outcome, output)
+
+
+def _question(plan: TrainingPlan, account: str) -> str:
+    from launcher.planning.cost import cost_in_words
+
+    # The price has just been shown with the summary, and belongs to the question all the same.
+    hosts = (plan.training or {})["ResourceConfig"]
+    what = f"{hosts.get('InstanceCount', 1)} × {hosts.get('InstanceType', 'hosts')}"
+    return (
+        f"Submit to SageMaker in account {account}: {what}, {cost_in_words(plan.request or {}, plan.region)}?"
+    )
 
 
 def _introduce(plan: TrainingPlan, output: OutputFormat, *, here: bool) -> None:
@@ -144,16 +149,6 @@ def _conclude(plan: TrainingPlan, outcome: Outcome, output: OutputFormat) -> int
     else:
         show_outcome(console(), outcome)
     return 0 if outcome.succeeded else 1
-
-
-def _screen(output: OutputFormat) -> Console:
-    """Where the run is shown: stdout belongs to the JSON document if one was asked for."""
-    return console(stderr=output is OutputFormat.JSON)
-
-
-def _confirmed(account: str) -> bool:
-    answer = console().input(f"Submit to SageMaker in account {account}? [y/N] ")
-    return answer.strip().lower() in ("y", "yes")
 
 
 def _folders(inputs: list[str] | tuple[()]) -> dict[str, Path]:

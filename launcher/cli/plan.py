@@ -113,7 +113,7 @@ def show_plan(plan: TrainingPlan, output: OutputFormat) -> None:
         return
     show_summary(plan)
     show_settings(plan)
-    terminal.print("\n[bold]CreateTrainingJob request[/bold]")
+    terminal.print(f"\n[bold]{plan.operation} request[/bold]")
     terminal.print(Syntax(as_json(plan.request), "json", background_color="default", word_wrap=True))
 
 
@@ -124,7 +124,7 @@ def show_settings(plan: TrainingPlan) -> None:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(overflow="fold")
     grid.add_column(style="dim", overflow="fold")
-    chosen = plan.request["Environment"] if plan.request else {}
+    chosen = (plan.training or {}).get("Environment", {})
     for setting in plan.settings:
         if setting.overridden_by:
             yours = f"{setting.overridden_by}={chosen[setting.overridden_by]}"
@@ -136,29 +136,90 @@ def show_settings(plan: TrainingPlan) -> None:
 
 
 def show_summary(plan: TrainingPlan, *, places: bool = True) -> None:
-    """Print the few lines that tell a person what will run, and with `places` where on AWS."""
-    from rich.table import Table
+    """Print the lines that tell a person what will run, and with `places` where on AWS and at what cost."""
+    from launcher.planning.cost import cost_in_words
 
-    request = plan.request
-    if request is None:
+    request, training = plan.request, plan.training
+    if request is None or training is None:
         return
-    hosts = request["ResourceConfig"]["InstanceCount"]
+    hosts = training["ResourceConfig"]
     processes = plan.job["distribution"]["processes_per_host"]
     strategy = plan.job["distribution"]["strategy"]
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim")
-    grid.add_column(overflow="fold")
     rows = {
-        "job": request["TrainingJobName"],
-        "hosts": f"{hosts} × {request['ResourceConfig']['InstanceType']}",
+        "job": str(plan.name),
+        "hosts": f"{hosts['InstanceCount']} × {hosts['InstanceType']}",
         "processes": f"{processes} per host, world size {plan.world_size}, {strategy}",
+        **_search(request),
+        "limits": _limits(training),
     }
     if places:
         rows |= {
-            "image": request["AlgorithmSpecification"]["TrainingImage"],
-            "checkpoints": request.get("CheckpointConfig", {}).get("S3Uri", "none"),
-            "output": request["OutputDataConfig"]["S3OutputPath"],
+            "cost": cost_in_words(request, plan.region),
+            "image": training["AlgorithmSpecification"]["TrainingImage"],
+            "channels": "\n".join(map(_channel, training.get("InputDataConfig", []))) or "none",
+            "checkpoints": training.get("CheckpointConfig", {}).get("S3Uri", "none"),
+            "output": training["OutputDataConfig"]["S3OutputPath"],
         }
+    _print_rows(rows)
+
+
+def _search(request: dict[str, Any]) -> dict[str, str]:
+    """What a search over hyperparameters does; nothing for a single job."""
+    config = request.get("HyperParameterTuningJobConfig")
+    if config is None:
+        return {}
+    objective, limits = config["HyperParameterTuningJobObjective"], config["ResourceLimits"]
+    ranges = [each for kind in config["ParameterRanges"].values() for each in kind]
+    jobs = limits.get("MaxNumberOfTrainingJobs", "all combinations")
+    return {
+        "search": f"{config['Strategy']}, {objective['Type'].lower()} {objective['MetricName']}",
+        "ranges": "\n".join(map(_range, ranges)),
+        "jobs": f"{jobs}, {limits['MaxParallelTrainingJobs']} at a time",
+    }
+
+
+def _range(searched: dict[str, Any]) -> str:
+    if "Values" in searched:
+        return f"{searched['Name']}: {', '.join(searched['Values'])}"
+    scale = "" if searched["ScalingType"] == "Auto" else f", {searched['ScalingType'].lower()}"
+    return f"{searched['Name']}: {searched['MinValue']} to {searched['MaxValue']}{scale}"
+
+
+def _limits(training: dict[str, Any]) -> str:
+    from launcher.planning.cost import span_in_words
+
+    condition = training["StoppingCondition"]
+    limits = [f"{span_in_words(condition['MaxRuntimeInSeconds'])} of running"]
+    if "MaxWaitTimeInSeconds" in condition:
+        limits.append(f"{span_in_words(condition['MaxWaitTimeInSeconds'])} with the waiting for spot")
+    retries = training.get("RetryStrategy", {}).get("MaximumRetryAttempts", 0)
+    limits.append("no retries" if not retries else f"{retries} {'retry' if retries == 1 else 'retries'}")
+    return ", ".join(limits)
+
+
+def _channel(channel: dict[str, Any]) -> str:
+    """One channel of the request: its name, what it reads and how."""
+    source, name = channel["DataSource"], channel["ChannelName"]
+    if "FileSystemDataSource" in source:
+        lustre = source["FileSystemDataSource"]
+        return (
+            f"{name}: {lustre['FileSystemId']}:{lustre['DirectoryPath']} ({lustre['FileSystemAccessMode']})"
+        )
+    objects = source["S3DataSource"]
+    return (
+        f"{name}: {objects['S3Uri']} "
+        f"({channel.get('InputMode', 'File')}, {objects['S3DataDistributionType']})"
+    )
+
+
+def _print_rows(rows: dict[str, str]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim")
+    grid.add_column(overflow="fold")
     for name, value in rows.items():
-        grid.add_row(name, str(value))
+        # Text: a value of the user's may look like Rich's markup.
+        grid.add_row(name, Text(str(value)))
     console().print(grid)

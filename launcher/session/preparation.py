@@ -20,6 +20,7 @@ from launcher.planning.planner import plan_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.spec.check import check_job
 from launcher.rules.spec.subject import TELLING_NAMES, JobSubject
+from launcher.session.source_code import read_code
 from launcher.session.source_names import names_in_source
 
 
@@ -60,7 +61,7 @@ def prepare(
     cluster: Cluster | None = None,
     unique: str | None = None,
 ) -> TrainingPlan:
-    """Plan a loaded job and judge it. Calls nothing beyond this machine.
+    """Plan a loaded job and judge it. Reads its source, and calls nothing beyond this machine.
 
     `cluster` is the manifest that was just read from AWS, where it was; otherwise it comes from the
     file that the job names or from the cache. `ignore` holds codes accepted besides the file's.
@@ -74,6 +75,7 @@ def prepare(
         cluster = _known_cluster(job.cluster, loaded.file.parent)
         if cluster is None:
             notes.append(_unknown_cluster(job.cluster, loaded))
+    digest, about_code = read_code(job, loaded.file.parent, loaded.location)
     plan = plan_job(
         job,
         cluster,
@@ -81,6 +83,7 @@ def prepare(
         folder=loaded.file.parent,
         session_region=session_region,
         locate=loaded.location,
+        code_digest=digest,
     )
     subject = JobSubject(
         job=job,
@@ -90,7 +93,7 @@ def prepare(
         cluster=cluster,
         names=names_in_source(loaded.file.parent / job.code.source_dir, TELLING_NAMES),
     )
-    findings = accept([*check_job(subject), *plan.findings, *notes], [*job.ignore, *ignore])
+    findings = accept([*check_job(subject), *about_code, *plan.findings, *notes], [*job.ignore, *ignore])
     return replace(plan, findings=findings)
 
 

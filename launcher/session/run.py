@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.account.aws import aws_client, caller_account
 from launcher.account.cluster_manifest import fetch_manifest
-from launcher.backends.interface import Backend, JobState, JobStatus
+from launcher.backends.interface import Backend, JobState, JobStatus, OnProgress
 from launcher.backends.local.backend import LocalBackend
-from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest_store import cache_manifest, is_path
 from launcher.diagnosis.failure_reason import finding_of
 from launcher.failure_modes.model import Finding
 from launcher.jobs.load import LoadedJob
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.follow import Display, Follower
+from launcher.session.follow import Follower, Pace
+from launcher.session.jobs import LOCAL_HOME, sagemaker_backend
+from launcher.session.log_filter import LogFilter
+from launcher.session.monitor import Monitor, Screen
 from launcher.session.preparation import prepare
-
-LOCAL_HOME = Path(".slipway") / "local"
-"""Where local runs are kept, below the current directory."""
 
 LOCAL_POLL_SECONDS = 0.2
 AWS_POLL_SECONDS = 5.0
+AWS_POLL_SECONDS_PER_HOST = 0.2
+"""Five calls for logs a second: half of what the smallest quota allows to an account and region."""
 
 AWS_END_READS = 2
 """CloudWatch Logs delivers a little late: after the end, this many reads in a row must bring nothing."""
@@ -45,16 +45,17 @@ class Outcome:
 
 
 class Interrupted(Exception):
-    """The user pressed Ctrl-C; `status` is the job as it was left, `remedy` how to go on."""
+    """The user pressed Ctrl-C; `status` is the job as it was last seen, `remedy` how to go on."""
 
-    def __init__(self, status: JobStatus, remedy: str) -> None:
+    def __init__(self, name: str, status: JobStatus | None, remedy: str) -> None:
         super().__init__(remedy)
+        self.name = name
         self.status = status
         self.remedy = remedy
 
 
 def run_here(
-    plan: TrainingPlan, inputs: Mapping[str, Path], display: Display, home: Path = LOCAL_HOME
+    plan: TrainingPlan, inputs: Mapping[str, Path], screen: Screen, home: Path = LOCAL_HOME
 ) -> Outcome:
     """Run the plan on this machine; `inputs` gives a folder per channel.
 
@@ -63,16 +64,41 @@ def run_here(
     """
     with closing(LocalBackend(home=home, inputs=inputs)) as backend:
         name = backend.submit(plan)
-        follower = Follower(backend, name, display)
+        follower = Follower(backend, name, Monitor(screen), _local_pace())
         try:
-            status = follower.until_end(_pause(LOCAL_POLL_SECONDS))
+            status = follower.until_end()
         except KeyboardInterrupt:
             backend.stop(name)
-            status = follower.until_end(_pause(LOCAL_POLL_SECONDS))
+            status = follower.until_end()
             raise Interrupted(
-                status, f"Resume it from its checkpoints with --set checkpoint.resume_from={name}"
+                name,
+                status,
+                f"Resume it with: launch resume {name}, or from its checkpoints with "
+                f"--set checkpoint.resume_from={name}",
             ) from None
-        return _outcome(status)
+        return outcome_of(backend, status)
+
+
+def follow(
+    backend: Backend, name: str, screen: Screen, log_filter: LogFilter | None = None, pace: Pace | None = None
+) -> Outcome:
+    """Follow a job that runs without this terminal. Raises Interrupted on Ctrl-C, which leaves it running."""
+    follower = Follower(backend, name, Monitor(screen, log_filter), pace or _pace_of(backend))
+    try:
+        return outcome_of(backend, follower.until_end())
+    except KeyboardInterrupt:
+        raise Interrupted(name, follower.seen, f"Come back with: launch logs {name} --follow") from None
+
+
+def show_logs(backend: Backend, name: str, screen: Screen, log_filter: LogFilter | None = None) -> JobStatus:
+    """Show what a job has printed so far; return its status."""
+    display = Monitor(screen, log_filter)
+    return Follower(backend, name, display, _pace_of(backend)).what_is_there()
+
+
+def outcome_of(backend: Backend, status: JobStatus) -> Outcome:
+    """How a job ended, and why: the place where every command learns the cause of a failure."""
+    return Outcome(status, finding_of(status.failure_reason))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,28 +115,16 @@ class SageMakerSession:
         return cls(
             account=caller_account(aws_client("sts", region)),
             region=region,
-            backend=SageMakerBackend(
-                sagemaker=aws_client("sagemaker", region),
-                logs=aws_client("logs", region),
-                s3=aws_client("s3", region),
-            ),
+            backend=sagemaker_backend(region),
         )
 
-    def submit(self, plan: TrainingPlan) -> str:
+    def submit(self, plan: TrainingPlan, on_progress: OnProgress | None = None) -> str:
         """Submit the plan once; return the job's name."""
-        return self.backend.submit(plan)
+        return self.backend.submit(plan, on_progress)
 
-    def follow(self, name: str, display: Display) -> Outcome:
+    def follow(self, name: str, screen: Screen) -> Outcome:
         """Follow a submitted job. Raises Interrupted on Ctrl-C, which leaves the job running."""
-        try:
-            follower = Follower(self.backend, name, display)
-            return _outcome(follower.until_end(_pause(AWS_POLL_SECONDS), AWS_END_READS))
-        except KeyboardInterrupt:
-            raise Interrupted(
-                self.backend.describe(name),
-                "It goes on without this terminal; see it with: aws sagemaker describe-training-job "
-                f"--region {self.region} --training-job-name {name}",
-            ) from None
+        return follow(self.backend, name, screen)
 
 
 def plan_for_submission(
@@ -131,9 +145,11 @@ def plan_for_submission(
     return prepare(loaded, session_region=session_region, ignore=ignore, cluster=cluster)
 
 
-def _outcome(status: JobStatus) -> Outcome:
-    return Outcome(status, finding_of(status.failure_reason))
+def _pace_of(backend: Backend) -> Pace:
+    if isinstance(backend, LocalBackend):
+        return _local_pace()
+    return Pace(poll=AWS_POLL_SECONDS, poll_per_host=AWS_POLL_SECONDS_PER_HOST, end_reads=AWS_END_READS)
 
 
-def _pause(seconds: float) -> Callable[[], None]:
-    return lambda: time.sleep(seconds)
+def _local_pace() -> Pace:
+    return Pace(poll=LOCAL_POLL_SECONDS, poll_per_host=0, end_reads=1)

@@ -54,6 +54,8 @@ def _names(file: Path, wanted: Collection[str]) -> set[str]:
             for token in tokenize.generate_tokens(io.StringIO(text).readline):
                 if token.type == tokenize.NAME and token.string in possible:
                     found.add(token.string)
+                    if found == possible:
+                        break
         except (tokenize.TokenError, SyntaxError):
             return found
     return found

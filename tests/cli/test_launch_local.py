@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -33,6 +34,17 @@ def save(number, frame):
 signal.signal(signal.SIGTERM, save)
 print("training", flush=True)
 time.sleep(60)
+"""
+
+
+SAVES_AND_ENDS = """
+import os, pathlib
+state = pathlib.Path(os.environ["SLIPWAY_CHECKPOINT_DIR"], "state")
+job = os.environ["TRAINING_JOB_NAME"]
+if state.exists() and state.read_text() != job:
+    print("resumed from", state.read_text(), flush=True)
+state.write_text(job)
+print("training", flush=True)
 """
 
 
@@ -108,3 +120,23 @@ def test_ctrl_c_stops_the_run_in_order_and_it_can_be_resumed(
     printed, _ = again.communicate(timeout=120)
     assert again.returncode == 0
     assert "resumed from step 7" in printed
+
+
+def test_a_run_that_has_ended_is_listed_read_and_resumed_by_its_name(
+    job_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    file = job_file(SAVES_AND_ENDS, "none", 1)
+    printed, _ = start(tmp_path, str(file), "--local").communicate(timeout=120)
+    assert "Completed" in printed, printed
+    # What the earlier run ran is run again, whatever has become of the file.
+    (tmp_path / "src" / "train.py").write_text("raise SystemExit(3)")
+
+    listed, _ = start(tmp_path, "list", "--local", "--output", "json").communicate(timeout=60)
+    [job] = json.loads(listed)["jobs"]
+    options = ("--host", "algo-2", "--output", "json")
+    read, _ = start(tmp_path, "logs", job["name"], *options).communicate(timeout=60)
+    assert "training" in [json.loads(line)["text"] for line in read.splitlines()]
+    again = start(tmp_path, "resume", job["name"])
+    printed, _ = again.communicate(timeout=120)
+    assert again.returncode == 0, printed
+    assert f"resumed from {job['name']}" in printed

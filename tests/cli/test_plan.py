@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -72,3 +73,66 @@ def test_a_job_without_the_compiler_has_no_pair(run_launch: RunLaunch, write_job
     code, _, err = run_launch("plan", write_job(), "--pair")
     assert code == 2
     assert "torch_xla" in err
+
+
+def summary_of(printed: str) -> dict[str, str]:
+    """The rows above the settings, by name; those of several lines as one text."""
+    rows: dict[str, str] = {}
+    name = ""
+    for line in printed.split("\nSettings")[0].splitlines():
+        name = line[:11].strip() or name
+        rows[name] = f"{rows.get(name, '')} {line[11:].strip()}".strip()
+    return rows
+
+
+def test_the_summary_says_what_runs_where_how_long_and_at_what_cost(
+    run_launch: RunLaunch, write_job: WriteJob, tmp_path: Path, manifest: dict[str, Any]
+) -> None:
+    (tmp_path / "dev.json").write_text(json.dumps(manifest))
+    file = write_job(
+        cluster="dev.json",
+        inputs={"train": {"s3_uri": "s3://data/[a]", "mode": "FastFile"}, "corpus": {"lustre": "/corpus"}},
+        checkpoint={},
+        resources={"instance_type": "ml.g5.12xlarge", "instance_count": 2, "capacity": "spot"},
+        limits={"max_runtime": "10h", "max_wait": "20h", "max_retries": 2},
+    )
+    code, out, err = run_launch("plan", file)
+    assert code == 0, out + err
+    rows = summary_of(out[out.index("\njob ") + 1 :])
+    assert rows["hosts"] == "2 × ml.g5.12xlarge"
+    assert rows["processes"] == "4 per host, world size 8, torchrun"
+    assert rows["limits"] == "10h of running, 20h with the waiting for spot, 2 retries"
+    assert rows["cost"].startswith("at most 14.18 USD an hour, up to 141.80 USD in 10h")
+    assert "list price of us-west-2, 2026-09-06" in rows["cost"]
+    assert "train: s3://data/[a] (FastFile, FullyReplicated)" in rows["channels"]
+    assert "corpus: fs-0123456789abcdef0:/abcdefgh/corpus (ro)" in rows["channels"]
+    assert "code: s3://dev-code/" in rows["channels"]
+    assert rows["checkpoints"].startswith("s3://dev-checkpoints/")
+
+
+def test_the_summary_of_a_search_says_what_is_searched_and_how_many_jobs_it_makes(
+    run_launch: RunLaunch, write_job: WriteJob
+) -> None:
+    file = write_job(
+        resources={"instance_type": "ml.g5.2xlarge"},
+        limits={"max_runtime": "1h"},
+        tuning={
+            "objective": {"metric": "loss", "goal": "minimize", "regex": "loss=([0-9.]+)"},
+            "ranges": {"lr": {"min": 0.001, "max": 0.1, "scaling": "logarithmic"}, "size": [16, 32]},
+            "max_jobs": 20,
+            "parallel": 4,
+        },
+    )
+    code, out, err = run_launch("plan", file)
+    assert code == 0, out + err
+    rows = summary_of(out[out.index("\njob ") + 1 :])
+    assert rows["search"] == "Bayesian, minimize loss"
+    assert rows["ranges"] == "lr: 0.001 to 0.1, logarithmic size: 16, 32"
+    assert rows["jobs"] == "20, 4 at a time"
+    assert rows["cost"].startswith("6.06 USD an hour, up to 30.30 USD for 20 jobs of 1h, 4 at a time")
+    assert "CreateHyperParameterTuningJob request" in out
+
+
+def test_the_cost_is_no_part_of_the_json(run_launch: RunLaunch, write_job: WriteJob) -> None:
+    _, out, _ = run_launch("plan", write_job(), "--output", "json")
+    assert json.loads(out).keys() == {"job", "request", "findings"}

@@ -15,11 +15,6 @@ from scripts import generate_failure_mode_page as generator
 PLANNED = json.loads((Path(__file__).parent / "planned_stages.json").read_text("utf-8"))
 
 
-@pytest.mark.parametrize("path", [generator.PAGE, generator.COVERAGE], ids=lambda path: path.name)
-def test_what_is_generated_is_current(path: Path) -> None:
-    assert path.read_text("utf-8") == generator.generated()[path], f"run `{generator.COMMAND}`"
-
-
 def test_the_output_does_not_vary_from_run_to_run() -> None:
     assert generator.generated() == generator.generated()
 
@@ -57,16 +52,6 @@ def test_the_page_has_a_section_for_every_mode() -> None:
 def test_the_page_says_that_it_is_generated_and_how() -> None:
     first_line = generator.PAGE.read_text("utf-8").splitlines()[0]
     assert generator.COMMAND in first_line
-
-
-def test_check_fails_on_a_file_that_is_not_current(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    absent = generator.ROOT / "docs" / "absent.md"
-    monkeypatch.setattr(generator, "generated", lambda: {absent: "text"})
-    assert generator.main(["--check"]) == 1
-    assert "docs/absent.md is not current" in capsys.readouterr().err
-    assert not absent.exists()
 
 
 def test_a_claim_about_an_unknown_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from launcher.backends.interface import Cursor, JobState, JobStatus, LogBatch, LogLine
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.follow import Follower
+from launcher.session.follow import Follower, Pace
 
 
 class ScriptedBackend:
@@ -19,6 +19,7 @@ class ScriptedBackend:
     def __init__(self, *moments: tuple[JobState, list[str]]) -> None:
         self.moments = list(moments)
         self.printed: list[str] = []
+        self.more: list[bool] = []
 
     def submit(self, plan: TrainingPlan) -> str:
         raise AssertionError("follow submits nothing")
@@ -34,7 +35,7 @@ class ScriptedBackend:
     def read_logs(self, job_name: str, cursor: Cursor) -> LogBatch:
         start = int(cursor.get("all", "0"))
         lines = [LogLine(0.0, "algo-1", text) for text in self.printed[start:]]
-        return LogBatch(lines, {"all": str(len(self.printed))})
+        return LogBatch(lines, {"all": str(len(self.printed))}, more=bool(self.more and self.more.pop(0)))
 
 
 class Recorder:
@@ -48,6 +49,13 @@ class Recorder:
     def lines(self, lines: Sequence[LogLine]) -> None:
         self.texts += [line.text for line in lines]
 
+    def trouble(self, text: str | None) -> None:
+        raise AssertionError(text)
+
+
+def pace(pauses: list[float] | None = None, end_reads: int = 1) -> Pace:
+    return Pace(end_reads=end_reads, sleep=(pauses if pauses is not None else []).append)
+
 
 def test_every_line_is_shown_once_and_the_last_ones_too() -> None:
     backend = ScriptedBackend(
@@ -57,7 +65,7 @@ def test_every_line_is_shown_once_and_the_last_ones_too() -> None:
         (JobState.FAILED, []),
     )
     shown = Recorder()
-    final = Follower(backend, "job", shown).until_end(pause=lambda: None)
+    final = Follower(backend, "job", shown, pace()).until_end()
     assert final.state is JobState.FAILED
     assert shown.texts == ["a", "b", "the traceback"]
 
@@ -67,17 +75,23 @@ def test_lines_that_arrive_after_the_end_are_waited_for() -> None:
         (JobState.COMPLETED, []), (JobState.COMPLETED, ["late"]), (JobState.COMPLETED, [])
     )
     shown = Recorder()
-    Follower(backend, "job", shown).until_end(pause=lambda: None, end_reads=2)
+    Follower(backend, "job", shown, pace(end_reads=2)).until_end()
     assert shown.texts == ["late"]
 
 
-def test_it_pauses_only_when_there_was_nothing_to_show() -> None:
+def test_it_pauses_unless_more_lines_wait() -> None:
     backend = ScriptedBackend(
-        (JobState.IN_PROGRESS, ["a"]), (JobState.IN_PROGRESS, []), (JobState.COMPLETED, [])
+        (JobState.IN_PROGRESS, ["a"]), (JobState.IN_PROGRESS, ["b"]), (JobState.COMPLETED, [])
     )
-    pauses: list[None] = []
-    Follower(backend, "job", Recorder()).until_end(pause=lambda: pauses.append(None))
-    assert len(pauses) == 1
+    backend.more = [True, False]
+    pauses: list[float] = []
+    Follower(backend, "job", Recorder(), pace(pauses)).until_end()
+    assert pauses == [5.0]
+
+
+def test_a_large_job_is_looked_at_less_often() -> None:
+    assert Pace().between_looks(hosts=2) == 5.0
+    assert Pace().between_looks(hosts=64) == pytest.approx(12.8)
 
 
 def test_after_an_interruption_it_goes_on_where_it_was() -> None:
@@ -85,12 +99,15 @@ def test_after_an_interruption_it_goes_on_where_it_was() -> None:
         (JobState.IN_PROGRESS, ["a"]), (JobState.IN_PROGRESS, []), (JobState.STOPPED, ["b"])
     )
     shown = Recorder()
-    follower = Follower(backend, "job", shown)
+    presses = [KeyboardInterrupt()]
 
-    def interrupt() -> None:
-        raise KeyboardInterrupt
+    def press(seconds: float) -> None:
+        if presses:
+            raise presses.pop()
 
+    follower = Follower(backend, "job", shown, Pace(end_reads=1, sleep=press))
     with pytest.raises(KeyboardInterrupt):
-        follower.until_end(pause=interrupt)
-    follower.until_end(pause=lambda: None)
+        follower.until_end()
+    assert follower.seen is not None
+    follower.until_end()
     assert shown.texts == ["a", "b"]

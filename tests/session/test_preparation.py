@@ -13,6 +13,7 @@ from launcher.cluster.manifest import Cluster
 from launcher.cluster.manifest_store import cache_manifest
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.training_plan import TrainingPlan
+from launcher.session import source_code
 from launcher.session.preparation import JobSource, prepare, read_job
 
 WriteJob = Callable[..., Path]
@@ -110,3 +111,80 @@ def test_rules_see_the_cluster_and_the_source(write_job: WriteJob, manifest: dic
 def test_too_many_processes_are_told_once(write_job: WriteJob) -> None:
     file = write_job(distribution={"strategy": "torchrun", "processes_per_host": 9})
     assert codes(prepared(file)).keys() & {"DIST001", "DIST003"} == {"DIST003"}
+
+
+def code_finding(plan: TrainingPlan) -> Any:
+    (found,) = [finding for finding in plan.findings if finding.code == "CODE002"]
+    return found
+
+
+def code_uri(plan: TrainingPlan) -> str:
+    (channel,) = plan.request["InputDataConfig"]
+    return channel["DataSource"]["S3DataSource"]["S3Uri"]
+
+
+def test_the_code_channel_is_keyed_by_what_is_packed(write_job: WriteJob, tmp_path: Path) -> None:
+    file = write_job()
+    first = code_uri(prepared(file))
+    assert code_uri(prepared(file)) == first
+    (tmp_path / "src" / "more.py").write_text("x = 1")
+    assert code_uri(prepared(file)) != first
+
+
+def test_ignored_files_do_not_change_the_key(write_job: WriteJob, tmp_path: Path) -> None:
+    file = write_job()
+    (tmp_path / "src" / ".gitignore").write_text("*.log")
+    first = code_uri(prepared(file))
+    (tmp_path / "src" / "run.log").write_text("x")
+    assert code_uri(prepared(file)) == first
+
+
+@pytest.mark.parametrize("kind", ["missing", "link"])
+def test_code_that_cannot_be_packed_is_a_finding_and_a_placeholder(
+    write_job: WriteJob, tmp_path: Path, kind: str
+) -> None:
+    file = write_job()
+    if kind == "missing":
+        (tmp_path / "src").rename(tmp_path / "elsewhere")
+    else:
+        (tmp_path / "src" / "data").symlink_to("/data")
+    plan = prepared(file)
+    assert code_finding(plan).severity == "error"
+    assert code_finding(plan).location.line >= 1
+    assert ("src/data is a symbolic link" in code_finding(plan).message) == (kind == "link")
+    assert code_uri(plan).endswith("/" + "0" * 64)
+
+
+def test_an_entry_point_that_is_ignored_is_an_error(write_job: WriteJob, tmp_path: Path) -> None:
+    file = write_job()
+    (tmp_path / "src" / ".gitignore").write_text("*.py")
+    (tmp_path / "src" / "README").touch()
+    assert "train.py is left out by .gitignore" in code_finding(prepared(file)).message
+
+
+def test_an_entry_point_outside_of_the_source_is_an_error(write_job: WriteJob, tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    file = write_job(code={"source_dir": "src", "entry_point": "../train.py"})
+    found = code_finding(prepared(file))
+    assert (found.severity, found.subject) == ("error", "code.entry_point")
+    assert "outside of" in found.message
+
+
+@pytest.mark.parametrize("entry_point", ["./train.py", "lib/../train.py"])
+def test_an_entry_point_may_be_written_in_any_way(
+    write_job: WriteJob, entry_point: str, tmp_path: Path
+) -> None:
+    file = write_job(code={"source_dir": "src", "entry_point": entry_point})
+    (tmp_path / "src" / "lib").mkdir()
+    assert "CODE002" not in codes(prepared(file))
+
+
+def test_large_code_is_a_warning_with_what_holds_most(
+    write_job: WriteJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_code, "LARGE_BYTES", 1_000_000)
+    file = write_job()
+    (tmp_path / "src" / "weights.bin").write_bytes(bytes(2_000_000))
+    found = code_finding(prepared(file))
+    assert found.severity == "warning"
+    assert "weights.bin (2 MB)" in found.message

@@ -1,0 +1,75 @@
+"""A job followed at the terminal: until its end, or until the user leaves it alone or stops it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from launcher.cli.output import OutputFormat, console, message
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from launcher.backends.interface import Backend
+    from launcher.session.log_filter import LogFilter
+    from launcher.session.run import Interrupted, Outcome
+
+SECONDS_FOR_A_SECOND_THOUGHT = 3.0
+"""For so long after Ctrl-C, another one asks to stop the job."""
+
+_YES = ("y", "yes")
+
+
+def attend(
+    backend: Backend, name: str, output: OutputFormat, log_filter: LogFilter | None = None
+) -> Outcome | None:
+    """Follow a job that runs elsewhere; None where the user left it with Ctrl-C."""
+    from launcher.cli.job_view import JobView
+    from launcher.session.run import Interrupted, follow
+
+    try:
+        with JobView(screen_for(output)) as view:
+            return follow(backend, name, view, log_filter)
+    except Interrupted as interrupted:
+        leave(backend, interrupted)
+        return None
+
+
+def leave(backend: Backend, interrupted: Interrupted, pause: Callable[[float], None] = time.sleep) -> None:
+    """Say that the job goes on and how to come back; on a terminal a second Ctrl-C asks to stop it."""
+    status = interrupted.status
+    if status is not None and status.state.is_final:
+        message(f"{interrupted.name} is {status.state}. {interrupted.remedy}")
+        return
+    message(f"{interrupted.name} goes on. {interrupted.remedy}")
+    if not sys.stdin.isatty():
+        return
+    message(f"Press Ctrl-C again within {SECONDS_FOR_A_SECOND_THOUGHT:.0f} seconds to stop the job.")
+    try:
+        pause(SECONDS_FOR_A_SECOND_THOUGHT)
+    except KeyboardInterrupt:
+        if confirmed(f"Stop {interrupted.name}?"):
+            backend.stop(interrupted.name)
+            message(f"{interrupted.name} was asked to stop")
+
+
+def confirmed(question: str) -> bool:
+    """Ask on the terminal; anything but a yes is a no."""
+    try:
+        answer = console(stderr=True).input(f"{question} [y/N] ", markup=False)
+    except (KeyboardInterrupt, EOFError):
+        message("")
+        return False
+    return answer.strip().lower() in _YES
+
+
+def must_ask(yes: bool, output: OutputFormat) -> bool:
+    """Whether there is somebody to ask, and nothing that makes it needless."""
+    return not yes and output is OutputFormat.TEXT and sys.stdin.isatty()
+
+
+def screen_for(output: OutputFormat) -> Console:
+    """Where a job is shown: stdout belongs to the JSON document if one was asked for."""
+    return console(stderr=output is OutputFormat.JSON)

@@ -1,0 +1,98 @@
+"""`launch list`: the jobs of the account and region, or of this folder, newest first."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from launcher.cli.job_options import OutputOption
+from launcher.cli.output import OutputFormat, console, message, print_json
+from launcher.failure_modes.refusal import Refusal
+
+if TYPE_CHECKING:
+    from launcher.backends.interface import JobState, JobSummary
+
+DEFAULT_LIMIT = 50
+
+
+def list_jobs(
+    *,
+    name: Annotated[str | None, Parameter(help="Only jobs whose name has this in it.")] = None,
+    status: Annotated[str | None, Parameter(help="Only jobs of this state, such as InProgress.")] = None,
+    since: Annotated[
+        str | None, Parameter(help="Only jobs created since: 7d, or a time as 2026-08-20T11:30.")
+    ] = None,
+    limit: Annotated[int, Parameter(help="How many at most; 0 for all.")] = DEFAULT_LIMIT,
+    local: Annotated[bool, Parameter(negative="", help="The local runs of this folder.")] = False,
+    output: OutputOption = OutputFormat.TEXT,
+) -> int:
+    """List jobs, newest first."""
+    from launcher.account.aws import session_region
+    from launcher.backends.interface import JobQuery
+    from launcher.session.jobs import list_jobs as jobs_of
+    from launcher.session.log_filter import parse_since
+
+    if limit < 0:
+        raise Refusal(f"--limit {limit} is no number of jobs.", "Give a number above 0, or 0 for all.")
+    query = JobQuery(
+        name=name,
+        state=_state(status) if status else None,
+        since=parse_since(since, datetime.now().astimezone()) if since else None,
+        limit=limit or None,
+    )
+    jobs = jobs_of(query, session_region(), local=local)
+    if output is OutputFormat.JSON:
+        print_json({"jobs": [_json(job) for job in jobs]})
+        return 0
+    _show(jobs)
+    if limit and len(jobs) == limit:
+        message(f"the newest {limit}; --limit 0 lists all")
+    return 0
+
+
+def _state(text: str) -> JobState:
+    from launcher.backends.interface import JobState
+
+    states = {state.value.lower(): state for state in JobState}
+    plain = text.lower().replace("-", "").replace("_", "")
+    if plain not in states:
+        raise Refusal(
+            f"--status {text} is no state of a job.",
+            f"Choose of: {', '.join(state.value for state in JobState)}.",
+        )
+    return states[plain]
+
+
+def _show(jobs: list[JobSummary]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from launcher.cli.job_view import STATE_STYLES, duration
+
+    if not jobs:
+        message("no jobs")
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("NAME", no_wrap=True, overflow="ignore")
+    table.add_column("STATE", no_wrap=True)
+    table.add_column("CREATED", no_wrap=True)
+    table.add_column("TOOK", no_wrap=True, justify="right")
+    for job in jobs:
+        state = Text(job.state.value, STATE_STYLES.get(job.state, ""))
+        if job.phase != job.state.value:
+            state.append(f" ({job.phase})", "dim")
+        took = duration((job.ended - job.created).total_seconds()) if job.ended else ""
+        table.add_row(job.name, state, f"{job.created.astimezone():%Y-%m-%d %H:%M}", took)
+    console().print(table, soft_wrap=True)
+
+
+def _json(job: JobSummary) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "state": job.state.value,
+        "phase": job.phase,
+        "created": job.created.isoformat(),
+        "ended": job.ended.isoformat() if job.ended else None,
+    }

@@ -1,0 +1,152 @@
+"""`launch logs NAME`: what all hosts of a job printed, merged by time."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from launcher.cli.attendance import attend, leave, screen_for
+from launcher.cli.job_options import OutputOption
+from launcher.cli.output import OutputFormat, message
+from launcher.cli.status import JobName
+from launcher.failure_modes.refusal import Refusal
+
+if TYPE_CHECKING:
+    from launcher.backends.interface import JobStatus, LogLine
+    from launcher.cli.job_view import JobView
+    from launcher.session.jobs import FoundJob
+    from launcher.session.log_filter import LogFilter
+    from launcher.session.progress import TrainingProgress
+    from launcher.session.stall import Moving, Stall
+
+
+def logs(
+    name: JobName,
+    /,
+    *,
+    follow: Annotated[bool, Parameter(negative="", help="Go on until the job ends.")] = False,
+    host: Annotated[
+        list[str] | None, Parameter(negative="", help="Only lines of this host: algo-2, or 2.")
+    ] = None,
+    rank: Annotated[int | None, Parameter(help="Only lines that this global rank printed.")] = None,
+    grep: Annotated[str | None, Parameter(help="Only lines that match a regular expression.")] = None,
+    since: Annotated[
+        str | None,
+        Parameter(help="Only lines since: 10m (by this machine's clock), or a time as 2026-08-20T11:30Z."),
+    ] = None,
+    output: OutputOption = OutputFormat.TEXT,
+) -> int:
+    """Show a job's logs, of all hosts in the order of time; with --output json one object a line."""
+    from launcher.account.aws import session_region
+    from launcher.session.jobs import find_job
+
+    job = find_job(name, session_region())
+    chosen = _filter(job, host, rank, grep, since)
+    if output is OutputFormat.JSON:
+        return _print_json(job, chosen, follow)
+    if follow:
+        return _follow(job, chosen)
+    return _show(job, chosen)
+
+
+def _filter(
+    job: FoundJob, hosts: list[str] | None, rank: int | None, grep: str | None, since: str | None
+) -> LogFilter:
+    from launcher.session.log_filter import LogFilter, compile_pattern, parse_since
+
+    processes, count = job.status.processes_per_host, job.status.hosts
+    if rank is not None and processes and count and not 0 <= rank < processes * count:
+        raise Refusal(
+            f"--rank {rank}: {job.name} has {count} hosts with {processes} processes each.",
+            f"Give a rank from 0 to {processes * count - 1}.",
+        )
+    return LogFilter(
+        hosts=frozenset(_host(job, text) for text in hosts) if hosts else None,
+        rank=rank,
+        pattern=compile_pattern(grep) if grep else None,
+        since=parse_since(since, datetime.now().astimezone()).timestamp() if since else None,
+        processes_per_host=processes,
+    )
+
+
+def _host(job: FoundJob, text: str) -> str:
+    host = f"algo-{text}" if text.isdigit() else text
+    count = job.status.hosts
+    if count and host not in {f"algo-{number}" for number in range(1, count + 1)}:
+        raise Refusal(f"--host {text}: {job.name} has no such host.", f"Give algo-1 to algo-{count}.")
+    return host
+
+
+def _follow(job: FoundJob, chosen: LogFilter) -> int:
+    from launcher.cli.job_view import show_outcome
+
+    outcome = attend(job.backend, job.name, OutputFormat.TEXT, chosen)
+    if outcome is None:
+        return 130
+    show_outcome(screen_for(OutputFormat.TEXT), outcome)
+    return 0 if outcome.succeeded else 1
+
+
+def _show(job: FoundJob, chosen: LogFilter) -> int:
+    from launcher.cli.job_view import JobView
+    from launcher.session.run import show_logs
+
+    # Not entered: a panel is for a job that is being followed.
+    show_logs(job.backend, job.name, _LinesAlone(JobView(screen_for(OutputFormat.TEXT))), chosen)
+    return 0
+
+
+def _print_json(job: FoundJob, chosen: LogFilter, follow: bool) -> int:
+    from launcher.session.run import Interrupted, show_logs
+    from launcher.session.run import follow as follow_job
+
+    screen = _JsonLines()
+    if not follow:
+        show_logs(job.backend, job.name, screen, chosen)
+        return 0
+    try:
+        outcome = follow_job(job.backend, job.name, screen, chosen)
+    except Interrupted as interrupted:
+        leave(job.backend, interrupted)
+        return 130
+    return 0 if outcome.succeeded else 1
+
+
+class _Silent:
+    """A screen for lines alone: what hinders reading goes to stderr, the rest is not shown."""
+
+    def status(self, status: JobStatus) -> None:
+        """Nothing."""
+
+    def progress(self, progress: TrainingProgress) -> None:
+        """Nothing."""
+
+    def stall(self, change: Stall | Moving) -> None:
+        """Nothing."""
+
+    def trouble(self, text: str | None) -> None:
+        """On stderr."""
+        message(text or "connected again")
+
+
+class _LinesAlone(_Silent):
+    def __init__(self, view: JobView) -> None:
+        self._view = view
+
+    def lines(self, lines: Sequence[LogLine]) -> None:
+        """As a followed job's."""
+        self._view.lines(lines)
+
+
+class _JsonLines(_Silent):
+    def lines(self, lines: Sequence[LogLine]) -> None:
+        """One object a line."""
+        for line in lines:
+            record = {"time": line.time, "host": line.host, "text": line.text}
+            sys.stdout.write(json.dumps(record, ensure_ascii=False) + "\n")
+        sys.stdout.flush()

@@ -1,0 +1,102 @@
+"""`launch resume NAME`: the same job again, from the earlier one's newest checkpoint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from launcher.cli.attendance import attend, confirmed, must_ask, screen_for
+from launcher.cli.job_options import OutputOption
+from launcher.cli.output import OutputFormat, console, message, print_json
+from launcher.cli.status import JobName
+from launcher.failure_modes.refusal import Refusal
+
+if TYPE_CHECKING:
+    from launcher.backends.local.backend import LocalBackend
+    from launcher.backends.sagemaker.backend import SageMakerBackend
+    from launcher.session.run import Outcome
+
+
+def resume(
+    name: JobName,
+    /,
+    *,
+    yes: Annotated[bool, Parameter(negative="", help="Submit without asking.")] = False,
+    detach: Annotated[bool, Parameter(negative="", help="Submit, and do not follow.")] = False,
+    output: OutputOption = OutputFormat.TEXT,
+) -> int:
+    """Start a new job with the plan and code of an earlier one, from its newest checkpoint."""
+    from launcher.account.aws import session_region
+    from launcher.backends.local.backend import LocalBackend
+    from launcher.backends.sagemaker.backend import SageMakerBackend
+    from launcher.session.jobs import find_job
+
+    region = session_region()
+    job = find_job(name, region)
+    if not job.status.state.is_final:
+        raise Refusal(
+            f"{job.name} is {job.status.state} and still writes its checkpoints.",
+            f"Stop it first: launch stop {job.name}",
+        )
+    if isinstance(job.backend, LocalBackend):
+        if detach:
+            raise Refusal("a local job runs here and now.", "Leave out --detach.")
+        return _resume_here(job.backend, job.name, output)
+    if isinstance(job.backend, SageMakerBackend):
+        return _resume_on_aws(job.backend, job.name, region, yes, detach, output)
+    raise Refusal(
+        f"{job.name} went through {job.backend.name}, which cannot resume a job.",
+        f"Launch its job file again, with --set checkpoint.resume_from={job.name}",
+    )
+
+
+def _resume_here(backend: LocalBackend, name: str, output: OutputFormat) -> int:
+    from launcher.cli.job_view import JobView
+    from launcher.session.jobs import LOCAL_HOME
+    from launcher.session.resume import local_resumption, plan_resumption
+    from launcher.session.run import Interrupted, run_here
+
+    resumption = plan_resumption(backend, name)
+    message(f"resuming {name} as {resumption.name}")
+    try:
+        with local_resumption(LOCAL_HOME, resumption) as (plan, inputs), JobView(screen_for(output)) as view:
+            outcome = run_here(plan, inputs, view)
+    except Interrupted as interrupted:
+        message(f"stopped. {interrupted.remedy}")
+        return 130
+    return _conclude(outcome, name, output)
+
+
+def _resume_on_aws(
+    backend: SageMakerBackend, name: str, region: str | None, yes: bool, detach: bool, output: OutputFormat
+) -> int:
+    from launcher.cli.submission_view import show_progress
+    from launcher.planning.cost import cost_in_words
+    from launcher.session.resume import plan_resumption, resume_on_sagemaker
+
+    resumption = plan_resumption(backend, name)
+    if output is OutputFormat.TEXT:
+        console().print(f"resume {name} as {resumption.name}", markup=False)
+        console().print(f"cost: {cost_in_words(resumption.request, region)}", markup=False)
+    if must_ask(yes, output) and not confirmed("Submit to SageMaker?"):
+        message("not submitted")
+        return 0
+    new = resume_on_sagemaker(backend, resumption, show_progress)
+    message(f"submitted {new}")
+    if detach:
+        if output is OutputFormat.JSON:
+            print_json({"name": new, "state": "InProgress", "resumed_from": name})
+        return 0
+    outcome = attend(backend, new, output)
+    return 130 if outcome is None else _conclude(outcome, name, output)
+
+
+def _conclude(outcome: Outcome, earlier: str, output: OutputFormat) -> int:
+    from launcher.cli.job_view import outcome_json, show_outcome
+
+    if output is OutputFormat.JSON:
+        print_json({**outcome_json(outcome), "resumed_from": earlier})
+    else:
+        show_outcome(console(), outcome)
+    return 0 if outcome.succeeded else 1

@@ -1,0 +1,65 @@
+"""`launch status NAME`: how a job is, and through which phases it went."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from launcher.cli.job_options import OutputOption
+from launcher.cli.output import OutputFormat, console, print_json
+
+if TYPE_CHECKING:
+    from launcher.backends.interface import JobStatus, Transition
+    from launcher.session.run import Outcome
+
+JobName = Annotated[str, Parameter(help="The job's name.")]
+
+
+def status(name: JobName, /, *, output: OutputOption = OutputFormat.TEXT) -> int:
+    """Show how a job is: its phases, how long it took, and why it failed. Exit code 1 for a failed one."""
+    from launcher.account.aws import session_region
+    from launcher.backends.interface import JobState
+    from launcher.session.jobs import find_job
+    from launcher.session.run import outcome_of
+
+    found = find_job(name, session_region())
+    outcome = outcome_of(found.backend, found.status)
+    if output is OutputFormat.JSON:
+        print_json(_json(outcome))
+    else:
+        _show(outcome)
+    return 1 if found.status.state is JobState.FAILED else 0
+
+
+def _show(outcome: Outcome) -> None:
+    from rich.text import Text
+
+    from launcher.cli.job_view import duration, show_outcome
+
+    screen, job = console(), outcome.status
+    if job.state.is_final:
+        show_outcome(screen, outcome)
+    else:
+        took = f" for {duration(job.seconds)}" if job.seconds is not None else ""
+        screen.print(Text.assemble((job.phase, "bold"), f" {job.name}{took}"))
+        if job.explanation:
+            screen.print(job.explanation, style="dim", markup=False)
+        screen.print(f"launch logs {job.name} --follow", style="dim", markup=False)
+    for transition in job.transitions:
+        screen.print(Text.assemble((f"{transition.phase:<26}", "dim"), _span(transition)))
+
+
+def _span(transition: Transition) -> str:
+    from launcher.cli.job_view import duration
+
+    return duration(transition.ended - transition.started) if transition.ended is not None else "now"
+
+
+def _json(outcome: Outcome) -> dict[str, Any]:
+    from launcher.cli.job_view import outcome_json
+
+    job: JobStatus = outcome.status
+    phases = [{"phase": each.phase, "started": each.started, "ended": each.ended} for each in job.transitions]
+    more = {"phase": job.phase, "explanation": job.explanation, "hosts": job.hosts, "phases": phases}
+    return {**outcome_json(outcome), **more}

@@ -1,0 +1,188 @@
+"""The live stage of a launch: gather what the account holds, judge it, wait for Lustre, add rules."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from launcher.account.asking import Progress
+from launcher.account.aws import UnusableSession
+from launcher.account.clients import Clients, SharedClients
+from launcher.account.file_system import FileSystem, describe_file_system, parse_file_system
+from launcher.account.gathering import gather
+from launcher.account.security_group_repair import authorize
+from launcher.account.wanted import wanted_of
+from launcher.cluster.instances import instance_facts
+from launcher.failure_modes.model import Location, accept
+from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.jobs.load import LoadedJob
+from launcher.jobs.specification import JobSpec
+from launcher.planning.training_plan import Request, TrainingPlan
+from launcher.rules.live.check import check_account
+from launcher.rules.live.lustre import TRANSIENT
+from launcher.rules.live.missing_rules import MissingRule, missing_rules
+from launcher.rules.live.subject import LiveSubject
+
+FILE_SYSTEM_WAIT_SECONDS = 45 * 60.0
+"""A file system takes 5 to 15 minutes to create, large ones longer."""
+
+FILE_SYSTEM_POLL_SECONDS = 15.0
+
+OnWait = Callable[[FileSystem, float], None]
+"""Told the file system as it was last seen, and the seconds waited so far."""
+
+
+def check_live(
+    plan: TrainingPlan,
+    loaded: LoadedJob,
+    *,
+    ignore: Sequence[str] = (),
+    clients: Clients | None = None,
+    on_progress: Progress | None = None,
+) -> TrainingPlan:
+    """The plan with what the account says against it among its findings.
+
+    A plan without a request comes back as it is: there is nothing to look for. `ignore` holds codes
+    accepted besides the file's. Raises Refusal where the plan holds placeholders, AwsRefusal without
+    usable credentials or where AWS cannot be reached at all.
+    """
+    subject = look(plan, loaded, clients=clients, on_progress=on_progress)
+    return plan if subject is None else judged(plan, subject, ignore)
+
+
+def check_before_submission(
+    plan: TrainingPlan,
+    loaded: LoadedJob,
+    *,
+    ignore: Sequence[str] = (),
+    clients: Clients | None = None,
+    on_progress: Progress | None = None,
+    on_wait: OnWait | None = None,
+) -> TrainingPlan:
+    """`check_live` for a launch: a file system that is being created is waited for before it.
+
+    A plan that is refused already, or holds placeholders, comes back as it is: the submission says so.
+    """
+    if plan.refused or plan.placeholders or plan.training is None or plan.region is None:
+        return plan
+    clients = clients or SharedClients()
+    file_system_id = wanted_of(_training_request(plan), plan.region).file_system_id
+    if file_system_id is not None:
+        fsx = clients("fsx", plan.region)
+        wait_for_file_system(lambda: _seen(fsx, file_system_id), on_wait=on_wait)
+    return check_live(plan, loaded, ignore=ignore, clients=clients, on_progress=on_progress)
+
+
+def look(
+    plan: TrainingPlan,
+    loaded: LoadedJob,
+    *,
+    clients: Clients | None = None,
+    on_progress: Progress | None = None,
+) -> LiveSubject | None:
+    """What the live rules judge, gathered from the account; None where the plan has no request.
+
+    Raises as `check_live`.
+    """
+    if plan.training is None or plan.region is None or loaded.spec is None:
+        return None
+    if plan.placeholders:
+        missing = ", ".join(plan.placeholders)
+        raise Refusal(
+            f"the plan still holds placeholders for: {missing}; nothing in an account answers to them.",
+            "Give them in the job file, or name a provisioned `cluster`.",
+        )
+    request = _training_request(plan)
+    wanted = wanted_of(request, plan.region)
+    return LiveSubject(
+        job=loaded.spec,
+        request=request,
+        facts=instance_facts(wanted.instance_type),
+        account=gather(clients or SharedClients(), wanted, on_progress=on_progress),
+        locate=_locator(loaded, loaded.spec),
+        jobs_at_once=_jobs_at_once(plan),
+    )
+
+
+def judged(plan: TrainingPlan, subject: LiveSubject, ignore: Sequence[str] = ()) -> TrainingPlan:
+    """The plan with the findings of the live rules, those of accepted codes marked."""
+    found = accept(check_account(subject), [*subject.job.ignore, *ignore])
+    return replace(plan, findings=(*plan.findings, *found))
+
+
+def repairs(subject: LiveSubject, ignore: Sequence[str] = ()) -> dict[str, list[MissingRule]]:
+    """The rules to add, by security group; none for findings that are accepted."""
+    accepted = {*subject.job.ignore, *ignore}
+    by_group: dict[str, list[MissingRule]] = {}
+    for rule in missing_rules(subject):
+        if rule.code not in accepted:
+            by_group.setdefault(rule.group_id, []).append(rule)
+    return by_group
+
+
+def repair(
+    rules: Sequence[MissingRule], region: str, clients: Clients | None = None
+) -> list[tuple[MissingRule, bool]]:
+    """Add the rules; each with whether it was added (else it was there already).
+
+    Raises AwsRefusal where AWS refuses; what was added before stays.
+    """
+    ec2 = (clients or SharedClients())("ec2", region)
+    return [(rule, authorize(ec2, rule.group_id, rule.permission)) for rule in rules]
+
+
+def wait_for_file_system(
+    look_at_it: Callable[[], FileSystem | None],
+    *,
+    on_wait: OnWait | None = None,
+    bound: float = FILE_SYSTEM_WAIT_SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> FileSystem | None:
+    """Wait while the file system is being created, at most `bound` seconds; return what was seen last.
+
+    Every other state ends the wait at once, also those that do not serve (FAILED, MISCONFIGURED,
+    MISCONFIGURED_UNAVAILABLE, DELETING): the live rules judge them. None where it is not to be seen.
+    """
+    began = clock()
+    while True:
+        seen = look_at_it()
+        waited = clock() - began
+        if seen is None or seen.lifecycle not in TRANSIENT or waited >= bound:
+            return seen
+        if on_wait is not None:
+            on_wait(seen, waited)
+        pause(min(FILE_SYSTEM_POLL_SECONDS, bound - waited))
+
+
+def _seen(fsx: object, file_system_id: str) -> FileSystem | None:
+    """FSx's own word, without zone and groups; None where it does not tell, which the rules then say."""
+    try:
+        described = describe_file_system(fsx, file_system_id)
+    except UnusableSession:
+        raise
+    except AwsRefusal:
+        return None
+    return None if described is None else parse_file_system(described)
+
+
+def _locator(loaded: LoadedJob, job: JobSpec) -> Callable[..., Location | None]:
+    """Where a field stands in the file; what the file leaves to the cluster stands where it is named."""
+
+    def locate(*path: str) -> Location | None:
+        if path[0] in job.model_fields_set:
+            return loaded.location(*path)
+        return loaded.location("cluster") if "cluster" in job.model_fields_set else None
+
+    return locate
+
+
+def _training_request(plan: TrainingPlan) -> Request:
+    """The request of each training job; that of a tuning job's own jobs has no name."""
+    return {"TrainingJobName": plan.name, **(plan.training or {})}
+
+
+def _jobs_at_once(plan: TrainingPlan) -> int:
+    config = (plan.request or {}).get("HyperParameterTuningJobConfig", {})
+    return int(config.get("ResourceLimits", {}).get("MaxParallelTrainingJobs", 1))

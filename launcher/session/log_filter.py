@@ -1,0 +1,98 @@
+"""Which log lines are shown: of a host, of a rank, that match, since a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from launcher.backends.interface import LogLine
+from launcher.failure_modes.refusal import Refusal
+from launcher.jobs.values import parse_duration
+
+_GLOBAL_RANK = re.compile(
+    r"^\s*(?:\[rank\s?(\d+)\]:?"  # torchrun with the boot's template; PyTorch's own prefix since 2.2
+    r"|\[\d+,(?:mpirank:)?(\d+)(?:,algo-\d+)?\]<std(?:out|err)>:?"  # Open MPI with --tag-output
+    r"|\[Rank (\d+)\])"  # PyTorch's watchdog before 2.2
+)
+_LOCAL_RANK = re.compile(r"^\s*\[default(\d+)\]:")
+"""torchrun without a template: `default` is the role, the number the local rank."""
+
+_HOST_NUMBER = re.compile(r"^algo-(\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class LogFilter:
+    """All conditions hold together; None is no condition.
+
+    `hosts` are names as `algo-2`, `rank` a global rank, `pattern` is searched in the text, and `since` is
+    in seconds since the epoch. `processes_per_host` gives local ranks and unmarked lines of hosts with one
+    process their global rank.
+    """
+
+    hosts: frozenset[str] | None = None
+    rank: int | None = None
+    pattern: re.Pattern[str] | None = None
+    since: float | None = None
+    processes_per_host: int | None = None
+
+    def keep(self, lines: Sequence[LogLine]) -> list[LogLine]:
+        """The lines that fulfil every condition, in their order."""
+        return [line for line in lines if self.matches(line)]
+
+    def matches(self, line: LogLine) -> bool:
+        """Whether one line does."""
+        if self.since is not None and line.time < self.since:
+            return False
+        if self.hosts is not None and line.host not in self.hosts:
+            return False
+        if self.rank is not None and rank_of(line, self.processes_per_host) != self.rank:
+            return False
+        return self.pattern is None or self.pattern.search(line.text) is not None
+
+
+def rank_of(line: LogLine, processes_per_host: int | None = None) -> int | None:
+    """The global rank that printed a line, None where the line does not tell.
+
+    Hosts have their ranks in the order of their numbers, as the boot and the toolkit give them.
+    """
+    marked = _GLOBAL_RANK.match(line.text)
+    if marked is not None:
+        return int(next(group for group in marked.groups() if group is not None))
+    host = _HOST_NUMBER.match(line.host)
+    if host is None or processes_per_host is None:
+        return None
+    local = _LOCAL_RANK.match(line.text)
+    if local is not None:
+        return (int(host[1]) - 1) * processes_per_host + int(local[1])
+    return int(host[1]) - 1 if processes_per_host == 1 else None
+
+
+def compile_pattern(text: str) -> re.Pattern[str]:
+    """The regular expression of `--grep`; raises Refusal for one that is none."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise Refusal(
+            f"--grep {text!r} is no regular expression: {error}.", "Escape special characters with \\."
+        ) from None
+
+
+def parse_since(text: str, now: datetime) -> datetime:
+    """`10m`, `2h30m`, `7d` before now, or a time such as 2026-08-20T11:30, in `now`'s zone unless it has one.
+
+    `now` is this machine's time: a span is only as right as its clock, a time with a zone is not affected.
+    Raises Refusal for anything else.
+    """
+    try:
+        return now - timedelta(seconds=parse_duration(text))
+    except (ValueError, OverflowError):
+        pass
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError:
+        raise Refusal(
+            f"--since {text!r} is neither a span nor a time.", "Write it like 10m, 7d or 2026-08-20T11:30."
+        ) from None
+    return told if told.tzinfo else told.replace(tzinfo=now.tzinfo or UTC)

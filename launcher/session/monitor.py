@@ -1,0 +1,85 @@
+"""What a followed job's screen gets: the chosen lines, its progress, and a word when it stands still."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from launcher.backends.interface import JobStatus, LogLine
+from launcher.session.log_filter import LogFilter
+from launcher.session.progress import ProgressReader, TrainingProgress
+from launcher.session.stall import Moving, Stall, StallWatch
+
+
+class Screen(Protocol):
+    """Where it is shown."""
+
+    def status(self, status: JobStatus) -> None:
+        """The job is like this now."""
+        ...
+
+    def lines(self, lines: Sequence[LogLine]) -> None:
+        """These lines are to be shown."""
+        ...
+
+    def trouble(self, text: str | None) -> None:
+        """Nothing can be seen for now, and why; None when it can again."""
+        ...
+
+    def progress(self, progress: TrainingProgress) -> None:
+        """The training has come so far."""
+        ...
+
+    def stall(self, change: Stall | Moving) -> None:
+        """The job has fallen silent, or moves again."""
+        ...
+
+
+class Monitor:
+    """A follower's display that reads along: progress and stalls are judged by all lines, shown or not."""
+
+    def __init__(
+        self,
+        screen: Screen,
+        log_filter: LogFilter | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._screen = screen
+        self._filter = log_filter
+        self._clock = clock
+        self._reader: ProgressReader | None = None
+        self._stalls = StallWatch()
+        self._look: tuple[float, JobStatus] | None = None
+
+    def status(self, status: JobStatus) -> None:
+        """Show the status; what was printed by then comes next, if anything was."""
+        if self._reader is None:
+            self._reader = ProgressReader(status.metrics, status.processes_per_host)
+        self._judge((), stepped=False)
+        self._screen.status(status)
+        self._look = (self._clock(), status)
+
+    def lines(self, lines: Sequence[LogLine]) -> None:
+        """Show those of the lines that the filter lets through, and the progress they tell of."""
+        shown = lines if self._filter is None else self._filter.keep(lines)
+        if shown:
+            self._screen.lines(shown)
+        progress = self._reader.read(lines) if self._reader else None
+        if progress is not None:
+            self._screen.progress(progress)
+        self._judge(lines, stepped=progress is not None)
+
+    def trouble(self, text: str | None) -> None:
+        """Hand on why nothing can be seen."""
+        self._screen.trouble(text)
+
+    def _judge(self, lines: Sequence[LogLine], *, stepped: bool) -> None:
+        """Judge the last look, once: by its lines, or when the next one comes and there were none."""
+        if self._look is None:
+            return
+        time, status = self._look
+        self._look = None
+        change = self._stalls.look(time, status, lines, stepped=stepped)
+        if change is not None:
+            self._screen.stall(change)

@@ -1,0 +1,51 @@
+"""A followed job as it looks: plain lines without a terminal, a live panel on one."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from launcher.backends.interface import JobState, JobStatus, LogLine
+from launcher.cli.job_view import JobView, metrics_line
+from launcher.session.progress import TrainingProgress
+
+TRAINING = JobStatus("job", JobState.IN_PROGRESS, "Training", seconds=65, explanation="image downloaded")
+PROGRESS = TrainingProgress({"step": 120, "loss": 0.25}, "loss", (4.0, 2.0, 1.0, 0.25))
+
+
+def shown(*, terminal: bool, colours: bool = False) -> str:
+    stream = io.StringIO()
+    system = "standard" if colours else None
+    console = Console(file=stream, force_terminal=terminal, color_system=system, width=100, _environ={})
+    with JobView(console) as view:
+        view.status(TRAINING)
+        view.status(TRAINING)
+        view.lines([LogLine(1, "algo-2", "[rank13]: loss=0.25\x1b[2J\x07 [bold]\n")])
+        view.progress(PROGRESS)
+    return stream.getvalue()
+
+
+def test_without_a_terminal_there_are_plain_lines_and_each_phase_once() -> None:
+    assert shown(terminal=False) == "[Training] after 1m05s\nalgo-2 [rank13]: loss=0.25 [bold]\n"
+
+
+def test_on_a_terminal_a_panel_shows_phase_time_and_progress() -> None:
+    text = shown(terminal=True)
+    assert "Training" in text
+    assert "job · 1m05s · image downloaded" in text
+    assert "loss 0.25" in text
+
+
+def test_host_and_rank_have_their_colours() -> None:
+    text = shown(terminal=True, colours=True)
+    assert "\x1b[32malgo-2 \x1b[0m\x1b[35m[rank13]:\x1b[0m loss=0.25" in text
+
+
+def test_control_characters_of_the_job_do_not_reach_the_terminal() -> None:
+    assert "\x1b[2J" not in shown(terminal=True)
+    assert "\x07" not in shown(terminal=True)
+
+
+def test_the_metrics_have_a_small_curve() -> None:
+    assert metrics_line(PROGRESS).plain.startswith("step 120  loss 0.25  loss █")

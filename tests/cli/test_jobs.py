@@ -1,0 +1,247 @@
+"""`launch list`, `status`, `logs`, `stop` and `resume` as their users call them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from launcher.cli import attendance
+from launcher.session import run as session_run
+from tests.emulator.sagemaker import TrainingScript, emulated_training
+
+RunLaunch = Callable[..., tuple[int, str, str]]
+REGION = "us-west-2"
+NAME = "digits-0123456789abcdefg"
+REQUEST: dict[str, Any] = {
+    "TrainingJobName": NAME,
+    "AlgorithmSpecification": {
+        "TrainingImage": "image",
+        "TrainingInputMode": "File",
+        "MetricDefinitions": [{"Name": "loss", "Regex": "loss=(\\S+)"}],
+        "ContainerArguments": ["--strategy", "torchrun", "--processes-per-host", "8"],
+    },
+    "RoleArn": "arn:aws:iam::111122223333:role/training",
+    "OutputDataConfig": {"S3OutputPath": "s3://dev-output/"},
+    "ResourceConfig": {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 2, "VolumeSizeInGB": 1},
+    "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
+    "CheckpointConfig": {"S3Uri": f"s3://dev-checkpoints/{NAME}", "LocalPath": "/opt/ml/checkpoints"},
+    "Environment": {"NCCL_DEBUG": "WARN"},
+    "Tags": [{"Key": "team", "Value": "vision"}],
+}
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[TrainingScript]:
+    """Emulated AWS with a job of two hosts, a folder without local jobs, and no waiting."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_REGION", REGION)
+    for name in ("AWS_POLL_SECONDS", "AWS_POLL_SECONDS_PER_HOST"):
+        monkeypatch.setattr(session_run, name, 0)
+    monkeypatch.chdir(tmp_path)
+    with mock_aws(), emulated_training(TrainingScript()) as script:
+        script.logs = {
+            "algo-1": ["[rank0]: step=1 loss=0.5", "[rank1]: ready"],
+            "algo-2": ["[rank8]: ready", "[rank13]: ready"],
+        }
+        create()
+        yield script
+
+
+def create(**changes: Any) -> None:
+    boto3.client("sagemaker", region_name=REGION).create_training_job(**{**REQUEST, **changes})
+
+
+def test_status_tells_phase_and_transitions(run_launch: RunLaunch, account: TrainingScript) -> None:
+    run_launch("status", NAME)
+    code, out, _ = run_launch("status", NAME, "--output", "json")
+    told = json.loads(out)
+    assert code == 0
+    assert (told["name"], told["state"], told["hosts"]) == (NAME, "InProgress", 2)
+    assert [each["phase"] for each in told["phases"]] == ["Starting", "Downloading"]
+
+
+def test_status_of_a_failed_job_exits_with_1_and_says_why(
+    run_launch: RunLaunch, account: TrainingScript
+) -> None:
+    account.failure_reason = "AlgorithmError: CODE001 rank 3 on algo-2: ValueError: x, exit code: 1"
+    create(TrainingJobName="other")
+    ended = [run_launch("status", "other") for _ in range(5)][-1]
+    assert ended[0] == 1
+    assert "CODE001" in ended[1]
+
+
+def test_followed_logs_show_every_host_and_the_end(run_launch: RunLaunch, account: TrainingScript) -> None:
+    code, out, _ = run_launch("logs", NAME, "--follow")
+    assert code == 0
+    assert "algo-1 [rank0]: step=1 loss=0.5" in out
+    assert "algo-2 [rank13]: ready" in out
+    assert "Completed" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "texts"),
+    [
+        (["--rank", "13"], ["[rank13]: ready"]),
+        (["--host", "2"], ["[rank8]: ready", "[rank13]: ready"]),
+        (["--grep", "loss="], ["[rank0]: step=1 loss=0.5"]),
+        (["--since", "1h", "--host", "algo-1", "--grep", "ready"], ["[rank1]: ready"]),
+        (["--since", "2099-01-01T00:00"], []),
+    ],
+)
+def test_logs_are_filtered_and_printed_as_json_lines(
+    run_launch: RunLaunch, account: TrainingScript, options: list[str], texts: list[str]
+) -> None:
+    code, out, _ = run_launch("logs", NAME, "--follow", "--output", "json", *options)
+    assert code == 0
+    assert [json.loads(line)["text"] for line in out.splitlines()] == texts
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--rank", "16"], "0 to 15"),
+        (["--host", "algo-3"], "algo-1 to algo-2"),
+        (["--grep", "("], "regular expression"),
+        (["--since", "soon"], "soon"),
+    ],
+)
+def test_a_filter_that_can_match_nothing_is_refused(
+    run_launch: RunLaunch, account: TrainingScript, options: list[str], says: str
+) -> None:
+    code, _, err = run_launch("logs", NAME, *options)
+    assert code == 2
+    assert says in err
+
+
+def test_a_mistyped_name_is_answered_with_the_nearest(run_launch: RunLaunch, account: TrainingScript) -> None:
+    code, _, err = run_launch("logs", NAME[:-1] + "x")
+    assert code == 2
+    assert f"Did you mean {NAME}?" in err
+
+
+def test_stop_asks_the_job_to_stop_and_leaves_one_that_has_ended(
+    run_launch: RunLaunch, account: TrainingScript
+) -> None:
+    assert run_launch("stop", NAME)[0] == 0
+    assert run_launch("logs", NAME, "--follow")[0] == 1
+    code, out, _ = run_launch("stop", NAME, "--output", "json")
+    assert code == 0
+    assert json.loads(out) == {"name": NAME, "state": "Stopped", "asked_to_stop": False}
+
+
+def test_list_reads_a_thousand_jobs_newest_first(run_launch: RunLaunch, account: TrainingScript) -> None:
+    long_ago = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+    for number in range(1000):
+        account.add_ended(f"job-{number:04d}", "Completed", long_ago + timedelta(minutes=number))
+    _, out, _ = run_launch("list", "--limit", "0", "--output", "json")
+    names = [job["name"] for job in json.loads(out)["jobs"]]
+    assert names == [NAME, *(f"job-{number:04d}" for number in reversed(range(1000)))]
+
+
+def test_list_filters_by_name_state_and_time(run_launch: RunLaunch, account: TrainingScript) -> None:
+    account.add_ended("old", "Failed", datetime(2020, 1, 1))
+    account.add_ended("older", "Completed", datetime(2019, 1, 1))
+
+    def listed(*options: str) -> list[str]:
+        return [
+            job["name"] for job in json.loads(run_launch("list", *options, "--output", "json")[1])["jobs"]
+        ]
+
+    assert listed("--name", "old") == ["old", "older"]
+    assert listed("--status", "failed") == ["old"]
+    assert listed("--since", "7d") == [NAME]
+    assert listed("--limit", "2") == [NAME, "old"]
+    assert "NAME" in run_launch("list")[1]
+
+
+def test_an_unknown_state_names_those_there_are(run_launch: RunLaunch, account: TrainingScript) -> None:
+    code, _, err = run_launch("list", "--status", "done")
+    assert code == 2
+    assert "Completed" in err
+
+
+@pytest.fixture
+def buckets(account: TrainingScript) -> Any:
+    s3 = boto3.client("s3", region_name=REGION)
+    s3.create_bucket(Bucket="dev-checkpoints", CreateBucketConfiguration={"LocationConstraint": REGION})
+    s3.put_object(Bucket="dev-checkpoints", Key=f"{NAME}/checkpoint-1.pt", Body=b"weights")
+    return s3
+
+
+def test_resume_makes_a_new_job_from_the_same_request_and_the_newest_checkpoint(
+    run_launch: RunLaunch, account: TrainingScript, buckets: Any
+) -> None:
+    run_launch("logs", NAME, "--follow")
+    code, out, err = run_launch("resume", NAME, "--detach", "--output", "json")
+    assert code == 0, err
+    new, earlier = account.requests[-1], account.requests[0]
+    name = json.loads(out)["name"]
+    assert name == new["TrainingJobName"] != NAME
+    assert name.startswith("digits-")
+    assert new["CheckpointConfig"]["S3Uri"] == f"s3://dev-checkpoints/{name}"
+    for key in ("AlgorithmSpecification", "ResourceConfig", "Environment", "StoppingCondition", "RoleArn"):
+        assert new[key] == earlier[key]
+    assert {"Key": "slipway:resumed-from", "Value": NAME} in new["Tags"]
+    assert {"Key": "team", "Value": "vision"} in new["Tags"]
+    copied = buckets.get_object(Bucket="dev-checkpoints", Key=f"{name}/checkpoint-1.pt")
+    assert copied["Body"].read() == b"weights"
+
+
+def test_a_running_job_is_not_resumed(run_launch: RunLaunch, account: TrainingScript, buckets: Any) -> None:
+    code, _, err = run_launch("resume", NAME)
+    assert code == 2
+    assert f"launch stop {NAME}" in err
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A terminal with somebody at it; what is put in is answered, what was asked comes at the end."""
+    answers: list[str] = []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("rich.console.Console.input", lambda self, prompt, **_: answers.pop(0))
+    return answers
+
+
+class Left(session_run.Interrupted):
+    def __init__(self) -> None:
+        super().__init__(NAME, None, f"Come back with: launch logs {NAME} --follow")
+
+
+def press_again(seconds: float) -> None:
+    raise KeyboardInterrupt
+
+
+def stopped(account: TrainingScript) -> bool:
+    backend = session_run.sagemaker_backend(REGION)
+    return [backend.describe(NAME).state.value for _ in range(6)][-1] == "Stopped"
+
+
+def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(
+    account: TrainingScript, capsys: pytest.CaptureFixture[str], terminal: list[str]
+) -> None:
+    attendance.leave(session_run.sagemaker_backend(REGION), Left(), pause=lambda seconds: None)
+    assert f"launch logs {NAME} --follow" in capsys.readouterr().err
+    assert not stopped(account)
+
+
+@pytest.mark.parametrize(("answer", "stops"), [("y", True), ("", False)])
+def test_a_second_ctrl_c_asks_whether_to_stop_it(
+    account: TrainingScript, terminal: list[str], answer: str, stops: bool
+) -> None:
+    terminal.append(answer)
+    attendance.leave(session_run.sagemaker_backend(REGION), Left(), pause=press_again)
+    assert terminal == []
+    assert stopped(account) is stops
+
+
+def test_the_second_ctrl_c_asks_nothing_without_a_terminal(account: TrainingScript) -> None:
+    attendance.leave(session_run.sagemaker_backend(REGION), Left(), pause=press_again)
+    assert not stopped(account)

@@ -1,0 +1,260 @@
+"""The live stage in a session: the wait for Lustre, and facts judged into the plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.account.file_system import FileSystem
+from launcher.account.security_groups import fetch_security_groups
+from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.jobs.load import LoadedJob
+from launcher.planning.training_plan import TrainingPlan
+from launcher.session import live
+from launcher.session.live import (
+    check_before_submission,
+    check_live,
+    look,
+    repair,
+    repairs,
+    wait_for_file_system,
+)
+from launcher.session.preparation import JobSource, prepare, read_job
+from tests.emulator.account import EmulatedAccount, emulated_account
+from tests.rules.live.states import FILE_SYSTEM
+
+WriteJob = Callable[..., Path]
+
+
+class Clock:
+    """Time that passes only in pauses."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pauses: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+def wait(*lifecycles: str | None, bound: float = 60.0) -> tuple[str | None, Clock, list[tuple[str, float]]]:
+    """Wait with these looks, the last of which stays; what was seen last, the clock, what was told."""
+    clock, told, looks = Clock(), [], list(lifecycles)
+
+    def seen() -> FileSystem | None:
+        word = looks.pop(0) if len(looks) > 1 else looks[0]
+        return None if word is None else replace(FILE_SYSTEM, lifecycle=word)
+
+    last = wait_for_file_system(
+        seen,
+        on_wait=lambda each, seconds: told.append((each.lifecycle, seconds)),
+        bound=bound,
+        clock=clock,
+        pause=clock.pause,
+    )
+    return (last.lifecycle if last else None), clock, told
+
+
+def test_a_file_system_that_is_created_is_waited_for_with_progress() -> None:
+    last, clock, told = wait("CREATING", "CREATING", "AVAILABLE")
+    assert last == "AVAILABLE"
+    assert clock.pauses == [15.0, 15.0]
+    assert told == [("CREATING", 0.0), ("CREATING", 15.0)]
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["AVAILABLE", "UPDATING", "FAILED", "MISCONFIGURED", "MISCONFIGURED_UNAVAILABLE", "DELETING", None],
+)
+def test_every_other_state_ends_the_wait_at_once(word: str | None) -> None:
+    last, clock, told = wait(word)
+    assert (last, clock.pauses, told) == (word, [], [])
+
+
+def test_a_creation_that_fails_ends_the_wait() -> None:
+    assert wait("CREATING", "FAILED")[0] == "FAILED"
+
+
+def test_the_wait_is_bounded_to_the_second() -> None:
+    last, clock, _ = wait("CREATING", bound=40.0)
+    assert last == "CREATING"
+    assert clock.pauses == [15.0, 15.0, 10.0]
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setattr(live, "FILE_SYSTEM_POLL_SECONDS", 0.0)
+    with emulated_account() as made:
+        yield made
+
+
+@pytest.fixture
+def planned(account: EmulatedAccount, write_job: WriteJob) -> Callable[..., tuple[TrainingPlan, LoadedJob]]:
+    """A job of the account's cluster with its plan; keyword arguments replace its fields."""
+
+    def plan(**fields: Any) -> tuple[TrainingPlan, LoadedJob]:
+        given = {"cluster": "./dev.json", "framework": None, "image": account.image, **fields}
+        file = write_job(**given)
+        (file.parent / "dev.json").write_text(json.dumps(account.manifest()))
+        loaded = read_job(JobSource(file))
+        return prepare(loaded, session_region="us-west-2"), loaded
+
+    return plan
+
+
+def codes(plan: TrainingPlan) -> set[str]:
+    return {each.code for each in plan.findings}
+
+
+def close_egress(account: EmulatedAccount) -> None:
+    """Take away what the job's group sends to itself."""
+    group = account.ids["group"]
+    account.client("ec2").revoke_security_group_egress(
+        GroupId=group, IpPermissions=[{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}]
+    )
+
+
+def test_a_sound_account_adds_no_finding(planned) -> None:
+    plan, loaded = planned()
+    assert check_live(plan, loaded) == plan
+
+
+def test_progress_is_told_to_the_last_answer(planned) -> None:
+    told: list[tuple[int, int, str]] = []
+    check_live(*planned(), on_progress=lambda *progress: told.append(progress))
+    assert told[-1][0] == told[-1][1] > 10
+
+
+def test_what_is_wrong_in_the_account_refuses_the_plan(planned, account: EmulatedAccount) -> None:
+    close_egress(account)
+    checked = check_live(*planned())
+    assert checked.refused
+    assert codes(checked) == {"EFA002"}
+
+
+def test_accepted_codes_do_not_refuse(planned, account: EmulatedAccount) -> None:
+    close_egress(account)
+    by_file = check_live(*planned(ignore=["EFA002"]))
+    by_option = check_live(*planned(), ignore=["EFA002"])
+    assert [(each.code, each.ignored) for each in by_file.findings] == [("EFA002", True)]
+    assert by_option.findings[0].ignored
+    assert not by_file.refused
+
+
+def test_what_the_file_leaves_to_the_cluster_stands_where_that_is_named(
+    planned, account: EmulatedAccount
+) -> None:
+    close_egress(account)
+    plan, loaded = planned()
+    (finding,) = check_live(plan, loaded).findings
+    assert finding.location == loaded.location("cluster")
+
+
+def test_placeholders_are_refused_by_name(write_job: WriteJob) -> None:
+    loaded = read_job(JobSource(write_job()))
+    with pytest.raises(Refusal, match="role_arn, bucket"):
+        check_live(prepare(loaded, session_region="us-west-2"), loaded)
+
+
+def test_a_launch_waits_for_a_file_system_that_is_created(planned, account: EmulatedAccount) -> None:
+    file_system = account.ids["file_system"]
+    account.lifecycles[file_system] = "CREATING"
+    told: list[str] = []
+
+    def on_wait(seen: FileSystem, seconds: float) -> None:
+        told.append(seen.lifecycle)
+        account.lifecycles[file_system] = "AVAILABLE"
+
+    checked = check_before_submission(*planned(inputs={"corpus": {"lustre": "/c"}}), on_wait=on_wait)
+    assert told == ["CREATING"]
+    assert "FSX001" not in codes(checked)
+
+
+def test_a_launch_does_not_wait_for_what_has_failed(planned, account: EmulatedAccount) -> None:
+    account.lifecycles[account.ids["file_system"]] = "FAILED"
+    told: list[Any] = []
+    checked = check_before_submission(
+        *planned(inputs={"corpus": {"lustre": "/c"}}), on_wait=lambda *waited: told.append(waited)
+    )
+    assert told == []
+    assert "FSX001" in codes(checked)
+    assert checked.refused
+
+
+def test_a_plan_that_is_refused_already_is_not_looked_at(planned) -> None:
+    plan, loaded = planned(distribution={"strategy": "torchrun", "processes_per_host": 3})
+    assert check_before_submission(plan, loaded, clients=_no_clients) is plan
+
+
+def _no_clients(service: str, region: str) -> Any:
+    raise AssertionError(f"{service} was called")
+
+
+def test_a_repair_adds_just_the_rules_and_only_once(planned, account: EmulatedAccount) -> None:
+    _narrow_egress(account)
+    subject = look(*planned())
+    assert subject is not None
+    missing = repairs(subject)
+    group = account.ids["group"]
+
+    first = repair(missing[group], "us-west-2")
+    second = repair(missing[group], "us-west-2")
+
+    assert list(missing) == [group]
+    assert [added for _, added in first] == [True]
+    assert [added for _, added in second] == [False]
+    (held,) = fetch_security_groups(account.client("ec2"), [group])
+    assert held.allows_all_to_itself("egress")
+    assert len(held.towards("egress")) == 2
+
+
+def test_accepted_findings_are_not_repaired(planned, account: EmulatedAccount) -> None:
+    close_egress(account)
+    subject = look(*planned())
+    assert subject is not None
+    assert repairs(subject, ["EFA002"]) == {}
+
+
+def test_a_denied_repair_names_the_permission(planned, account: EmulatedAccount) -> None:
+    close_egress(account)
+    subject = look(*planned())
+    assert subject is not None
+    with pytest.raises(AwsRefusal, match="ec2:AuthorizeSecurityGroupEgress"):
+        repair(repairs(subject)[account.ids["group"]], "us-west-2", _denying_clients(account))
+
+
+def _denying_clients(account: EmulatedAccount) -> Any:
+    ec2 = account.client("ec2")
+
+    def refuse(**_: Any) -> Any:
+        raise ec2.exceptions.ClientError(
+            {"Error": {"Code": "UnauthorizedOperation", "Message": "not you"}}, "Authorize"
+        )
+
+    ec2.meta.events.register("before-call.ec2.AuthorizeSecurityGroupEgress", refuse)
+    return lambda service, region: ec2
+
+
+def _narrow_egress(account: EmulatedAccount) -> None:
+    """Egress over HTTPS alone: moto would drop a rule for a group beside all traffic to any address."""
+    ec2, group = account.client("ec2"), account.ids["group"]
+    anywhere = [{"CidrIp": "0.0.0.0/0"}]
+    close_egress(account)
+    ec2.revoke_security_group_egress(
+        GroupId=group, IpPermissions=[{"IpProtocol": "-1", "IpRanges": anywhere}]
+    )
+    ec2.authorize_security_group_egress(
+        GroupId=group,
+        IpPermissions=[{"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "IpRanges": anywhere}],
+    )
