@@ -10,8 +10,10 @@ from launcher.account.aws import session_region
 from launcher.failure_modes.model import Finding
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.training_plan import TrainingPlan
+from launcher.session.live import check_before_submission
 from launcher.session.preparation import JobSource, prepare, read_job
-from launcher.session.run import SageMakerSession, plan_for_submission
+from launcher.session.run import plan_for_submission
+from launcher.session.submission import Submission
 
 
 class LaunchRefusedError(Refusal):
@@ -46,10 +48,10 @@ def launch(
     launch, AwsRefusal where AWS refuses.
     """
     loaded = read_job(_source(job_file, cluster, overrides))
-    made = plan_for_submission(loaded, session_region=session_region())
+    made = check_before_submission(plan_for_submission(loaded, session_region=session_region()), loaded)
     if made.refused:
         raise LaunchRefusedError(made.findings)
-    name = SageMakerSession.of(made.region).submit(made)
+    name = Submission.of(made).submit(made)
     # A second to import, and a gigabyte: only for those who asked for its resource.
     from sagemaker.core.resources import TrainingJob
 

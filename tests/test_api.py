@@ -7,13 +7,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import boto3
 import pytest
-from moto import mock_aws
 
 import launcher
 from launcher.api import LaunchRefusedError
 from launcher.cluster.manifest import Cluster
+from tests.emulator.account import emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 WriteJob = Callable[..., Path]
@@ -25,7 +24,7 @@ def test_a_plan_is_made_from_a_file_with_changes(write_job: WriteJob) -> None:
 
 
 def test_a_launch_returns_the_resource_of_the_sdk(
-    write_job: WriteJob, manifest: dict, monkeypatch: pytest.MonkeyPatch
+    write_job: WriteJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sagemaker.core.resources import TrainingJob
 
@@ -33,12 +32,10 @@ def test_a_launch_returns_the_resource_of_the_sdk(
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_REGION", "us-west-2")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
-    with mock_aws(), emulated_training(TrainingScript()) as script:
-        location = {"LocationConstraint": "us-west-2"}
-        boto3.client("s3").create_bucket(Bucket="dev-code", CreateBucketConfiguration=location)
-        boto3.client("ssm").put_parameter(
+    with emulated_account() as account, emulated_training(TrainingScript()) as script:
+        account.client("ssm").put_parameter(
             Name="/slipway/clusters/dev",
-            Value=Cluster.model_validate(manifest).model_dump_json(),
+            Value=Cluster.model_validate(account.manifest()).model_dump_json(),
             Type="String",
         )
         job = launcher.launch(write_job(), cluster="dev")

@@ -38,6 +38,7 @@ _MOST_ATTEMPTS = 10
 """Attempts of a service job (AWS Batch API, ServiceJobRetryStrategy)."""
 
 _STATES = {"SUCCEEDED": JobState.COMPLETED, "FAILED": JobState.FAILED}
+_FROM_SAGEMAKER = "Received status from SageMaker: "
 _TRAINING_JOB = re.compile(r":training-job/(?P<name>[^/]+)$")
 
 
@@ -74,7 +75,11 @@ class QueueBackend:
 
         The name is the token by which Batch knows a repeated call.
         """
-        if plan.request is None or plan.operation != "CreateTrainingJob":
+        if plan.refused or plan.request is None:
+            raise BackendError(
+                "the plan has errors and cannot be run.", "Repair them; `launch check` lists them."
+            )
+        if plan.operation != "CreateTrainingJob":
             raise BackendError(
                 f"a queue takes training jobs only, not {plan.operation}.",
                 "Leave out `tuning`, or submit without the queue.",
@@ -99,7 +104,7 @@ class QueueBackend:
                 name=job_name,
                 state=state,
                 phase=_phase_in_queue(job["status"], state),
-                failure_reason=job.get("statusReason") if state is JobState.FAILED else None,
+                failure_reason=_reason(job) if state is JobState.FAILED else None,
                 seconds=_seconds(job),
             )
         training = self._training.describe(attempts[-1])
@@ -111,28 +116,30 @@ class QueueBackend:
             state=state,
             # A failed attempt that the queue repeats is no failed job.
             phase=training.phase if state.is_final or not training.state.is_final else "Waiting for a retry",
-            failure_reason=(training.failure_reason or job.get("statusReason"))
-            if state is JobState.FAILED
-            else None,
+            failure_reason=(training.failure_reason or _reason(job)) if state is JobState.FAILED else None,
         )
 
     def read_logs(self, job_name: str, cursor: Cursor) -> LogBatch:
         """What the hosts of all attempts printed since the cursor, attempt by attempt."""
         lines: list[LogLine] = []
         reached: dict[str, str] = {}
+        more = False
         for attempt in _attempts(self._job(job_name)):
             prefix = f"{attempt}|"
             inner = {key.removeprefix(prefix): at for key, at in cursor.items() if key.startswith(prefix)}
             batch = self._training.read_logs(attempt, inner)
             lines += batch.lines
+            more |= batch.more
             reached |= {prefix + key: at for key, at in batch.cursor.items()}
-        return LogBatch(lines, {**cursor, **reached})
+        return LogBatch(lines, {**cursor, **reached}, more)
 
     def stop(self, job_name: str) -> None:
         """Take the job out of the queue, or stop its training job where there is one."""
-        job_id = self._job(job_name)["jobId"]
+        job = self._job(job_name)
+        if _state(job).is_final:
+            return
         with answers(f"stop the queued job {job_name} (batch:TerminateServiceJob)"):
-            self._batch.terminate_service_job(jobId=job_id, reason="stopped by its user")
+            self._batch.terminate_service_job(jobId=job["jobId"], reason="stopped by its user")
 
     def jobs(self, query: JobQuery) -> list[JobSummary]:
         """The queue's jobs, newest first, those that ended lately among them."""
@@ -214,7 +221,7 @@ def _retries(request: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "attempts": min(attempts, _MOST_ATTEMPTS),
         "evaluateOnExit": [
-            {"action": "RETRY", "onStatusReason": "Received status from SageMaker: InternalServerError*"},
+            {"action": "RETRY", "onStatusReason": f"{_FROM_SAGEMAKER}InternalServerError*"},
             {"action": "EXIT", "onStatusReason": "*"},
         ],
     }
@@ -229,6 +236,12 @@ def _state(job: Mapping[str, Any]) -> JobState:
 
 def _phase_in_queue(status: str, state: JobState) -> str:
     return state.value if state is not JobState.IN_PROGRESS else f"Queued ({status.lower()})"
+
+
+def _reason(job: Mapping[str, Any]) -> str | None:
+    """Why the job failed, in SageMaker's words where the queue only hands them on."""
+    told = job.get("statusReason")
+    return None if told is None else str(told).removeprefix(_FROM_SAGEMAKER)
 
 
 def _attempts(job: Mapping[str, Any]) -> list[str]:
@@ -263,5 +276,5 @@ def _seconds(job: Mapping[str, Any]) -> float | None:
     created = job.get("createdAt")
     if created is None:
         return None
-    ended: float = job.get("stoppedAt") or time.time() * 1000
-    return max(0.0, (ended - created) / 1000)
+    ended = float(job.get("stoppedAt") or time.time() * 1000)
+    return max(0.0, (ended - float(created)) / 1000)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from launcher.backends.interface import Backend
     from launcher.session.log_filter import LogFilter
-    from launcher.session.run import Interrupted, Outcome
+    from launcher.session.outcome import Outcome
+    from launcher.session.run import Interrupted
 
 SECONDS_FOR_A_SECOND_THOUGHT = 3.0
 """For so long after Ctrl-C, another one asks to stop the job."""

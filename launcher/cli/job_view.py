@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
+    from launcher.session.outcome import Outcome
     from launcher.session.progress import TrainingProgress
-    from launcher.session.run import Outcome
 
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red")
 STATE_STYLES = {JobState.COMPLETED: "bold green", JobState.FAILED: "bold red"}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,8 +23,10 @@ from launcher.cli.output import OutputFormat, console, message, print_json
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
+    from launcher.jobs.load import LoadedJob
     from launcher.planning.training_plan import TrainingPlan
-    from launcher.session.run import Outcome
+    from launcher.session.outcome import Outcome
+    from launcher.session.submission import Submission
 
 
 def launch(
@@ -32,6 +37,10 @@ def launch(
     local: Annotated[bool, Parameter(negative="", help="Run on this machine, without AWS.")] = False,
     detach: Annotated[bool, Parameter(negative="", help="Submit, and do not follow.")] = False,
     yes: Annotated[bool, Parameter(negative="", help="Submit without asking.")] = False,
+    queue: Annotated[bool, Parameter(negative="", help="Through the cluster's queue.")] = False,
+    share: Annotated[
+        str | None, Parameter(help="With --queue, the fair share to submit under, of a queue with shares.")
+    ] = None,
     inputs: Annotated[
         list[str] | None,
         Parameter(name="--input", negative="", help="With --local, a channel's folder: --input train=./data"),
@@ -44,29 +53,24 @@ def launch(
     """Turn a job file into a training job: check it, submit it once, follow it, say why it failed."""
     from launcher.cli.plan import show_plan
 
-    if local and (dry_run or detach):
-        raise Refusal("--local runs the job here and now.", "Leave out --dry-run and --detach.")
-    if dry_run or local:
+    if local and (dry_run or detach or queue):
+        raise Refusal("--local runs the job here and now.", "Leave out --dry-run, --detach and --queue.")
+    if share is not None and not queue:
+        raise Refusal("--share names a share of the queue.", "Add --queue.")
+    if local or dry_run:
         plan = plan_offline(job_file, cluster, set_, ignore)
-    else:
-        plan = _plan_with_aws(job_file, cluster, set_, ignore)
-    if dry_run:
-        show_plan(plan, output)
-        return 1 if plan.refused else 0
-    if plan.refused:
-        return _refuse(plan, output)
-    return _run_local(plan, inputs or (), output) if local else _run_on_aws(plan, detach, yes, output)
+        if dry_run:
+            show_plan(plan, output)
+            return 1 if plan.refused else 0
+        return _refuse(plan, output) if plan.refused else _run_local(plan, inputs or (), output)
+    launching = _Launching(_read(job_file, cluster, set_), ignore or (), detach, yes, queue, share, output)
+    return launching.run()
 
 
-def _plan_with_aws(
-    job_file: Path, cluster: str | None, overrides: list[str] | None, ignore: list[str] | None
-) -> TrainingPlan:
-    from launcher.account.aws import session_region
+def _read(job_file: Path, cluster: str | None, overrides: list[str] | None) -> LoadedJob:
     from launcher.session.preparation import JobSource, read_job
-    from launcher.session.run import plan_for_submission
 
-    loaded = read_job(JobSource(job_file, cluster, overrides or ()))
-    return plan_for_submission(loaded, session_region=session_region(), ignore=ignore or ())
+    return read_job(JobSource(job_file, cluster, overrides or ()))
 
 
 def _refuse(plan: TrainingPlan, output: OutputFormat) -> int:
@@ -96,23 +100,66 @@ def _run_local(plan: TrainingPlan, inputs: list[str] | tuple[()], output: Output
     return _conclude(plan, outcome, output)
 
 
-def _run_on_aws(plan: TrainingPlan, detach: bool, yes: bool, output: OutputFormat) -> int:
-    from launcher.cli.submission_view import show_progress
-    from launcher.session.run import SageMakerSession
+@dataclass(frozen=True, slots=True)
+class _Launching:
+    """A launch on AWS: the job that was read, and what the command line says of this launch."""
 
-    session = SageMakerSession.of(plan.region)
-    _introduce(plan, output, here=False)
-    if must_ask(yes, output) and not confirmed(_question(plan, session.account)):
-        message("not submitted")
-        return 0
-    name = session.submit(plan, show_progress)
-    message(f"submitted {name}")
-    if detach:
-        if output is OutputFormat.JSON:
+    loaded: LoadedJob
+    ignore: Sequence[str]
+    detach: bool
+    yes: bool
+    queued: bool
+    share: str | None
+    output: OutputFormat
+
+    def run(self) -> int:
+        """Judge, ask, submit and follow; the exit code."""
+        from launcher.cli.submission_view import show_progress
+        from launcher.session.submission import Submission
+
+        plan = self.plan(self.loaded)
+        if plan.refused:
+            return _refuse(plan, self.output)
+        submission = Submission.of(plan, queued=self.queued, share=self.share)
+        _introduce(plan, self.output, here=False)
+        if must_ask(self.yes, self.output) and not confirmed(_question(plan, submission.account)):
+            message("not submitted")
+            return 0
+        if not self.detach:
+            return self._attempts(plan, submission)
+        name = submission.submit(plan, show_progress)
+        message(f"submitted {name}")
+        if self.output is OutputFormat.JSON:
             print_json({"name": name, "state": "InProgress"})
         return 0
-    outcome = attend(session.backend, name, output)
-    return 130 if outcome is None else _conclude(plan, outcome, output)
+
+    def plan(self, loaded: LoadedJob, code_digest: str | None = None) -> TrainingPlan:
+        """The plan of the job, judged by its file and by the account."""
+        from launcher.account.aws import session_region
+        from launcher.cli.live_view import check_account_before
+        from launcher.session.run import plan_for_submission
+
+        plan = plan_for_submission(
+            loaded, session_region=session_region(), ignore=self.ignore, code_digest=code_digest
+        )
+        return check_account_before(plan, loaded, self.ignore)
+
+    def _attempts(self, plan: TrainingPlan, submission: Submission) -> int:
+        from launcher.cli.submission_view import AttemptsView, show_progress
+        from launcher.session.attempts import Place, run_attempts
+
+        place = Place(
+            plan=lambda loaded: self.plan(loaded, plan.package.digest if plan.package else None),
+            submit=submission.submit,
+            follow=lambda name: attend(submission.backend, name, self.output),
+            has_checkpoint=submission.has_checkpoint,
+            pause=time.sleep,
+            # A queue tries again by itself.
+            retries=0 if self.queued else None,
+        )
+        told = AttemptsView(screen_for(self.output))
+        outcome = run_attempts(self.loaded, plan, place, told, show_progress)
+        return 130 if outcome is None else _conclude(plan, outcome, self.output, told.names)
 
 
 def _question(plan: TrainingPlan, account: str) -> str:
@@ -141,11 +188,14 @@ def _introduce(plan: TrainingPlan, output: OutputFormat, *, here: bool) -> None:
         show_summary(plan, places=not here)
 
 
-def _conclude(plan: TrainingPlan, outcome: Outcome, output: OutputFormat) -> int:
+def _conclude(
+    plan: TrainingPlan, outcome: Outcome, output: OutputFormat, attempts: Sequence[str] = ()
+) -> int:
     from launcher.cli.job_view import outcome_json, show_outcome
 
     if output is OutputFormat.JSON:
-        print_json({**outcome_json(outcome), "job": plan.job})
+        more = {"attempts": list(attempts)} if len(attempts) > 1 else {}
+        print_json({**outcome_json(outcome), "job": plan.job, **more})
     else:
         show_outcome(console(), outcome)
     return 0 if outcome.succeeded else 1

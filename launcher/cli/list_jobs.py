@@ -26,6 +26,7 @@ def list_jobs(
     ] = None,
     limit: Annotated[int, Parameter(help="How many at most; 0 for all.")] = DEFAULT_LIMIT,
     local: Annotated[bool, Parameter(negative="", help="The local runs of this folder.")] = False,
+    queue: Annotated[str | None, Parameter(help="The jobs in the queue of this cluster.")] = None,
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """List jobs, newest first."""
@@ -42,7 +43,7 @@ def list_jobs(
         since=parse_since(since, datetime.now().astimezone()) if since else None,
         limit=limit or None,
     )
-    jobs = jobs_of(query, session_region(), local=local)
+    jobs = jobs_of(query, session_region(), local=local, queue=queue)
     if output is OutputFormat.JSON:
         print_json({"jobs": [_json(job) for job in jobs]})
         return 0

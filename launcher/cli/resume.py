@@ -15,7 +15,7 @@ from launcher.failure_modes.refusal import Refusal
 if TYPE_CHECKING:
     from launcher.backends.local.backend import LocalBackend
     from launcher.backends.sagemaker.backend import SageMakerBackend
-    from launcher.session.run import Outcome
+    from launcher.session.outcome import Outcome
 
 
 def resume(

@@ -11,7 +11,7 @@ from launcher.cli.output import OutputFormat, console, print_json
 
 if TYPE_CHECKING:
     from launcher.backends.interface import JobStatus, Transition
-    from launcher.session.run import Outcome
+    from launcher.session.outcome import Outcome
 
 JobName = Annotated[str, Parameter(help="The job's name.")]
 
@@ -21,7 +21,7 @@ def status(name: JobName, /, *, output: OutputOption = OutputFormat.TEXT) -> int
     from launcher.account.aws import session_region
     from launcher.backends.interface import JobState
     from launcher.session.jobs import find_job
-    from launcher.session.run import outcome_of
+    from launcher.session.outcome import outcome_of
 
     found = find_job(name, session_region())
     outcome = outcome_of(found.backend, found.status)

@@ -1,4 +1,4 @@
-"""How far a submission is: one line a step, and on a terminal its percentage."""
+"""How far a submission is, and what becomes of its attempts: a line for each step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 from launcher.cli.output import message
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from launcher.backends.interface import Progress
+    from launcher.session.outcome import Outcome
+    from launcher.session.retry import GiveUp, TryAgain
 
 
 def show_progress(progress: Progress) -> None:
@@ -22,6 +26,34 @@ def show_progress(progress: Progress) -> None:
         print(f"\r{share}", end="\n" if done else "", file=sys.stderr, flush=True)
     elif done:
         message(share)
+
+
+class AttemptsView:
+    """Tells of the attempts of a job; `names` are those submitted so far."""
+
+    def __init__(self, screen: Console) -> None:
+        self.names: list[str] = []
+        self._screen = screen
+
+    def submitted(self, name: str) -> None:
+        """Say the name; from the second attempt on also which it is."""
+        self.names.append(name)
+        number = f" (attempt {len(self.names)})" if len(self.names) > 1 else ""
+        message(f"submitted {name}{number}")
+
+    def decided(self, outcome: Outcome, decision: TryAgain | GiveUp) -> None:
+        """Before another attempt, show how the last one ended and why and when the next one comes."""
+        from launcher.cli.job_view import duration, show_outcome
+        from launcher.diagnosis.retry import Retry
+        from launcher.session.retry import GiveUp
+
+        if isinstance(decision, GiveUp):
+            if len(self.names) > 1 or (outcome.diagnosis and outcome.diagnosis.retry is not Retry.NEVER):
+                message(f"not tried again: {decision.why}")
+            return
+        show_outcome(self._screen, outcome)
+        wait = f" in {duration(decision.wait_seconds)}" if decision.wait_seconds else ""
+        message(f"trying again{wait} on {decision.instance_type}: {decision.why}")
 
 
 def size(count: float) -> str:

@@ -43,6 +43,17 @@ def cached_manifest(name: str) -> Cluster | None:
     return load_manifest(path) if path.exists() else None
 
 
+def cached_manifests() -> list[Cluster]:
+    """All manifests that were read from AWS on this machine; unreadable files are passed over."""
+    found = []
+    for path in sorted(_cache_path("*").parent.glob("*.json")):
+        try:
+            found.append(load_manifest(path))
+        except ManifestError:
+            continue  # Of another version; a submission to that cluster reads it anew.
+    return found
+
+
 def cache_manifest(cluster: Cluster) -> None:
     """Keep a manifest for planning without AWS."""
     path = _cache_path(cluster.name)

@@ -95,6 +95,7 @@ def plan_job(
         settings=tuple(chosen),
         world_size=None if processes is None else strategy.world_size(job, processes),
         operation=operation,
+        queue_arn=cluster.queue_arn if cluster else None,
     )
 
 

@@ -46,7 +46,7 @@ class TrainingPlan:
     of the values that stand in for what only a cluster or an account knows; a submission to AWS refuses
     while there are any. `settings` are what the plan chose for the environment, with reasons, also where
     the user's own choice stands instead; `world_size` counts the processes of a job, None where it is not
-    known.
+    known. `queue_arn` is the cluster's queue, through which the job may go.
     """
 
     job: dict[str, Any]
@@ -58,6 +58,7 @@ class TrainingPlan:
     settings: tuple[Setting, ...] = ()
     world_size: int | None = None
     operation: Operation = "CreateTrainingJob"
+    queue_arn: str | None = None
 
     @property
     def name(self) -> str | None:

@@ -1,4 +1,4 @@
-"""A job by its name: in this folder's local runs, else on SageMaker."""
+"""A job by its name: in this folder's local runs, in the queue of a cluster, else on SageMaker."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import Any
 from launcher.account.aws import aws_client, renew_credentials
 from launcher.backends.interface import Backend, JobQuery, JobStatus, JobSummary, UnknownJob
 from launcher.backends.local.backend import LocalBackend
+from launcher.backends.queue import QueueBackend
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.backends.sagemaker.logs import CONNECTIONS
+from launcher.cluster.manifest_store import cached_manifests
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 
 LOCAL_HOME = Path(".slipway") / "local"
@@ -70,11 +72,22 @@ def find_job(name: str, region: str | None, home: Path = LOCAL_HOME) -> FoundJob
 
 
 def list_jobs(
-    query: JobQuery, region: str | None, *, local: bool, home: Path = LOCAL_HOME
+    query: JobQuery,
+    region: str | None,
+    *,
+    local: bool = False,
+    queue: str | None = None,
+    home: Path = LOCAL_HOME,
 ) -> list[JobSummary]:
-    """The jobs of this folder, or of the account and region; newest first."""
-    backend: Backend = LocalBackend(home) if local else sagemaker_backend(region)
-    return backend.jobs(query)
+    """The jobs of this folder, of a cluster's queue, or of the account and region; newest first.
+
+    Raises Refusal for a cluster that is not known on this machine or has no queue.
+    """
+    if local:
+        return LocalBackend(home).jobs(query)
+    if queue is not None:
+        return _queue_of(queue).jobs(query)
+    return sagemaker_backend(region).jobs(query)
 
 
 def sagemaker_backend(region: str | None) -> SageMakerBackend:
@@ -90,12 +103,47 @@ def sagemaker_backend(region: str | None) -> SageMakerBackend:
     return SageMakerBackend(client("sagemaker"), client("logs"), client("s3"), renewed)
 
 
+def queue_backend(queue_arn: str, share: str | None = None) -> QueueBackend:
+    """The backend of a queue, in the queue's own region; `share` names the fair share to submit under."""
+    region = queue_arn.split(":")[3]
+    training = sagemaker_backend(region)
+
+    def client(service: str) -> Any:
+        return aws_client(service, region)
+
+    return QueueBackend(
+        client("batch"), queue_arn, training=training, provide=training.provide, share=share, renewed=client
+    )
+
+
+def _queue_of(cluster: str) -> QueueBackend:
+    known = {each.name: each.queue_arn for each in cached_manifests()}
+    queue_arn = known.get(cluster)
+    if queue_arn is None:
+        names = ", ".join(name for name, queue in known.items() if queue) or "none"
+        raise Refusal(
+            f"no queue of a cluster {cluster} is known on this machine; known are: {names}.",
+            "Correct the name, or submit a job to the cluster once, which reads its manifest.",
+        )
+    return queue_backend(queue_arn)
+
+
+def _queued(name: str, region: str | None, home: Path) -> Backend | None:
+    """The queue of a known cluster of this region that has the job."""
+    for cluster in cached_manifests():
+        if cluster.queue_arn and region in (None, cluster.region):
+            queue = queue_backend(cluster.queue_arn)
+            if queue.holds(name):
+                return queue
+    return None
+
+
 def _local(name: str, region: str | None, home: Path) -> Backend | None:
     local = LocalBackend(home)
     return local if name in local.job_names() else None
 
 
-_PLACES: tuple[Callable[[str, str | None, Path], Backend | None], ...] = (_local,)
+_PLACES: tuple[Callable[[str, str | None, Path], Backend | None], ...] = (_local, _queued)
 """Who is asked in turn whether it has the job, before SageMaker."""
 
 

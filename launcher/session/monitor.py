@@ -37,7 +37,10 @@ class Screen(Protocol):
 
 
 class Monitor:
-    """A follower's display that reads along: progress and stalls are judged by all lines, shown or not."""
+    """A follower's display that reads along: progress and stalls are judged by all lines, shown or not.
+
+    `furthest_step` is the highest step that the job has reported.
+    """
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class Monitor:
         log_filter: LogFilter | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.furthest_step: float | None = None
         self._screen = screen
         self._filter = log_filter
         self._clock = clock
@@ -67,12 +71,17 @@ class Monitor:
             self._screen.lines(shown)
         progress = self._reader.read(lines) if self._reader else None
         if progress is not None:
+            self._advance(progress)
             self._screen.progress(progress)
         self._judge(lines, stepped=progress is not None)
 
     def trouble(self, text: str | None) -> None:
         """Hand on why nothing can be seen."""
         self._screen.trouble(text)
+
+    def _advance(self, progress: TrainingProgress) -> None:
+        if progress.step is not None:
+            self.furthest_step = max(progress.step, self.furthest_step or progress.step)
 
     def _judge(self, lines: Sequence[LogLine], *, stepped: bool) -> None:
         """Judge the last look, once: by its lines, or when the next one comes and there were none."""

@@ -60,11 +60,13 @@ def prepare(
     ignore: Sequence[str] = (),
     cluster: Cluster | None = None,
     unique: str | None = None,
+    code_digest: str | None = None,
 ) -> TrainingPlan:
     """Plan a loaded job and judge it. Reads its source, and calls nothing beyond this machine.
 
     `cluster` is the manifest that was just read from AWS, where it was; otherwise it comes from the
-    file that the job names or from the cache. `ignore` holds codes accepted besides the file's.
+    file that the job names or from the cache. `ignore` holds codes accepted besides the file's. With a
+    `code_digest` the job runs what was uploaded under it, whatever the source holds now.
     Raises Refusal for an unreadable manifest.
     """
     job = loaded.spec
@@ -75,7 +77,9 @@ def prepare(
         cluster = _known_cluster(job.cluster, loaded.file.parent)
         if cluster is None:
             notes.append(_unknown_cluster(job.cluster, loaded))
-    digest, about_code = read_code(job, loaded.file.parent, loaded.location)
+    digest, about_code = code_digest, list[Finding]()
+    if digest is None:
+        digest, about_code = read_code(job, loaded.file.parent, loaded.location)
     plan = plan_job(
         job,
         cluster,

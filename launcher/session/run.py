@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.account.aws import aws_client, caller_account
+from launcher.account.aws import aws_client
 from launcher.account.cluster_manifest import fetch_manifest
-from launcher.backends.interface import Backend, JobState, JobStatus, OnProgress
+from launcher.backends.interface import Backend, JobStatus
 from launcher.backends.local.backend import LocalBackend
 from launcher.cluster.manifest_store import cache_manifest, is_path
-from launcher.diagnosis.failure_reason import finding_of
-from launcher.failure_modes.model import Finding
 from launcher.jobs.load import LoadedJob
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.follow import Follower, Pace
-from launcher.session.jobs import LOCAL_HOME, sagemaker_backend
+from launcher.session.jobs import LOCAL_HOME
 from launcher.session.log_filter import LogFilter
 from launcher.session.monitor import Monitor, Screen
+from launcher.session.outcome import Outcome, outcome_of
 from launcher.session.preparation import prepare
 
 LOCAL_POLL_SECONDS = 0.2
@@ -29,19 +27,6 @@ AWS_POLL_SECONDS_PER_HOST = 0.2
 
 AWS_END_READS = 2
 """CloudWatch Logs delivers a little late: after the end, this many reads in a row must bring nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a followed job ended; `failure` is what its container found, where it found something."""
-
-    status: JobStatus
-    failure: Finding | None
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether the job completed."""
-        return self.status.state is JobState.COMPLETED
 
 
 class Interrupted(Exception):
@@ -64,7 +49,8 @@ def run_here(
     """
     with closing(LocalBackend(home=home, inputs=inputs)) as backend:
         name = backend.submit(plan)
-        follower = Follower(backend, name, Monitor(screen), _local_pace())
+        monitor = Monitor(screen)
+        follower = Follower(backend, name, monitor, _local_pace())
         try:
             status = follower.until_end()
         except KeyboardInterrupt:
@@ -76,16 +62,17 @@ def run_here(
                 f"Resume it with: launch resume {name}, or from its checkpoints with "
                 f"--set checkpoint.resume_from={name}",
             ) from None
-        return outcome_of(backend, status)
+        return outcome_of(backend, status, monitor.furthest_step)
 
 
 def follow(
     backend: Backend, name: str, screen: Screen, log_filter: LogFilter | None = None, pace: Pace | None = None
 ) -> Outcome:
     """Follow a job that runs without this terminal. Raises Interrupted on Ctrl-C, which leaves it running."""
-    follower = Follower(backend, name, Monitor(screen, log_filter), pace or _pace_of(backend))
+    monitor = Monitor(screen, log_filter)
+    follower = Follower(backend, name, monitor, pace or _pace_of(backend))
     try:
-        return outcome_of(backend, follower.until_end())
+        return outcome_of(backend, follower.until_end(), monitor.furthest_step)
     except KeyboardInterrupt:
         raise Interrupted(name, follower.seen, f"Come back with: launch logs {name} --follow") from None
 
@@ -96,53 +83,28 @@ def show_logs(backend: Backend, name: str, screen: Screen, log_filter: LogFilter
     return Follower(backend, name, display, _pace_of(backend)).what_is_there()
 
 
-def outcome_of(backend: Backend, status: JobStatus) -> Outcome:
-    """How a job ended, and why: the place where every command learns the cause of a failure."""
-    return Outcome(status, finding_of(status.failure_reason))
-
-
-@dataclass(frozen=True, slots=True)
-class SageMakerSession:
-    """A plan's way to SageMaker: the account that it goes to, and the backend."""
-
-    account: str
-    region: str | None
-    backend: Backend
-
-    @classmethod
-    def of(cls, region: str | None) -> SageMakerSession:
-        """Open the session of a region; raises AwsRefusal without credentials."""
-        return cls(
-            account=caller_account(aws_client("sts", region)),
-            region=region,
-            backend=sagemaker_backend(region),
-        )
-
-    def submit(self, plan: TrainingPlan, on_progress: OnProgress | None = None) -> str:
-        """Submit the plan once; return the job's name."""
-        return self.backend.submit(plan, on_progress)
-
-    def follow(self, name: str, screen: Screen) -> Outcome:
-        """Follow a submitted job. Raises Interrupted on Ctrl-C, which leaves the job running."""
-        return follow(self.backend, name, screen)
-
-
 def plan_for_submission(
-    loaded: LoadedJob, *, session_region: str | None, ignore: Sequence[str] = ()
+    loaded: LoadedJob,
+    *,
+    session_region: str | None,
+    ignore: Sequence[str] = (),
+    code_digest: str | None = None,
 ) -> TrainingPlan:
     """The plan of a job with its cluster's manifest fresh from AWS.
 
     The job is judged offline first: what is wrong with the file needs no call. A manifest that was
-    read is cached for planning offline. Raises Refusal for an unknown cluster, AwsRefusal where AWS
-    refuses.
+    read is cached for planning offline. With a `code_digest` the job runs the code that was uploaded
+    under it. Raises Refusal for an unknown cluster, AwsRefusal where AWS refuses.
     """
-    draft = prepare(loaded, session_region=session_region, ignore=ignore)
+    draft = prepare(loaded, session_region=session_region, ignore=ignore, code_digest=code_digest)
     job = loaded.spec
     if draft.refused or job is None or job.cluster is None or is_path(job.cluster):
         return draft
     cluster = fetch_manifest(aws_client("ssm", job.region or session_region), job.cluster)
     cache_manifest(cluster)
-    return prepare(loaded, session_region=session_region, ignore=ignore, cluster=cluster)
+    return prepare(
+        loaded, session_region=session_region, ignore=ignore, cluster=cluster, code_digest=code_digest
+    )
 
 
 def _pace_of(backend: Backend) -> Pace:

@@ -14,6 +14,7 @@ from moto import mock_aws
 
 from launcher.cli import attendance
 from launcher.session import run as session_run
+from launcher.session.jobs import sagemaker_backend
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 RunLaunch = Callable[..., tuple[int, str, str]]
@@ -220,14 +221,14 @@ def press_again(seconds: float) -> None:
 
 
 def stopped(account: TrainingScript) -> bool:
-    backend = session_run.sagemaker_backend(REGION)
+    backend = sagemaker_backend(REGION)
     return [backend.describe(NAME).state.value for _ in range(6)][-1] == "Stopped"
 
 
 def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(
     account: TrainingScript, capsys: pytest.CaptureFixture[str], terminal: list[str]
 ) -> None:
-    attendance.leave(session_run.sagemaker_backend(REGION), Left(), pause=lambda seconds: None)
+    attendance.leave(sagemaker_backend(REGION), Left(), pause=lambda seconds: None)
     assert f"launch logs {NAME} --follow" in capsys.readouterr().err
     assert not stopped(account)
 
@@ -237,11 +238,11 @@ def test_a_second_ctrl_c_asks_whether_to_stop_it(
     account: TrainingScript, terminal: list[str], answer: str, stops: bool
 ) -> None:
     terminal.append(answer)
-    attendance.leave(session_run.sagemaker_backend(REGION), Left(), pause=press_again)
+    attendance.leave(sagemaker_backend(REGION), Left(), pause=press_again)
     assert terminal == []
     assert stopped(account) is stops
 
 
 def test_the_second_ctrl_c_asks_nothing_without_a_terminal(account: TrainingScript) -> None:
-    attendance.leave(session_run.sagemaker_backend(REGION), Left(), pause=press_again)
+    attendance.leave(sagemaker_backend(REGION), Left(), pause=press_again)
     assert not stopped(account)

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import boto3
 import pytest
 from moto import mock_aws
 
 from launcher.cluster.manifest import Cluster
 from launcher.session import run as session_run
+from tests.emulator.account import emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 RunLaunch = Callable[..., tuple[int, str, str]]
@@ -19,19 +19,16 @@ WriteJob = Callable[..., Path]
 
 
 @pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch, manifest: dict) -> Iterator[TrainingScript]:
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[TrainingScript]:
     """Emulated AWS with the provisioned cluster `dev`, and no waiting between looks."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("AWS_REGION", "us-west-2")
     monkeypatch.setattr(session_run, "AWS_POLL_SECONDS", 0)
-    with mock_aws(), emulated_training(TrainingScript()) as script:
-        boto3.client("s3", region_name="us-west-2").create_bucket(
-            Bucket="dev-code", CreateBucketConfiguration={"LocationConstraint": "us-west-2"}
-        )
-        boto3.client("ssm", region_name="us-west-2").put_parameter(
+    with emulated_account() as account, emulated_training(TrainingScript()) as script:
+        account.client("ssm").put_parameter(
             Name="/slipway/clusters/dev",
-            Value=Cluster.model_validate(manifest).model_dump_json(),
+            Value=Cluster.model_validate(account.manifest()).model_dump_json(),
             Type="String",
         )
         yield script

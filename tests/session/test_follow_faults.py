@@ -14,7 +14,7 @@ from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import AwsRefusal
 from launcher.session.follow import Follower, Pace
-from tests.emulator.faulty_aws import (
+from tests.emulator.faults import (
     DENIED,
     EMPTY,
     EXPIRED,

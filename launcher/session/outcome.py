@@ -1,0 +1,39 @@
+"""How a followed job ended, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from launcher.backends.interface import Backend, JobState, JobStatus
+from launcher.diagnosis.model import Diagnosis
+from launcher.failure_modes.model import Finding
+from launcher.session.diagnosis import diagnose_job
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job ended; `diagnosis` is that of a failed one, `step` the furthest that it reported."""
+
+    status: JobStatus
+    diagnosis: Diagnosis | None = None
+    step: float | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the job completed."""
+        return self.status.state is JobState.COMPLETED
+
+    @property
+    def failure(self) -> Finding | None:
+        """The finding of the root cause, where one is known."""
+        cause = self.diagnosis.root_cause if self.diagnosis else None
+        return cause.finding if cause else None
+
+
+def outcome_of(backend: Backend, status: JobStatus, step: float | None = None) -> Outcome:
+    """How a job ended, and why: the place where every command learns the cause of a failure.
+
+    Reads the logs of a failed job. Raises AwsRefusal where AWS refuses them and gives no reason itself.
+    """
+    failed = status.state is JobState.FAILED
+    return Outcome(status, diagnose_job(backend, status.name) if failed else None, step)

@@ -1,0 +1,112 @@
+"""Whether a failed job is tried again: the cause decides, and how far the attempts came.
+
+Pure: what happened goes in, the next step comes out. Carrying it out is the session's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from launcher.diagnosis.retry import Retry
+
+FIRST_WAIT_SECONDS = 300.0
+LONGEST_WAIT_SECONDS = 3600.0
+"""Capacity comes back in minutes to hours, and each try costs a submission: 5, 10, 20, 40, 60 minutes."""
+
+ATTEMPTS_WITHOUT_PROGRESS = 2
+"""So many in a row end the retries, whatever the budget: the cause does not pass by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One job that failed.
+
+    `retry` is what its diagnosis advises, `step` the furthest training step that it reported, None where
+    it reported none.
+    """
+
+    name: str
+    instance_type: str
+    retry: Retry
+    step: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TryAgain:
+    """The next attempt: on which instance type, and after how long."""
+
+    instance_type: str
+    wait_seconds: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """No further attempt, and why not."""
+
+    why: str
+
+
+def after_failure(
+    attempts: Sequence[Attempt], *, max_retries: int, instance_types: Sequence[str]
+) -> TryAgain | GiveUp:
+    """What to do after the last of these attempts failed.
+
+    `instance_types` are those that the job may use, the preferred first. An attempt that came further
+    than all before it does not use up `max_retries`; two in a row that did not end the retries. Waiting
+    for capacity counts as well: an attempt that got no hosts came nowhere, but says nothing of the
+    cause, so only the budget bounds it.
+    """
+    last = attempts[-1]
+    if last.retry is Retry.NEVER:
+        return GiveUp("the cause does not pass by itself")
+    if max_retries == 0:
+        return GiveUp("limits.max_retries is 0")
+    spent = sum(not advanced for advanced in _advances(attempts))
+    if spent > max_retries:
+        return GiveUp(f"limits.max_retries ({max_retries}) is used up")
+    if _stuck(attempts):
+        return GiveUp(f"{ATTEMPTS_WITHOUT_PROGRESS} attempts in a row came no further")
+    if last.retry is Retry.LATER:
+        return _later(attempts, instance_types)
+    hosts = "on other hosts" if last.retry is Retry.OTHER_HOSTS else "from the last checkpoint"
+    return TryAgain(last.instance_type, 0.0, hosts)
+
+
+def _advances(attempts: Sequence[Attempt]) -> list[bool]:
+    """For each attempt, whether it came further than all before it."""
+    furthest = float("-inf")
+    advances = []
+    for attempt in attempts:
+        advances.append(attempt.step is not None and attempt.step > furthest)
+        if attempt.step is not None:
+            furthest = max(furthest, attempt.step)
+    return advances
+
+
+def _stuck(attempts: Sequence[Attempt]) -> bool:
+    """Whether the last attempts that had hosts came no further than those before them."""
+    ran = [
+        advanced
+        for attempt, advanced in zip(attempts, _advances(attempts), strict=True)
+        if attempt.retry is not Retry.LATER
+    ]
+    return len(ran) >= ATTEMPTS_WITHOUT_PROGRESS and not any(ran[-ATTEMPTS_WITHOUT_PROGRESS:])
+
+
+def _later(attempts: Sequence[Attempt], instance_types: Sequence[str]) -> TryAgain:
+    """The next instance type at once; after the last one the first again, after a wait that doubles."""
+    last = attempts[-1].instance_type
+    position = instance_types.index(last) if last in instance_types else -1
+    if position + 1 < len(instance_types):
+        following = instance_types[position + 1]
+        return TryAgain(following, 0.0, f"there is no capacity for {last}")
+    rounds = 0
+    for attempt in reversed(attempts):
+        if attempt.retry is not Retry.LATER:
+            break
+        rounds += attempt.instance_type == last
+    wait = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** (rounds - 1))
+    tried = " and ".join(instance_types)
+    return TryAgain(instance_types[0], wait, f"there is no capacity for {tried}")

@@ -1,0 +1,164 @@
+"""A job and its further attempts: each new, linked to the first, and from the last checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from launcher.backends.interface import JobState, JobStatus
+from launcher.diagnosis.model import Diagnosis
+from launcher.diagnosis.retry import Retry
+from launcher.jobs.load import LoadedJob, load_job
+from launcher.planning.training_plan import TrainingPlan
+from launcher.session.attempts import FIRST_TAG, NUMBER_TAG, Place, run_attempts
+from launcher.session.outcome import Outcome
+from launcher.session.preparation import prepare
+from launcher.session.retry import GiveUp, TryAgain
+
+P4D, P5 = "ml.p4d.24xlarge", "ml.p5.48xlarge"
+WriteJob = Callable[..., Path]
+
+
+@dataclass
+class Cluster:
+    """Where attempts end as they are told to: `endings` are (retry, step) in turn, then success."""
+
+    endings: list[tuple[Retry, float | None]]
+    checkpoints: bool = True
+    submitted: list[TrainingPlan] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
+    decisions: list[TryAgain | GiveUp] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    retries: int | None = None
+
+    @property
+    def place(self) -> Place:
+        return Place(
+            plan=lambda loaded: prepare(loaded, session_region="us-west-2"),
+            submit=self._submit,
+            follow=self._follow,
+            has_checkpoint=lambda name: self.checkpoints,
+            pause=self.waits.append,
+            retries=self.retries,
+        )
+
+    def _submit(self, plan: TrainingPlan, on_progress: object) -> str:
+        self.submitted.append(plan)
+        return str(plan.name)
+
+    def _follow(self, name: str) -> Outcome:
+        if not self.endings:
+            return Outcome(JobStatus(name, JobState.COMPLETED, "Completed"))
+        retry, step = self.endings.pop(0)
+        diagnosis = Diagnosis(None, (), (), retry)
+        return Outcome(JobStatus(name, JobState.FAILED, "Failed"), diagnosis, step)
+
+    def run(self, loaded: LoadedJob) -> Outcome | None:
+        plan = prepare(loaded, session_region="us-west-2")
+        return run_attempts(loaded, plan, self.place, _Told(self))
+
+
+@dataclass
+class _Told:
+    cluster: Cluster
+
+    def submitted(self, name: str) -> None:
+        self.cluster.names.append(name)
+
+    def decided(self, outcome: Outcome, decision: TryAgain | GiveUp) -> None:
+        self.cluster.decisions.append(decision)
+
+
+@pytest.fixture
+def loaded(write_job: WriteJob) -> LoadedJob:
+    return job_of(write_job)
+
+
+def job_of(write_job: WriteJob, **changes: object) -> LoadedJob:
+    given = {
+        "limits": {"max_retries": 3},
+        "checkpoint": {"s3_uri": "s3://team/checkpoints"},
+        "role_arn": "arn:aws:iam::111122223333:role/training",
+        "output": {"s3_uri": "s3://team/output"},
+        "tags": {"team": "vision"},
+    }
+    return load_job(write_job(**{**given, **changes}))
+
+
+def tags(plan: TrainingPlan) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in (plan.request or {})["Tags"]}
+
+
+def test_a_job_that_completes_is_submitted_once(loaded: LoadedJob) -> None:
+    cluster = Cluster([])
+    outcome = cluster.run(loaded)
+    assert outcome is not None and outcome.succeeded
+    assert len(cluster.submitted) == 1
+    assert cluster.decisions == []
+
+
+def test_a_further_attempt_is_linked_to_the_first_and_resumes_from_the_last(loaded: LoadedJob) -> None:
+    cluster = Cluster([(Retry.OTHER_HOSTS, 100.0), (Retry.OTHER_HOSTS, 200.0)])
+    outcome = cluster.run(loaded)
+    assert outcome is not None and outcome.succeeded
+    first, second, third = cluster.submitted
+    assert tags(second) == {"team": "vision", FIRST_TAG: first.name, NUMBER_TAG: "2"}
+    assert tags(third) == {"team": "vision", FIRST_TAG: first.name, NUMBER_TAG: "3"}
+    assert second.job["checkpoint"]["resume_from"] == first.name
+    assert third.job["checkpoint"]["resume_from"] == second.name
+
+
+def test_every_attempt_has_a_name_and_a_prefix_of_its_own(loaded: LoadedJob) -> None:
+    cluster = Cluster([(Retry.SAME, 1.0), (Retry.SAME, 2.0)])
+    cluster.run(loaded)
+    prefixes = {(plan.request or {})["CheckpointConfig"]["S3Uri"] for plan in cluster.submitted}
+    assert len({plan.name for plan in cluster.submitted}) == len(prefixes) == 3
+
+
+def test_an_attempt_starts_anew_where_the_last_left_no_checkpoint(loaded: LoadedJob) -> None:
+    cluster = Cluster([(Retry.SAME, 5.0)], checkpoints=False)
+    cluster.run(loaded)
+    assert cluster.submitted[1].job["checkpoint"].get("resume_from") is None
+
+
+def test_a_permanent_failure_is_the_end(loaded: LoadedJob) -> None:
+    cluster = Cluster([(Retry.NEVER, 7.0)])
+    outcome = cluster.run(loaded)
+    assert outcome is not None and outcome.status.state is JobState.FAILED
+    assert len(cluster.submitted) == 1
+
+
+def test_the_next_instance_type_is_planned_as_its_own(write_job: WriteJob) -> None:
+    resources = {"instance_type": P4D, "instance_types": [P5], "instance_count": 2}
+    cluster = Cluster([(Retry.LATER, None), (Retry.LATER, None)])
+    cluster.run(job_of(write_job, resources=resources))
+    types = [(plan.request or {})["ResourceConfig"]["InstanceType"] for plan in cluster.submitted]
+    assert types == [P4D, P5, P4D]
+    assert cluster.waits == [0.0, 300.0]
+
+
+def test_a_queue_that_tries_again_itself_gets_one_submission(loaded: LoadedJob) -> None:
+    cluster = Cluster([(Retry.SAME, 1.0)], retries=0)
+    cluster.run(loaded)
+    assert len(cluster.submitted) == 1
+
+
+def test_an_attempt_that_the_account_refuses_ends_it_with_the_reason(loaded: LoadedJob) -> None:
+    cluster = Cluster([(Retry.SAME, 1.0)])
+    refused = replace(prepare(loaded, session_region="us-west-2"), request=None)
+    place = replace(cluster.place, plan=lambda loaded: refused)
+    outcome = run_attempts(loaded, prepare(loaded, session_region="us-west-2"), place, _Told(cluster))
+    assert outcome is not None and outcome.status.state is JobState.FAILED
+    assert isinstance(cluster.decisions[-1], GiveUp)
+    assert "cannot be launched" in cluster.decisions[-1].why
+
+
+def test_a_job_that_the_user_left_is_not_tried_again(loaded: LoadedJob) -> None:
+    cluster = Cluster([])
+    place = replace(cluster.place, follow=lambda name: None)
+    plan = prepare(loaded, session_region="us-west-2")
+    assert run_attempts(loaded, plan, place, _Told(cluster)) is None
+    assert len(cluster.submitted) == 1
