@@ -17,13 +17,6 @@ if TYPE_CHECKING:
 
 EXIT_USAGE = 2
 
-_ADVICE = {
-    "never": "as it is, it would fail again",
-    "same": "the same job may well succeed",
-    "other-hosts": "a new job gets other hosts; the same warm pool does not",
-    "later": "submit it again in a while",
-}
-
 
 def diagnose(
     *name: Annotated[str, Parameter(help="The job's name, of a local run or on SageMaker.")],
@@ -69,25 +62,15 @@ def _of_job(name: str) -> tuple[Diagnosis, bool]:
 
 
 def _show(terminal: Console, diagnosis: Diagnosis, failed: bool) -> None:
-    from rich.padding import Padding
     from rich.text import Text
+
+    from launcher.cli.diagnosis_view import show_cause, show_consequences
 
     cause = diagnosis.root_cause
     if cause is None:
         told = "The job failed, but nothing in its logs is known" if failed else "No failure found"
         terminal.print(Text(f"{told}.", "bold yellow" if failed else "bold green"))
-    else:
-        finding = cause.finding
-        terminal.print(Text.assemble((finding.code, "bold red"), "  ", (finding.message, "bold")))
-        for line in cause.evidence:
-            terminal.print(Padding(Text(f"│ {line}", "dim", overflow="ellipsis", no_wrap=True), (0, 0, 0, 2)))
-        terminal.print(Text(f"→ {finding.remedy}"))
-        terminal.print(Text(f"→ Retry {diagnosis.retry.value}: {_ADVICE[diagnosis.retry.value]}."))
-    followed = {id(finding) for finding in diagnosis.consequences}
-    for finding in diagnosis.findings[1 if cause else 0 :]:
-        label = "followed" if id(finding) in followed else "also"
-        terminal.print(
-            Text(f"{label}  {finding.code}  {finding.message}", "dim", overflow="ellipsis", no_wrap=True)
-        )
+    show_cause(terminal, diagnosis)
+    show_consequences(terminal, diagnosis)
     if cause is not None:
         terminal.print(Text(f"launch explain {cause.finding.code}", "cyan"))

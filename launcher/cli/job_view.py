@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,7 @@ class JobView:
 
 
 class _Lines:
-    """Log lines as rich prints them, without the cost of laying out each: jobs print many."""
+    """Log lines as rich prints them, without the cost of laying out each: jobs print very many."""
 
     def __init__(self, lines: Sequence[LogLine]) -> None:
         self._lines = lines
@@ -126,15 +127,28 @@ class _Lines:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.segment import Segment
 
+        if console.color_system is None:
+            yield Segment("".join([f"{host} {_harmless(text)}\n" for _, host, text in self._lines]))
+            return
         styles = [console.get_style(colour) for colour in COLOURS]
-        for line in self._lines:
-            yield Segment(f"{line.host} ", styles[_number(line.host) % len(styles)])
-            text = _ESCAPES.sub("", line.text).rstrip("\n")
+
+        @cache
+        def coloured(text: str, number: str) -> Segment:
+            return Segment(text, styles[int(number or 0) % len(styles)])
+
+        for _, host, text in self._lines:
+            yield coloured(f"{host} ", _digits(host))
+            text = _harmless(text)
             rank = _RANK.match(text)
             if rank is not None:
-                yield Segment(rank[0], styles[int(rank[1]) % len(styles)])
+                yield coloured(rank[0], rank[1])
                 text = text[rank.end() :]
             yield Segment(f"{text}\n")
+
+
+def _harmless(text: str) -> str:
+    """A line without control characters and without its end; most have neither."""
+    return text if text.isprintable() else _ESCAPES.sub("", text).rstrip("\n")
 
 
 def metrics_line(progress: TrainingProgress) -> Any:
@@ -155,17 +169,17 @@ def metrics_line(progress: TrainingProgress) -> Any:
 
 def show_outcome(console: Console, outcome: Outcome) -> None:
     """Print how the job ended: the cause of a failure and what to do, and where its results are."""
-    from rich.padding import Padding
     from rich.text import Text
 
-    status, failure = outcome.status, outcome.failure
+    from launcher.cli.diagnosis_view import show_cause
+
+    status = outcome.status
     style = STATE_STYLES.get(status.state, "bold yellow")
     took = f" after {duration(status.seconds)}" if status.seconds is not None else ""
     console.print(Text.assemble((str(status.state), style), f" {status.name}{took}"))
-    if failure is not None:
-        console.print(Text.assemble((f"{failure.code} ", "bold"), failure.message))
-        console.print(Padding(f"→ {failure.remedy}", (0, 0, 0, 2)), markup=False)
-        console.print(f"  launch explain {failure.code}", style="dim")
+    if outcome.diagnosis is not None and outcome.failure is not None:
+        show_cause(console, outcome.diagnosis)
+        console.print(Text(f"launch explain {outcome.failure.code}", "cyan"))
     elif status.failure_reason:
         console.print(status.failure_reason, markup=False)
     for label, place in (("checkpoints", status.checkpoints), ("output", status.output)):
@@ -176,10 +190,11 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
     """How a job ended, for a program."""
     status = outcome.status
+    cause = outcome.diagnosis.root_cause if outcome.diagnosis else None
     return {
         "name": status.name,
         "state": status.state.value,
-        "failure": outcome.failure.to_json() if outcome.failure else None,
+        "failure": cause.to_json() if cause else None,
         "failure_reason": status.failure_reason,
         "checkpoints": status.checkpoints,
         "output": status.output,
@@ -197,6 +212,6 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
 
 
-def _number(host: str) -> int:
-    digits = "".join(filter(str.isdigit, host))
-    return int(digits) if digits else 0
+@cache
+def _digits(host: str) -> str:
+    return "".join(filter(str.isdigit, host))

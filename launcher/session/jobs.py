@@ -55,7 +55,10 @@ def open_job(name: str, region: str | None, home: Path = LOCAL_HOME) -> Backend:
 
 def find_job(name: str, region: str | None, home: Path = LOCAL_HOME) -> FoundJob:
     """The job of that name. Raises UnknownJob, with the nearest known names, where there is none."""
-    backend = open_job(name, region, home)
+    try:
+        backend = open_job(name, region, home)
+    except AwsRefusal as refusal:
+        raise _with_local_names(refusal, name, home) from refusal
     try:
         return FoundJob(backend, backend.describe(name))
     except UnknownJob as unknown:
@@ -64,11 +67,7 @@ def find_job(name: str, region: str | None, home: Path = LOCAL_HOME) -> FoundJob
             raise
         raise UnknownJob(unknown.message, f"Did you mean {' or '.join(near)}? {unknown.remedy}") from None
     except AwsRefusal as refusal:
-        near = _nearest(name, _names(LocalBackend(home)))
-        if not near:
-            raise
-        hint = f"Or did you mean the local job {' or '.join(near)}?"
-        raise type(refusal)(refusal.message, f"{refusal.remedy} {hint}") from refusal
+        raise _with_local_names(refusal, name, home) from refusal
 
 
 def list_jobs(
@@ -145,6 +144,15 @@ def _local(name: str, region: str | None, home: Path) -> Backend | None:
 
 _PLACES: tuple[Callable[[str, str | None, Path], Backend | None], ...] = (_local, _queued)
 """Who is asked in turn whether it has the job, before SageMaker."""
+
+
+def _with_local_names(refusal: AwsRefusal, name: str, home: Path) -> AwsRefusal:
+    """The refusal with the local jobs that may have been meant; without AWS no others can be."""
+    near = _nearest(name, _names(LocalBackend(home)))
+    if not near:
+        return refusal
+    hint = f"Or did you mean the local job {' or '.join(near)}?"
+    return type(refusal)(refusal.message, f"{refusal.remedy} {hint}")
 
 
 def _names(backend: Backend) -> list[str]:

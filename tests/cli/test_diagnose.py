@@ -83,4 +83,4 @@ def test_a_local_job_is_diagnosed_by_name(
     (folder / "request.json").write_text(json.dumps({"TrainingJobName": "llama-1", "ResourceConfig": {}}))
     code, out, _ = run_launch("diagnose", "llama-1")
     assert code == 1
-    assert "MEM001  rank 2 on algo-1: full" in out
+    assert "MEM001 rank 2 on algo-1: full" in out

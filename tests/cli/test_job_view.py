@@ -42,6 +42,23 @@ def test_host_and_rank_have_their_colours() -> None:
     assert "\x1b[32malgo-2 \x1b[0m\x1b[35m[rank13]:\x1b[0m loss=0.25" in text
 
 
+def test_many_lines_come_in_their_order_each_with_its_own_host_and_rank() -> None:
+    lines = [LogLine(1, f"algo-{n}", f"[rank{n}]: step {n}") for n in range(1, 4)] + [LogLine(2, "algo-1", "end")]
+    stream = io.StringIO()
+    with JobView(Console(file=stream, force_terminal=False, width=20, _environ={})) as view:
+        view.lines(lines)
+    assert stream.getvalue().splitlines() == [f"{line.host} {line.text}" for line in lines]
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, color_system="standard", width=20, _environ={})
+    JobView(console).lines(lines)
+    assert stream.getvalue() == (
+        "\x1b[35malgo-1 \x1b[0m\x1b[35m[rank1]:\x1b[0m step 1\n"
+        "\x1b[32malgo-2 \x1b[0m\x1b[32m[rank2]:\x1b[0m step 2\n"
+        "\x1b[33malgo-3 \x1b[0m\x1b[33m[rank3]:\x1b[0m step 3\n"
+        "\x1b[35malgo-1 \x1b[0mend\n"
+    )
+
+
 def test_control_characters_of_the_job_do_not_reach_the_terminal() -> None:
     assert "\x1b[2J" not in shown(terminal=True)
     assert "\x07" not in shown(terminal=True)
