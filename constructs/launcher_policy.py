@@ -32,9 +32,7 @@ _NETWORK = (
     "RouteTables",
     "SecurityGroups",
     "Subnets",
-    "VpcAttribute",
     "VpcEndpoints",
-    "Vpcs",
 )
 
 
@@ -61,6 +59,7 @@ class LauncherPolicy(iam.ManagedPolicy):
         file_system_arn: str | None = None,
         queue_arn: str | None = None,
         queue_stack: cdk.Stack | None = None,
+        launchers: Sequence[iam.IRole | str] = (),
     ) -> None:
         """Create the policy; attaching it is left to whoever keeps the team's roles.
 
@@ -77,6 +76,8 @@ class LauncherPolicy(iam.ManagedPolicy):
             file_system_arn: the Lustre file system that it looks at before it submits, if any.
             queue_arn: the queue that it may submit to, if any.
             queue_stack: the stack of the queue, where it is another one.
+            launchers: roles, or their ARNs, through which people launch: they may then ask IAM what they
+                themselves may do, which users may anyway.
         """
         stack = cdk.Stack.of(scope)
         own = [bucket_arn(bucket, stack) for bucket in (code, checkpoints, output)]
@@ -85,6 +86,7 @@ class LauncherPolicy(iam.ManagedPolicy):
             *_objects(*own, data=[bucket_arn(bucket, stack) for bucket in data_buckets]),
             *_jobs(stack, role.role_arn),
             *_checks(stack, role.role_arn, file_system_arn),
+            *_oneself(stack, [each if isinstance(each, str) else each.role_arn for each in launchers]),
         ]
         if encryption_key is not None:
             permissions += _key(key_arn(encryption_key, stack))
@@ -126,16 +128,6 @@ def _objects(code: str, checkpoints: str, output: str, *, data: Sequence[str]) -
             "Inputs and checkpoints are looked for before a job is submitted.",
         ),
         Permission(
-            "LookAtBuckets",
-            [
-                "s3:GetBucketPolicy",
-                "s3:GetBucketPublicAccessBlock",
-                "s3:GetBucketVersioning",
-            ],
-            [code, checkpoints, output],
-            "Whether what a job leaves is kept and protected.",
-        ),
-        Permission(
             "UploadCode",
             ["s3:PutObject", "s3:GetObject", "s3:AbortMultipartUpload"],
             [f"{code}/*"],
@@ -170,10 +162,22 @@ def _jobs(stack: cdk.Stack, role_arn: str) -> list[Permission]:
                 "sagemaker:AddTags",
                 "sagemaker:CreateTrainingJob",
                 "sagemaker:DescribeTrainingJob",
+                "sagemaker:ListTags",
                 "sagemaker:StopTrainingJob",
             ],
             [stack.format_arn(service="sagemaker", resource="training-job", resource_name="*")],
             "People name their jobs; what a job may do is bounded by the one role that can be passed.",
+        ),
+        Permission(
+            "TuneJobs",
+            [
+                "sagemaker:AddTags",
+                "sagemaker:CreateHyperParameterTuningJob",
+                "sagemaker:DescribeHyperParameterTuningJob",
+                "sagemaker:StopHyperParameterTuningJob",
+            ],
+            [stack.format_arn(service="sagemaker", resource="hyper-parameter-tuning-job", resource_name="*")],
+            "As for training jobs, which a tuning job makes with the same role.",
         ),
         Permission(
             "ListJobs",
@@ -190,7 +194,7 @@ def _jobs(stack: cdk.Stack, role_arn: str) -> list[Permission]:
         ),
         Permission(
             "ReadLogs",
-            ["logs:DescribeLogStreams", "logs:FilterLogEvents", "logs:GetLogEvents"],
+            ["logs:DescribeLogStreams", "logs:GetLogEvents"],
             [group, f"{group}:*"],
             "One log group for all training jobs, one stream per host, named after the job.",
         ),
@@ -207,22 +211,9 @@ def _checks(stack: cdk.Stack, role_arn: str, file_system_arn: str | None) -> lis
         ),
         Permission(
             "LookAtTheRole",
-            [
-                "iam:GetRole",
-                "iam:GetRolePolicy",
-                "iam:ListAttachedRolePolicies",
-                "iam:ListRolePolicies",
-                "iam:SimulatePrincipalPolicy",
-            ],
+            ["iam:GetRole", "iam:SimulatePrincipalPolicy"],
             [role_arn],
             "Whether the role lets a job do what it must.",
-        ),
-        Permission(
-            "LookAtOneself",
-            ["iam:SimulatePrincipalPolicy"],
-            [stack.format_arn(service="iam", region="", resource="user", resource_name="${aws:username}")],
-            "Whether who launches may pass the role. Policies can name the user who asks, but not the "
-            "role: a role that launches needs this for itself from elsewhere.",
         ),
         Permission(
             "LookAtQuotas",
@@ -230,7 +221,6 @@ def _checks(stack: cdk.Stack, role_arn: str, file_system_arn: str | None) -> lis
                 "servicequotas:GetAWSDefaultServiceQuota",
                 "servicequotas:GetServiceQuota",
                 "servicequotas:ListAWSDefaultServiceQuotas",
-                "servicequotas:ListServiceQuotas",
             ],
             ["*"],
             "Quotas of SageMaker are known by codes that differ by instance type.",
@@ -257,6 +247,31 @@ def _checks(stack: cdk.Stack, role_arn: str, file_system_arn: str | None) -> lis
                 "FSx chooses the ids of the links to S3, which are asked for by their file system.",
             ),
         ]
+    return permissions
+
+
+def _oneself(stack: cdk.Stack, role_arns: Sequence[str]) -> list[Permission]:
+    """Policies can name the user who asks, `${aws:username}`, but not the role: roles are told one by one.
+
+    A role's session does not tell the role's path, without which IAM does not know it: iam:GetRole does.
+    """
+    permissions = [
+        Permission(
+            "LookAtOneself",
+            ["iam:SimulatePrincipalPolicy"],
+            [stack.format_arn(service="iam", region="", resource="user", resource_name="${aws:username}")],
+            "Whether the user who launches may pass the role.",
+        )
+    ]
+    if role_arns:
+        permissions.append(
+            Permission(
+                "LookAtOnesRole",
+                ["iam:GetRole", "iam:SimulatePrincipalPolicy"],
+                list(role_arns),
+                "Whether the role through which people launch may pass the execution role.",
+            )
+        )
     return permissions
 
 

@@ -66,5 +66,6 @@ class AccessStack(cdk.Stack):
             file_system_arn=file_system_arn,
             queue_arn=queue.queue.queue_arn if queue else None,
             queue_stack=queue,
+            launchers=spec.launchers,
         )
         cdk.CfnOutput(self, "LauncherPolicyArn", value=self.launcher_policy.managed_policy_arn)

@@ -42,10 +42,9 @@ class AccountFacts:
 
     A fact that the job does not need is None: no VPC, no file system, an image outside of ECR. What was
     asked for by id and does not exist is missing from its tuple, or None where it is a single thing.
-    `role` comes without the documents of its policies: `permissions` says what they amount to. The job
-    itself is not among `running_jobs`. `warm_pool_quota` is there where the job keeps its hosts.
-    `offered_in` holds the availability zones that offer the instance type; `caller` says whether the
-    caller may pass the role, `permissions` what the role itself lacks.
+    `permissions` says what the policies of `role` amount to, `caller` whether the caller may pass the role.
+    The job itself is not among `running_jobs`. `warm_pool_quota` is there where the job keeps its hosts.
+    `offered_in` holds the availability zones that offer the instance type.
     """
 
     region: str

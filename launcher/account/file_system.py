@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.account.aws import aws_errors
-from launcher.account.network import Subnet, fetch_subnets
+from launcher.account.network import Subnet
 
 _SERVING = frozenset({"AVAILABLE", "UPDATING"})
 
@@ -53,22 +53,6 @@ class FileSystem:
     def serves(self) -> bool:
         """Whether it can be mounted now; one that is being updated still serves."""
         return self.lifecycle in _SERVING
-
-
-def fetch_file_system(fsx: Any, ec2: Any, file_system_id: str) -> FileSystem | None:
-    """The file system with its zone and groups; None if there is none of that id.
-
-    Raises AwsRefusal where AWS refuses or cannot be reached.
-    """
-    described = describe_file_system(fsx, file_system_id)
-    if described is None:
-        return None
-    subnets = fetch_subnets(ec2, described.get("SubnetIds", ())[:1])
-    return parse_file_system(
-        described,
-        subnet=subnets[0] if subnets else None,
-        interfaces=fetch_interfaces(ec2, described.get("NetworkInterfaceIds", ())),
-    )
 
 
 def describe_file_system(fsx: Any, file_system_id: str) -> Mapping[str, Any] | None:

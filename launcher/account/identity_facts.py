@@ -12,7 +12,7 @@ from launcher.account.clients import Clients
 from launcher.account.facts import Fact
 from launcher.account.needs import caller_checks, role_checks
 from launcher.account.permissions import Check, Permissions, permissions_of, principal_of, simulate
-from launcher.account.role import Role, fetch_role_without_policies
+from launcher.account.role import Role, fetch_role
 from launcher.account.unverified import Unverified
 from launcher.account.wanted import Wanted
 
@@ -40,7 +40,7 @@ class IdentityFacts:
         asked["role"] = Question(
             "the role",
             "iam:GetRole",
-            lambda: fetch_role_without_policies(self._client("iam"), self.wanted.role_arn),
+            lambda: fetch_role(self._client("iam"), self.wanted.role_arn),
         )
         asked |= self._simulations(
             "role may", "what the role may do", self.wanted.role_arn, role_checks(self.wanted)
@@ -88,7 +88,7 @@ class IdentityFacts:
             "caller role": Question(
                 "the path of your role",
                 "iam:GetRole",
-                lambda: fetch_role_without_policies(self._client("iam"), principal),
+                lambda: fetch_role(self._client("iam"), principal),
             )
         }
         exact = self._with_path(principal, answers)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from launcher.account.aws import aws_errors
-from launcher.account.network_acls import NetworkAcl, fetch_network_acls
-from launcher.account.security_groups import ANY_IPV4, SecurityGroup, fetch_security_groups
+from launcher.account.network_acls import NetworkAcl
+from launcher.account.security_groups import ANY_IPV4, SecurityGroup
 
 RouteKind = Literal["local", "nat", "internet", "endpoint", "other"]
 
@@ -148,26 +148,6 @@ class NetworkState:
             if serves and endpoint.available:
                 ways.append(WayOut(endpoint.service, endpoint.id, "endpoint"))
         return tuple(ways)
-
-
-def fetch_network(ec2: Any, subnet_ids: Iterable[str], group_ids: Iterable[str]) -> NetworkState:
-    """All of the network behind these subnets and groups, in six calls one after the other.
-
-    None of the calls needs the answer of another: who wants them at the same time makes them himself,
-    and puts the answers together with `serving` and `within`.
-
-    Raises AwsRefusal where AWS refuses or cannot be reached.
-    """
-    wanted = tuple(subnet_ids)
-    subnets = fetch_subnets(ec2, wanted)
-    vpc_ids = frozenset(subnet.vpc_id for subnet in subnets)
-    return NetworkState(
-        subnets=subnets,
-        groups=fetch_security_groups(ec2, group_ids),
-        route_tables=serving(fetch_own_route_tables(ec2, wanted), fetch_main_route_tables(ec2), vpc_ids),
-        endpoints=within(fetch_endpoints(ec2), vpc_ids),
-        acls=fetch_network_acls(ec2, wanted),
-    )
 
 
 def serving(

@@ -14,8 +14,7 @@ from launcher.account.quotas import (
     Use,
     fetch_applied_quota,
     fetch_default_quota,
-    find_applied_quota,
-    find_default_quota,
+    find_default_quotas,
     hosts_in_use,
     known_code,
     quota_name,
@@ -24,13 +23,17 @@ from launcher.account.running_jobs import RunningJob, fetch_running_jobs
 from launcher.account.unverified import Unverified
 from launcher.account.wanted import Wanted
 
+_LIST = "quota list"
+"""The key of the one question that looks for quotas by their names."""
+
 
 @dataclass(frozen=True, slots=True)
 class QuotaFacts:
     """What is asked about quotas and running jobs, and what comes of it.
 
-    A quota whose code is known takes one call; the others are looked for in the list of all. The
-    applied value and the default are asked for together, as an account may have the default only.
+    A quota whose code is known takes one call, for its applied value, and one at the same time for its
+    default, as an account may have the default only. The others are looked for in the list of all
+    defaults, together and once; the applied value then takes a call more.
     """
 
     clients: Clients
@@ -45,13 +48,13 @@ class QuotaFacts:
                 lambda: fetch_running_jobs(self._client("sagemaker")),
             )
         }
-        for use in self._uses():
-            name = quota_name(self.wanted.instance_type, use)
+        names = {use: quota_name(self.wanted.instance_type, use) for use in self._uses()}
+        for use, name in names.items():
             code = known_code(name)
             if code is not None:
                 asked |= self._by_code(use, name, code)
             if code is None or self._misnamed(use, name, answers):
-                asked |= self._by_name(use, name)
+                asked |= self._by_name(use, name, tuple(names.values()), answers)
         return asked
 
     def running_jobs(self, answers: Answers) -> Fact[tuple[RunningJob, ...]] | None:
@@ -80,7 +83,7 @@ class QuotaFacts:
             return None
         name = quota_name(self.wanted.instance_type, use)
         by_name = known_code(name) is None or self._misnamed(use, name, answers)
-        found = _applied_or_default(f"{use} by name" if by_name else use, answers)
+        found = _listed(use, name, answers) if by_name else _applied_or_default(use, answers)
         if found is None or isinstance(found, Unverified):
             return found
         jobs = self.running_jobs(answers)
@@ -107,20 +110,23 @@ class QuotaFacts:
             ),
         }
 
-    def _by_name(self, use: Use, name: str) -> dict[str, Question]:
-        what = f"the quota {name}"
-        return {
-            f"{use} by name applied": Question(
-                what,
-                "servicequotas:ListServiceQuotas",
-                lambda: find_applied_quota(self._client("service-quotas"), name),
-            ),
-            f"{use} by name default": Question(
-                what,
+    def _by_name(self, use: Use, name: str, names: tuple[str, ...], answers: Answers) -> dict[str, Question]:
+        """The list, which is searched for all names of the job, and what only its answer tells to ask."""
+        asked = {
+            _LIST: Question(
+                f"the quota {name}",
                 "servicequotas:ListAWSDefaultServiceQuotas",
-                lambda: find_default_quota(self._client("service-quotas"), name),
-            ),
+                lambda: find_default_quotas(self._client("service-quotas"), names),
+            )
         }
+        listed = answers.get(_LIST)
+        if isinstance(listed, dict) and name in listed:
+            asked[f"{use} by name applied"] = Question(
+                f"the quota {name}",
+                "servicequotas:GetServiceQuota",
+                lambda: fetch_applied_quota(self._client("service-quotas"), listed[name].code),
+            )
+        return asked
 
     @staticmethod
     def _misnamed(use: Use, name: str, answers: Answers) -> bool:
@@ -144,3 +150,12 @@ def _applied_or_default(key: str, answers: Answers) -> Fact[ServiceQuota | None]
         return applied
     default: Fact[ServiceQuota | None] = answers.get(f"{key} default")
     return default
+
+
+def _listed(use: Use, name: str, answers: Answers) -> Fact[ServiceQuota | None]:
+    """The quota that was found by its name: what applies to the account, else its default."""
+    listed: Fact[dict[str, ServiceQuota]] = answers[_LIST]
+    if isinstance(listed, Unverified):
+        return listed
+    applied: Fact[ServiceQuota | None] = answers.get(f"{use} by name applied")
+    return listed.get(name) if applied is None else applied

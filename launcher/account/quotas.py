@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -80,23 +80,27 @@ def fetch_default_quota(quotas: Any, code: str) -> ServiceQuota | None:
     return parse_quota(answer["Quota"])
 
 
-def find_applied_quota(quotas: Any, name: str) -> ServiceQuota | None:
-    """The quota of that name that applies to the account, looked for in the whole list.
+def find_default_quotas(quotas: Any, names: Iterable[str]) -> dict[str, ServiceQuota]:
+    """What AWS gives to every account of the quotas of these names, for those whose code is not known.
 
-    SageMaker has more than 1500 quotas, a hundred to a page, and a page says where the next begins: for
-    quotas whose code is not known. Raises AwsRefusal where AWS refuses or cannot be reached.
+    SageMaker has more than 1500 quotas, Service Quotas lists at most a hundred to a page, and a page says
+    where the next begins: sixteen calls, one after the other. They end where all names were found, and
+    nothing else tells a quota by its name. The defaults are listed, as they are those that list every
+    quota: what applies to the account is then one call, by the code. Raises AwsRefusal where AWS refuses
+    or cannot be reached.
     """
-    with aws_errors(f"look for the quota {name} (servicequotas:ListServiceQuotas)"):
-        return _named(name, _listed(quotas, "list_service_quotas"))
-
-
-def find_default_quota(quotas: Any, name: str) -> ServiceQuota | None:
-    """What AWS gives to every account of the quota of that name, looked for in the whole list.
-
-    Raises AwsRefusal where AWS refuses or cannot be reached.
-    """
-    with aws_errors(f"look for the default of {name} (servicequotas:ListAWSDefaultServiceQuotas)"):
-        return _named(name, _listed(quotas, "list_aws_default_service_quotas"))
+    found: dict[str, ServiceQuota] = {}
+    missing = set(names)
+    with aws_errors("look for quotas by their names (servicequotas:ListAWSDefaultServiceQuotas)"):
+        pages = quotas.get_paginator("list_aws_default_service_quotas").paginate(
+            ServiceCode=SERVICE, PaginationConfig={"PageSize": 100}
+        )
+        for page in pages:
+            here = (parse_quota(each) for each in page["Quotas"] if each["QuotaName"] in missing)
+            found |= {quota.name: quota for quota in here}
+            if missing == set(found):
+                break
+    return found
 
 
 def hosts_in_use(jobs: Iterable[RunningJob], instance_type: str, use: Use) -> int:
@@ -107,19 +111,6 @@ def hosts_in_use(jobs: Iterable[RunningJob], instance_type: str, use: Use) -> in
 def parse_quota(described: Mapping[str, Any]) -> ServiceQuota:
     """A quota from what Service Quotas describes of it."""
     return ServiceQuota(described["QuotaName"], described["QuotaCode"], float(described["Value"]))
-
-
-def _listed(quotas: Any, operation: str) -> Iterator[Mapping[str, Any]]:
-    pages = quotas.get_paginator(operation).paginate(ServiceCode=SERVICE, PaginationConfig={"PageSize": 100})
-    try:
-        for page in pages:
-            yield from page["Quotas"]
-    except quotas.exceptions.NoSuchResourceException:
-        return
-
-
-def _named(name: str, listed: Iterable[Mapping[str, Any]]) -> ServiceQuota | None:
-    return next((parse_quota(each) for each in listed if each["QuotaName"] == name), None)
 
 
 def _counts(job: RunningJob, use: Use) -> bool:

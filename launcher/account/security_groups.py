@@ -86,10 +86,6 @@ class SecurityGroup:
         """
         return any(each.all_traffic and self.id in each.groups for each in self.towards(direction))
 
-    def allows_all_to_any_address(self, direction: Direction) -> bool:
-        """Whether all IPv4 traffic passes, whatever the address."""
-        return any(each.all_traffic and ANY_IPV4 in each.ipv4 for each in self.towards(direction))
-
     def allows_tcp(
         self,
         direction: Direction,

@@ -133,6 +133,16 @@ class ClusterSpec(Section):
     data_buckets: list[BucketName] = Field(
         default_factory=list, description="Further buckets that jobs may read."
     )
+    launchers: list[
+        Annotated[
+            str, StringConstraints(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+$")
+        ]
+    ] = Field(
+        default_factory=list,
+        max_length=5,
+        description="ARNs of the roles through which people launch, in full, with their paths. The launcher "
+        "policy lets them ask IAM whether they may submit a job; users may without being named.",
+    )
     encryption: str = Field(
         default=AWS_MANAGED,
         description="Keys of buckets, file system and volumes: aws-managed; new-key for one of the cluster's "

@@ -1,8 +1,7 @@
-"""Buckets: whether they are there, in which region, and how they are protected."""
+"""Buckets: whether they are there, in which region, and how they are encrypted."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,21 +12,14 @@ from moto import mock_aws
 
 from launcher.account.buckets import (
     Bucket,
-    BucketProtection,
+    BucketEncryption,
     fetch_bucket,
-    fetch_bucket_protection,
-    parse_bucket_protection,
+    fetch_bucket_encryption,
 )
 from launcher.failure_modes.refusal import AwsRefusal
+from tests.emulator.faults import DENIED_S3, inject
 
 REGION = "us-west-2"
-DENY_HTTP = {
-    "Effect": "Deny",
-    "Principal": {"AWS": "*"},
-    "Action": "s3:*",
-    "Resource": "*",
-    "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-}
 KEY = "arn:aws:kms:us-west-2:123456789012:key/1"
 
 
@@ -72,73 +64,24 @@ def test_bucket_of_somebody_else_is_refused_with_the_permission(s3: Any) -> None
         fetch_bucket(s3, "theirs")
 
 
-def test_bucket_without_any_protection(s3: Any) -> None:
+def test_bucket_that_sets_no_encryption(s3: Any) -> None:
     create(s3, "bare")
     s3.delete_bucket_encryption(Bucket="bare")
 
-    assert fetch_bucket_protection(s3, "bare") == BucketProtection("bare", None, None, False, False, False)
+    assert fetch_bucket_encryption(s3, "bare") == BucketEncryption(None, None)
 
 
-def test_every_protection_is_read(s3: Any) -> None:
+def test_key_of_a_bucket_is_read(s3: Any) -> None:
     create(s3, "safe")
     rule = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": KEY}}
     s3.put_bucket_encryption(Bucket="safe", ServerSideEncryptionConfiguration={"Rules": [rule]})
-    s3.put_bucket_versioning(Bucket="safe", VersioningConfiguration={"Status": "Enabled"})
-    blocked = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
-    s3.put_public_access_block(Bucket="safe", PublicAccessBlockConfiguration=dict.fromkeys(blocked, True))
-    s3.put_bucket_policy(Bucket="safe", Policy=json.dumps({"Statement": [DENY_HTTP]}))
 
-    assert fetch_bucket_protection(s3, "safe") == BucketProtection("safe", "aws:kms", KEY, True, True, True)
+    assert fetch_bucket_encryption(s3, "safe") == BucketEncryption("aws:kms", KEY)
 
 
-def test_one_open_block_is_open(s3: Any) -> None:
-    answer = {"PublicAccessBlockConfiguration": {"BlockPublicAcls": True, "RestrictPublicBuckets": True}}
-
-    assert not parse_bucket_protection("b", {}, {}, answer, {}).public_access_blocked
-
-
-@pytest.mark.parametrize(
-    ("statement", "tls_only"),
-    [
-        pytest.param({}, True, id="everything of everybody"),
-        pytest.param({"Principal": "*", "Action": ["s3:*"]}, True, id="written otherwise"),
-        pytest.param(
-            {"Condition": {"Bool": {"aws:SecureTransport": False}}}, True, id="condition as boolean"
-        ),
-        pytest.param({"Effect": "Allow"}, False, id="allowed"),
-        pytest.param({"Action": "s3:PutObject"}, False, id="writing alone"),
-        pytest.param({"Principal": {"AWS": "arn:aws:iam::1:root"}}, False, id="one account alone"),
-        pytest.param(
-            {"Condition": {"Bool": {"aws:SecureTransport": "true"}}}, False, id="the other way round"
-        ),
-        pytest.param({"Condition": {}}, False, id="without a condition"),
-    ],
-)
-def test_plain_http_is_refused_by_a_denial_of_everything_to_everybody(
-    statement: dict[str, Any], tls_only: bool
-) -> None:
-    for statements in ([{**DENY_HTTP, **statement}], {**DENY_HTTP, **statement}):
-        policy = {"Policy": json.dumps({"Statement": statements})}
-
-        assert parse_bucket_protection("b", {}, {}, {}, policy).tls_only is tls_only
-
-
-@pytest.mark.parametrize(
-    ("operation", "permission"),
-    [
-        ("GetBucketEncryption", "s3:GetEncryptionConfiguration"),
-        ("GetBucketVersioning", "s3:GetBucketVersioning"),
-        ("GetPublicAccessBlock", "s3:GetBucketPublicAccessBlock"),
-        ("GetBucketPolicy", "s3:GetBucketPolicy"),
-    ],
-)
-def test_refusal_names_the_permission(s3: Any, operation: str, permission: str) -> None:
-    def refuse(**_: Any) -> None:
-        denied = {"Error": {"Code": "AccessDenied", "Message": "not you"}}
-        raise s3.exceptions.ClientError(denied, operation)
-
+def test_refused_encryption_names_the_permission(s3: Any) -> None:
     create(s3, "here")
-    s3.meta.events.register(f"before-send.s3.{operation}", refuse)
+    inject(s3, "GetBucketEncryption", DENIED_S3)
 
-    with pytest.raises(AwsRefusal, match=permission):
-        fetch_bucket_protection(s3, "here")
+    with pytest.raises(AwsRefusal, match="s3:GetEncryptionConfiguration"):
+        fetch_bucket_encryption(s3, "here")

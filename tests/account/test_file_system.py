@@ -13,10 +13,10 @@ from moto import mock_aws
 from launcher.account.file_system import (
     Association,
     fetch_associations,
-    fetch_file_system,
     parse_file_system,
 )
 from launcher.failure_modes.refusal import AwsRefusal
+from tests.account.read_back import read_file_system
 
 ID = "fs-0123456789abcdef0"
 LUSTRE = {
@@ -119,7 +119,7 @@ def test_zone_is_that_of_the_subnet(ec2: Any, fsx: Any) -> None:
         FileSystemType="LUSTRE", StorageCapacity=1200, SubnetIds=[subnet], LustreConfiguration=lustre
     )["FileSystem"]
 
-    found = fetch_file_system(fsx, ec2, made["FileSystemId"])
+    found = read_file_system(fsx, ec2, made["FileSystemId"])
 
     assert found is not None
     assert (found.subnet_id, found.availability_zone) == (subnet, "us-west-2c")
@@ -134,7 +134,7 @@ def test_groups_are_read_from_the_interfaces_of_the_servers(ec2: Any, fsx: Any) 
     described = {**DESCRIBED, "SubnetIds": [subnet], "NetworkInterfaceIds": [made["NetworkInterfaceId"]]}
     with Stubber(fsx) as stubbed:
         stubbed.add_response("describe_file_systems", {"FileSystems": [described]})
-        found = fetch_file_system(fsx, ec2, ID)
+        found = read_file_system(fsx, ec2, ID)
 
     assert found is not None
     assert found.security_group_ids == (group,)
@@ -142,16 +142,16 @@ def test_groups_are_read_from_the_interfaces_of_the_servers(ec2: Any, fsx: Any) 
 
 def test_file_system_that_does_not_exist_is_none(ec2: Any, fsx: Any) -> None:
     """FSx refuses an unknown id; an empty answer means the same."""
-    assert fetch_file_system(fsx, ec2, "fs-00000000000000000") is None
+    assert read_file_system(fsx, ec2, "fs-00000000000000000") is None
     with Stubber(fsx) as stubbed:
         stubbed.add_client_error("describe_file_systems", "FileSystemNotFound", "no such")
-        assert fetch_file_system(fsx, ec2, ID) is None
+        assert read_file_system(fsx, ec2, ID) is None
 
 
 def test_other_refusal_names_the_permission(ec2: Any, fsx: Any) -> None:
     with Stubber(fsx) as stubbed, pytest.raises(AwsRefusal, match="fsx:DescribeFileSystems"):
         stubbed.add_client_error("describe_file_systems", "AccessDeniedException", "not you")
-        fetch_file_system(fsx, ec2, ID)
+        read_file_system(fsx, ec2, ID)
 
 
 def test_associations_of_every_page_are_read(fsx: Any) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 
 from launcher.account.aws import Unreachable, UnusableSession
 from launcher.account.facts import AccountFacts, Permissions, Prefix, Unverified
@@ -20,9 +21,11 @@ from tests.emulator.account import (
     create_role,
     emulated_account,
 )
-from tests.emulator.faults import FaultyClients, no_credentials, refuse, unreachable
+from tests.emulator.faults import THROTTLED, Fault
+from tests.emulator.faulty_clients import FaultyClients
 
 LOOKED_INTO = ("s3://team-data/train", "s3://team-checkpoints/digits-20261121")
+REFUSED = Fault("refused", 403, "AccessDenied", "not you")
 QUOTA = f"{INSTANCE_TYPE} for training job usage"
 
 
@@ -114,7 +117,7 @@ def test_buckets_and_prefixes_are_looked_into_but_not_the_code(account: Emulated
     assert set(facts.buckets) == {"team-code", "team-data", "team-checkpoints", "team-output"}
     assert all(bucket.region == REGION for bucket in facts.buckets.values())
     assert facts.prefixes == {
-        "s3://team-data/train": Prefix("s3://team-data/train", 2),
+        "s3://team-data/train": Prefix("s3://team-data/train", 3, 12),
         "s3://team-checkpoints/digits-20261121": Prefix("s3://team-checkpoints/digits-20261121", 0),
     }
 
@@ -168,16 +171,42 @@ def test_default_counts_where_no_quota_is_applied(account: EmulatedAccount) -> N
     assert facts_of(account).quota.limit == 0.0
 
 
-def test_quota_of_an_unknown_code_is_found_by_its_name(account: EmulatedAccount) -> None:
-    resources = {"InstanceType": "ml.p9.48xlarge", "InstanceCount": 2, "KeepAlivePeriodInSeconds": 600}
-    account.quotas |= {f"ml.p9.{size}xlarge for training job usage": size for size in (12.0, 24.0)}
+UNKNOWN = {"InstanceType": "ml.p9.48xlarge", "InstanceCount": 2, "KeepAlivePeriodInSeconds": 600}
+
+
+def test_quotas_of_unknown_codes_are_looked_for_by_name_in_one_list(account: EmulatedAccount) -> None:
     account.quotas["ml.p9.48xlarge for training job usage"] = 5.0
     account.default_quotas["ml.p9.48xlarge for training warm pool usage"] = 1.0
+    account.default_quotas |= {f"ml.p9.{size}xlarge for endpoint usage": 3.0 for size in range(10)}
+    clients = FaultyClients()
 
-    facts = facts_of(account, ResourceConfig=resources)
+    facts = facts_of(account, clients, ResourceConfig=UNKNOWN)
 
-    assert facts.quota.limit == 5.0
-    assert facts.warm_pool_quota.limit == 1.0
+    assert (facts.quota.limit, facts.warm_pool_quota.limit) == (5.0, 1.0)
+    listing = "service-quotas.ListAWSDefaultServiceQuotas"
+    assert clients.calls.count(listing) == 2, "the list is read no further than to the last of the names"
+    assert clients.calls.count("service-quotas.GetServiceQuota") == 2
+
+
+def test_quota_that_is_in_no_list_is_none(account: EmulatedAccount) -> None:
+    assert facts_of(account, ResourceConfig=UNKNOWN).quota is None
+
+
+@pytest.mark.parametrize(
+    ("call", "permission"),
+    [
+        ("service-quotas.ListAWSDefaultServiceQuotas", "servicequotas:ListAWSDefaultServiceQuotas"),
+        ("service-quotas.GetServiceQuota", "servicequotas:GetServiceQuota"),
+    ],
+)
+def test_quota_that_may_not_be_looked_for_is_open(
+    account: EmulatedAccount, call: str, permission: str
+) -> None:
+    account.quotas["ml.p9.48xlarge for training job usage"] = 5.0
+
+    quota = facts_of(account, FaultyClients(**{call: REFUSED}), ResourceConfig=UNKNOWN).quota
+
+    assert quota.permission == permission
 
 
 def test_code_that_leads_to_another_quota_is_not_believed(
@@ -279,7 +308,7 @@ def test_caller_without_policies_of_its_own(account: EmulatedAccount, arn: str, 
 def test_refused_call_leaves_its_facts_open_and_no_others(
     account: EmulatedAccount, call: str, permission: str, fields: set[str]
 ) -> None:
-    found = unverified(facts_of(account, FaultyClients(**{call: refuse()})))
+    found = unverified(facts_of(account, FaultyClients(**{call: REFUSED})))
 
     assert set(found) == fields
     assert {each.permission for each in found.values()} == {permission}
@@ -289,25 +318,20 @@ def test_refused_call_leaves_its_facts_open_and_no_others(
 def test_denial_that_is_certain_outweighs_a_simulation_that_was_not_had(account: EmulatedAccount) -> None:
     allow(account, "training", "s3:GetObject")
     clients = FaultyClients()
-    asked: list[int] = []
-
-    def first(request: Any) -> Any:
-        asked.append(1)
-        return refuse()(request) if len(asked) == 1 else None
-
-    clients.faults["iam.SimulatePrincipalPolicy"] = first
+    refused = clients.rule("iam.SimulatePrincipalPolicy", REFUSED)
 
     assert facts_of(account, clients).permissions.denied
+    assert refused.calls > 1
 
 
 def test_limit_that_is_too_low_is_certain_without_the_running_jobs(account: EmulatedAccount) -> None:
     account.quotas[QUOTA] = 1.0
 
-    assert facts_of(account, FaultyClients(sagemaker__Search=refuse())).quota.limit == 1.0
+    assert facts_of(account, FaultyClients(sagemaker__Search=REFUSED)).quota.limit == 1.0
 
 
 def test_throttled_call_is_tried_again_before_it_is_given_up(account: EmulatedAccount) -> None:
-    clients = FaultyClients(ecr__BatchGetImage=refuse("ThrottlingException", 400))
+    clients = FaultyClients(ecr__BatchGetImage=THROTTLED)
 
     image = facts_of(account, clients).image
 
@@ -318,17 +342,17 @@ def test_throttled_call_is_tried_again_before_it_is_given_up(account: EmulatedAc
 @pytest.mark.parametrize("code", ["ExpiredToken", "UnrecognizedClientException", "InvalidClientTokenId"])
 def test_credentials_that_aws_does_not_take_are_said_once(account: EmulatedAccount, code: str) -> None:
     with pytest.raises(UnusableSession, match=code):
-        facts_of(account, FaultyClients(all=refuse(code)))
+        facts_of(account, FaultyClients(all=Fault("bad credentials", 403, code)))
 
 
 def test_nobody_answers_is_one_refusal_and_not_forty(account: EmulatedAccount) -> None:
     with pytest.raises(Unreachable, match="cannot be reached"):
-        facts_of(account, FaultyClients(all=unreachable))
+        facts_of(account, FaultyClients(all=EndpointConnectionError(endpoint_url="https://nowhere.invalid")))
 
 
 def test_no_credentials_are_said_once(account: EmulatedAccount) -> None:
     with pytest.raises(UnusableSession, match="no AWS credentials"):
-        facts_of(account, FaultyClients(all=no_credentials))
+        facts_of(account, FaultyClients(all=NoCredentialsError()))
 
 
 def test_progress_ends_with_every_question_answered(account: EmulatedAccount) -> None:

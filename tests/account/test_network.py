@@ -13,13 +13,13 @@ from moto import mock_aws
 from launcher.account.network import (
     NetworkState,
     WayOut,
-    fetch_network,
     parse_endpoint,
     parse_route_table,
     parse_subnet,
 )
 from launcher.account.network_acls import fetch_network_acls, parse_network_acl
 from launcher.failure_modes.refusal import AwsRefusal
+from tests.account.read_back import read_network
 
 SUBNET = {
     "SubnetId": "subnet-1",
@@ -173,7 +173,7 @@ def emulated() -> Iterator[Emulated]:
 
 
 def test_subnets_are_fetched_with_zone_and_free_addresses(emulated: Emulated) -> None:
-    state = fetch_network(emulated.ec2, [emulated.bare, emulated.routed, "subnet-0"], [])
+    state = read_network(emulated.ec2, [emulated.bare, emulated.routed, "subnet-0"], [])
 
     assert [each.id for each in state.subnets] == [emulated.bare, emulated.routed]
     small = state.subnet(emulated.bare)
@@ -187,7 +187,7 @@ def test_nat_gateway_is_found_behind_its_subnet_only(emulated: Emulated) -> None
     nat = ec2.create_nat_gateway(SubnetId=emulated.bare)["NatGateway"]["NatGatewayId"]
     ec2.create_route(RouteTableId=emulated.route_table, DestinationCidrBlock="0.0.0.0/0", NatGatewayId=nat)
 
-    state = fetch_network(ec2, [emulated.routed, emulated.bare], [])
+    state = read_network(ec2, [emulated.routed, emulated.bare], [])
 
     assert state.ways_out(emulated.routed) == (WayOut("any", nat, "nat"),)
     assert state.ways_out(emulated.bare) == ()
@@ -208,7 +208,7 @@ def test_endpoints_are_found_with_their_groups(emulated: Emulated) -> None:
         PrivateDnsEnabled=True,
     )
 
-    state = fetch_network(ec2, [emulated.routed, emulated.bare], [])
+    state = read_network(ec2, [emulated.routed, emulated.bare], [])
 
     assert [way.reaches for way in state.ways_out(emulated.routed)] == ["s3", "sts"]
     assert [way.reaches for way in state.ways_out(emulated.bare)] == ["sts"]
@@ -218,7 +218,7 @@ def test_endpoints_are_found_with_their_groups(emulated: Emulated) -> None:
 
 
 def test_default_network_acl_lets_everything_pass(emulated: Emulated) -> None:
-    state = fetch_network(emulated.ec2, [emulated.routed], [])
+    state = read_network(emulated.ec2, [emulated.routed], [])
     acl = state.acl(emulated.routed)
 
     assert acl is not None
@@ -229,14 +229,14 @@ def test_default_network_acl_lets_everything_pass(emulated: Emulated) -> None:
 def test_groups_are_fetched_beside_the_subnets(emulated: Emulated) -> None:
     group = emulated.ec2.create_security_group(GroupName="efa", Description="efa", VpcId=emulated.vpc)
 
-    state = fetch_network(emulated.ec2, [emulated.routed], [group["GroupId"], "sg-00000000"])
+    state = read_network(emulated.ec2, [emulated.routed], [group["GroupId"], "sg-00000000"])
 
     assert state.group(group["GroupId"]) is not None
     assert state.group("sg-00000000") is None
 
 
 def test_network_of_nothing_is_empty(emulated: Emulated) -> None:
-    assert fetch_network(emulated.ec2, ["subnet-0"], []) == NetworkState()
+    assert read_network(emulated.ec2, ["subnet-0"], []) == NetworkState()
     assert fetch_network_acls(emulated.ec2, []) == ()
 
 
@@ -247,7 +247,7 @@ def test_refusal_names_the_permission(emulated: Emulated, operation: str) -> Non
     emulated.ec2.meta.events.register(f"before-send.ec2.{operation}", refuse)
 
     with pytest.raises(AwsRefusal, match=f"ec2:{operation}"):
-        fetch_network(emulated.ec2, [emulated.routed], [])
+        read_network(emulated.ec2, [emulated.routed], [])
 
 
 def refuse(**_: Any) -> Any:

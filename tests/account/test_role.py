@@ -1,4 +1,4 @@
-"""Roles: who takes them on, and every policy that they have."""
+"""Roles: who takes them on."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 import boto3
 import pytest
-from botocore.stub import Stubber
 from moto import mock_aws
 
-from launcher.account.role import Role, fetch_role
+from launcher.account.role import Role, fetch_role, parse_role
 from launcher.failure_modes.refusal import AwsRefusal
+from tests.emulator.faults import DENIED_S3, inject
 
 
 def trust(*principals: Any, effect: str = "Allow") -> dict[str, Any]:
@@ -24,12 +24,8 @@ def trust(*principals: Any, effect: str = "Allow") -> dict[str, Any]:
     }
 
 
-def policy(*actions: str) -> dict[str, Any]:
-    statements = [{"Effect": "Allow", "Action": each, "Resource": "*"} for each in actions]
-    return {"Version": "2012-10-17", "Statement": statements}
-
-
 SAGEMAKER = {"Service": "sagemaker.amazonaws.com"}
+DESCRIBED = {"Arn": "arn:aws:iam::123456789012:role/training", "RoleName": "training"}
 
 
 @pytest.fixture
@@ -46,8 +42,8 @@ def arn(iam: Any) -> str:
     return str(made["Role"]["Arn"])
 
 
-def role(trust_: Mapping[str, Any], **policies: Any) -> Role:
-    return Role("arn", "name", trust_, policies.get("inline", {}), policies.get("attached", {}))
+def role(document: Mapping[str, Any]) -> Role:
+    return Role(DESCRIBED["Arn"], DESCRIBED["RoleName"], document)
 
 
 @pytest.mark.parametrize(
@@ -76,12 +72,6 @@ def test_single_statement_needs_no_list() -> None:
     assert role({"Statement": statement}).trusted == ("sagemaker.amazonaws.com",)
 
 
-def test_statements_of_all_policies_are_put_together() -> None:
-    found = role({}, inline={"A": policy("s3:GetObject")}, attached={"arn": policy("logs:PutLogEvents")})
-
-    assert [each["Action"] for each in found.statements] == ["s3:GetObject", "logs:PutLogEvents"]
-
-
 def test_role_is_found_by_its_arn_with_a_path(iam: Any, arn: str) -> None:
     assert arn.endswith(":role/teams/training")
 
@@ -89,7 +79,6 @@ def test_role_is_found_by_its_arn_with_a_path(iam: Any, arn: str) -> None:
 
     assert found is not None
     assert (found.arn, found.name, found.trusted) == (arn, "training", ("sagemaker.amazonaws.com",))
-    assert (found.inline, found.attached, found.boundary) == ({}, {}, None)
 
 
 def test_role_is_found_by_its_name(iam: Any, arn: str) -> None:
@@ -99,74 +88,19 @@ def test_role_is_found_by_its_name(iam: Any, arn: str) -> None:
     assert found.arn == arn
 
 
-def test_inline_policies_are_read_from_every_page(iam: Any, arn: str) -> None:
-    described = iam.get_role(RoleName="training")["Role"]
-    described["AssumeRolePolicyDocument"] = json.dumps(trust(SAGEMAKER))
-    named = {"RoleName": "training"}
-    with Stubber(iam) as stubbed:
-        stubbed.add_response("get_role", {"Role": described}, named)
-        more = {"PolicyNames": ["First"], "IsTruncated": True, "Marker": "more"}
-        stubbed.add_response("list_role_policies", more, named)
-        stubbed.add_response("list_role_policies", {"PolicyNames": ["Second"]}, {**named, "Marker": "more"})
-        for name in ("First", "Second"):
-            answer = {**named, "PolicyName": name, "PolicyDocument": json.dumps(policy(f"s3:{name}"))}
-            stubbed.add_response("get_role_policy", answer, {**named, "PolicyName": name})
-        stubbed.add_response("list_attached_role_policies", {"AttachedPolicies": []}, named)
-        found = fetch_role(iam, arn)
+def test_percent_encoded_document_is_decoded() -> None:
+    """As IAM sends it; the SDK decodes it in most answers."""
+    found = parse_role({**DESCRIBED, "AssumeRolePolicyDocument": quote(json.dumps(trust(SAGEMAKER)))})
 
-    assert found is not None
-    assert [each["Action"] for each in found.statements] == ["s3:First", "s3:Second"]
-
-
-def test_attached_policy_is_read_in_the_version_that_counts(iam: Any, arn: str) -> None:
-    made = iam.create_policy(PolicyName="shared", PolicyDocument=json.dumps(policy("s3:Old")))
-    shared = made["Policy"]["Arn"]
-    iam.create_policy_version(
-        PolicyArn=shared, PolicyDocument=json.dumps(policy("s3:New")), SetAsDefault=True
-    )
-    iam.attach_role_policy(RoleName="training", PolicyArn=shared)
-
-    found = fetch_role(iam, arn)
-
-    assert found is not None
-    assert [(name, each["Statement"][0]["Action"]) for name, each in found.attached.items()] == [
-        (shared, "s3:New")
-    ]
-
-
-def test_percent_encoded_document_is_decoded(iam: Any, arn: str) -> None:
-    """The SDK leaves a document as text where it does not expect one."""
-    iam.put_role_policy(
-        RoleName="training", PolicyName="A", PolicyDocument=json.dumps(policy("s3:GetObject"))
-    )
-    encoded = quote(json.dumps(policy("s3:GetObject")))
-    iam.meta.events.register(
-        "after-call.iam.GetRolePolicy", lambda parsed, **_: parsed.update(PolicyDocument=encoded)
-    )
-
-    found = fetch_role(iam, arn)
-
-    assert found is not None
-    assert found.inline["A"] == policy("s3:GetObject")
+    assert found.trusted == ("sagemaker.amazonaws.com",)
 
 
 def test_role_that_does_not_exist_is_none(iam: Any) -> None:
     assert fetch_role(iam, "arn:aws:iam::123456789012:role/nobody") is None
 
 
-@pytest.mark.parametrize(
-    ("operation", "permission"),
-    [
-        ("GetRole", "iam:GetRole"),
-        ("ListRolePolicies", "iam:ListRolePolicies"),
-        ("ListAttachedRolePolicies", "iam:ListAttachedRolePolicies"),
-    ],
-)
-def test_refusal_names_the_permission(iam: Any, arn: str, operation: str, permission: str) -> None:
-    def refuse(**_: Any) -> None:
-        raise iam.exceptions.ClientError({"Error": {"Code": "AccessDenied", "Message": "not you"}}, operation)
+def test_refusal_names_the_permission(iam: Any, arn: str) -> None:
+    inject(iam, "GetRole", DENIED_S3)
 
-    iam.meta.events.register(f"before-send.iam.{operation}", refuse)
-
-    with pytest.raises(AwsRefusal, match=permission):
+    with pytest.raises(AwsRefusal, match="iam:GetRole"):
         fetch_role(iam, arn)

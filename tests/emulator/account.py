@@ -28,6 +28,8 @@ REGION = "us-west-2"
 ACCOUNT = "123456789012"
 INSTANCE_TYPE = "ml.p4d.24xlarge"
 REPOSITORY, TAG = "pytorch-training", "2.8.0-gpu-py312-cu129-ubuntu22.04-sagemaker"
+TAGS = (TAG, "2.8.0-gpu-py312")
+"""The long tag, and the short one by which jobs name a framework."""
 BUCKETS = ("team-code", "team-data", "team-checkpoints", "team-output")
 ANYWHERE = [{"CidrIp": "0.0.0.0/0"}]
 
@@ -218,6 +220,17 @@ def _file_system(account: EmulatedAccount) -> None:
     for first, last in ((988, 988), (1018, 1023)):
         for peer in (ids["group"], ids["file_system_group"]):
             _allow(account, "file_system_group", peer, IpProtocol="tcp", FromPort=first, ToPort=last)
+        ec2.authorize_security_group_ingress(
+            GroupId=ids["group"],
+            IpPermissions=[
+                {
+                    "IpProtocol": "tcp",
+                    "FromPort": first,
+                    "ToPort": last,
+                    "UserIdGroupPairs": [{"GroupId": ids["file_system_group"]}],
+                }
+            ],
+        )
     made = account.client("fsx").create_file_system(
         FileSystemType="LUSTRE",
         StorageCapacity=1200,
@@ -257,7 +270,8 @@ def _image(account: EmulatedAccount) -> None:
         },
         "layers": [],
     }
-    ecr.put_image(repositoryName=REPOSITORY, imageManifest=json.dumps(manifest), imageTag=TAG)
+    for tag in TAGS:
+        ecr.put_image(repositoryName=REPOSITORY, imageManifest=json.dumps(manifest), imageTag=tag)
 
 
 def _group(account: EmulatedAccount, name: str) -> str:

@@ -1,95 +1,145 @@
-"""AWS that refuses, throttles, hangs or is not there: by the service and operation of a call."""
+"""Faults of AWS and of the network, and how a client in this process meets them.
+
+A fault is told once, as `Fault`. `inject` gives a boto3 client faults for the next calls of an operation:
+
+    faults = inject(client, "CreateTrainingJob", LOST, THROTTLED)   # then everything works again
+    ...
+    assert faults.calls == 3
+
+Clients that are made by the code under test meet them by `tests.emulator.faulty_clients`, launchers in
+other processes by `tests.emulator.faulty_server`. boto3's clients repeat throttling, 5xx answers, resets
+and timeouts; the rest surfaces at once. `no_backoff` takes the waiting out of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
-from botocore.awsrequest import AWSResponse
-from botocore.exceptions import EndpointConnectionError, NoCredentialsError
+import botocore.endpoint
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
+from moto.core.models import botocore_stubber
 
-from launcher.account.clients import SharedClients
-
-Fault = Callable[[Any], AWSResponse]
-
-
-_CLIENTS = SharedClients()
-"""Made once for all tests of a process, which takes most of a second."""
-
-_CURRENT: list[FaultyClients] = []
+_NOWHERE = "http://nowhere.invalid/"
 
 
-class FaultyClients:
-    """Clients of which some calls fail; `faults` has them by `service.Operation`, or `all`.
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One way in which a call goes wrong.
 
-    The one that was made last is the one that works.
-
-    `calls` lists what was asked, `service.Operation`, in no particular order.
+    With a `status` it is an answer of AWS: the error `code` with the `message`, or a body of nothing. Else
+    the connection ends (`reset`) or nothing comes (`hang`); `executed` tells whether AWS had done what
+    was asked by then.
     """
 
-    def __init__(self, **faults: Fault) -> None:
-        self.faults = {name.replace("__", "."): fault for name, fault in faults.items()}
-        self.calls: list[str] = []
-        _CURRENT[:] = [self]
-
-    def __call__(self, service: str, region: str) -> Any:
-        client = _CLIENTS(service, region)
-        # One handler per client, which asks whoever was made last: the same id is not registered twice.
-        client.meta.events.register_first("before-send.*.*", _send, unique_id="faults")
-        return client
-
-    def send(self, request: Any, event_name: str, **_: Any) -> AWSResponse | None:
-        """The answer to a call; None leaves it to moto."""
-        _, service, operation = event_name.split(".")
-        self.calls.append(f"{service}.{operation}")
-        fault = self.faults.get(f"{service}.{operation}") or self.faults.get("all")
-        return fault(request) if fault else None
+    name: str
+    status: int | None = None
+    code: str = ""
+    message: str = ""
+    hang: bool = False
+    executed: bool = False
 
 
-def _send(request: Any, event_name: str, **_: Any) -> AWSResponse | None:
-    return _CURRENT[0].send(request, event_name)
+THROTTLED = Fault("throttled", 400, "ThrottlingException", "Rate exceeded")
+SLOW_DOWN = Fault("slow down", 503, "SlowDown", "Please reduce your request rate.")
+LIMIT = Fault("limit", 400, "ResourceLimitExceeded", "The account-level service limit is 0 Instances")
+EXPIRED = Fault("expired token", 400, "ExpiredTokenException", "The security token is expired")
+EXPIRED_S3 = Fault("expired token", 400, "ExpiredToken", "The provided token has expired.")
+DENIED = Fault("denied", 400, "AccessDeniedException", "User is not authorized to perform this action")
+DENIED_S3 = Fault("denied", 403, "AccessDenied", "User is not authorized to perform this action")
+SKEWED = Fault("clock skew", 403, "InvalidSignatureException", "Signature expired: 20260101T000000Z")
+SKEWED_S3 = Fault("clock skew", 403, "RequestTimeTooSkewed", "The difference is too large.")
+INTERNAL = Fault("internal", 500, "InternalFailure", "An internal error has occurred")
+EMPTY = Fault("empty 200", 200)
+EMPTY_DONE = Fault("empty 200 after the work", 200, executed=True)
+RESET = Fault("reset")
+LOST = Fault("lost response", executed=True)
+HANG = Fault("hang", hang=True)
+LOST_IN_TIME = Fault("hang after the work", hang=True, executed=True)
 
 
-def refuse(code: str = "AccessDenied", status: int = 403) -> Fault:
-    """Answer with an error of AWS's, in the protocol of whoever asked."""
+@dataclass(slots=True)
+class Faults:
+    """The faults that an operation still has ahead; None among them lets a call through."""
 
-    def answer(request: Any) -> AWSResponse:
-        if "x-amz-target" in {name.lower() for name in request.headers}:
-            body = f'{{"__type": "{code}", "message": "not you"}}'
-        elif "ec2." in request.url:
-            body = (
-                "<Response><Errors><Error>"
-                f"<Code>{code}</Code><Message>not you</Message></Error></Errors></Response>"
-            )
-        elif "s3." in request.url:
-            body = f"<Error><Code>{code}</Code><Message>not you</Message></Error>"
-        else:
-            body = (
-                f"<ErrorResponse><Error><Code>{code}</Code><Message>not you</Message></Error></ErrorResponse>"
-            )
-        return AWSResponse(request.url, status, {}, _Body(body.encode()))
+    ahead: deque[Fault | None]
+    calls: int = 0
 
-    return answer
+    def next(self) -> Fault | None:
+        """The fault of this call, if any."""
+        self.calls += 1
+        return self.ahead.popleft() if self.ahead else None
 
 
-def no_credentials(request: Any) -> AWSResponse:
-    """What the SDK says without credentials."""
-    raise NoCredentialsError
+def inject(client: Any, operation: str, *faults: Fault | None) -> Faults:
+    """Let the client's next calls of an operation (the API's name) meet the faults, one each.
+
+    Retries count as calls. Use inside `mock_aws`.
+    """
+    state = Faults(deque(faults))
+    model = client.meta.service_model
+
+    def before_send(request: AWSPreparedRequest, event_name: str, **_: Any) -> AWSResponse | None:
+        fault = state.next()
+        return None if fault is None else meet(fault, request, event_name, model.protocol)
+
+    client.meta.events.register_first(f"before-send.{model.service_id.hyphenize()}.{operation}", before_send)
+    return state
 
 
-def unreachable(request: Any) -> AWSResponse:
-    """No way to AWS."""
-    raise EndpointConnectionError(endpoint_url=request.url)
+def meet(fault: Fault, request: AWSPreparedRequest, event_name: str, protocol: str) -> AWSResponse:
+    """What a call that botocore is about to send gets: the fault's answer, or the error of its connection."""
+    if fault.executed:
+        botocore_stubber(event_name, request)
+    if fault.status is not None:
+        # botocore asks every handler and takes the first answer: moto, asked next, must not act.
+        request.url = _NOWHERE
+        return AWSResponse(_NOWHERE, fault.status, {}, _Raw(body_of(fault, protocol)))
+    if fault.hang:
+        raise ReadTimeoutError(endpoint_url=request.url)
+    raise ConnectionClosedError(endpoint_url=request.url)
 
 
-class _Body:
-    """The body of an answer, as botocore reads it."""
+def body_of(fault: Fault, protocol: str) -> bytes:
+    """The body of a fault's answer, in botocore's name of a protocol: `json`, `rest-xml`, `query`, `ec2`."""
+    if not fault.code:
+        return b""
+    error = f"<Error><Code>{fault.code}</Code><Message>{fault.message}</Message></Error>"
+    match protocol:
+        case "rest-xml":
+            text = error
+        case "query":
+            text = f"<ErrorResponse>{error}</ErrorResponse>"
+        case "ec2":
+            text = f"<Response><Errors>{error}</Errors></Response>"
+        case _:
+            text = json.dumps({"__type": fault.code, "message": fault.message})
+    return text.encode()
 
-    def __init__(self, content: bytes) -> None:
-        self._content = content
 
-    def stream(self, **_: Any) -> Any:
-        yield self._content
+@contextmanager
+def no_backoff() -> Iterator[list[float]]:
+    """Let botocore retry without waiting; gives the seconds that it would have waited."""
+    waits: list[float] = []
+    with mock.patch.object(botocore.endpoint, "time", mock.Mock(sleep=waits.append)):
+        yield waits
+
+
+class _Raw:
+    """The part of urllib3's response that botocore reads."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        yield self.read()
 
     def read(self, *_: Any) -> bytes:
-        return self._content
+        body, self._body = self._body, b""
+        return body

@@ -111,6 +111,12 @@ class TrainingScript:
         return {**page, "NextToken": str(start + size)} if start + size < len(found) else page
 
     def stop(self, name: str) -> None:
+        if name not in self._states:
+            raise JsonRESTError("ResourceNotFound", "Requested resource not found.")
+        state = self._states[name][0]
+        if state != "InProgress":
+            message = f"The request was rejected because the training job is in status {state}."
+            raise JsonRESTError("ValidationException", message)
         self._steps[name] = [("Stopping", "Stopping"), ("Stopped", "Stopped")]
 
     def _request(self, name: str) -> dict[str, Any]:

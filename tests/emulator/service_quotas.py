@@ -34,22 +34,19 @@ def emulated_quotas(applied: Mapping[str, float], defaults: Mapping[str, float])
 
         return answer
 
-    def several(quotas: Mapping[str, float]) -> Any:
-        def answer(response: ServiceQuotasResponse) -> str:
-            start = int(json.loads(response.body).get("NextToken") or 0)
-            listed = [_quota(name, value) for name, value in quotas.items()]
-            page: dict[str, Any] = {"Quotas": listed[start : start + PAGE]}
-            if start + PAGE < len(listed):
-                page["NextToken"] = str(start + PAGE)
-            return json.dumps(page)
-
-        return answer
+    def listed(response: ServiceQuotasResponse) -> str:
+        # Every quota has a default, also one of which the account has an applied value.
+        every = [_quota(name, value) for name, value in {**dict.fromkeys(applied, 0.0), **defaults}.items()]
+        start = int(json.loads(response.body).get("NextToken") or 0)
+        page: dict[str, Any] = {"Quotas": every[start : start + PAGE]}
+        if start + PAGE < len(every):
+            page["NextToken"] = str(start + PAGE)
+        return json.dumps(page)
 
     replaced = {
         "get_service_quota": one(applied),
         "get_aws_default_service_quota": one(defaults),
-        "list_service_quotas": several(applied),
-        "list_aws_default_service_quotas": several(defaults),
+        "list_aws_default_service_quotas": listed,
     }
     with mock.patch.multiple(ServiceQuotasResponse, create=True, **replaced):
         yield

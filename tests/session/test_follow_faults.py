@@ -132,8 +132,9 @@ def test_a_network_that_does_not_come_back_ends_with_what_is_true_of_the_job(fol
     assert 300 <= sum(followed.waits[1:]) < 400
 
 
-def test_expired_credentials_are_renewed_and_following_goes_on(followed: Followed) -> None:
-    followed.faults("GetLogEvents", None, EXPIRED, EXPIRED, EXPIRED)
+@pytest.mark.parametrize("operation", ["DescribeTrainingJob", "DescribeLogStreams", "GetLogEvents"])
+def test_expired_credentials_are_renewed_and_following_goes_on(followed: Followed, operation: str) -> None:
+    followed.faults(operation, None, EXPIRED, EXPIRED, EXPIRED)
     assert followed.follow().state is JobState.COMPLETED
     followed.assert_all_shown_once()
     assert followed.renewals >= 3

@@ -20,6 +20,8 @@ def lines(*texts: str, host: str = "algo-1") -> list[LogLine]:
         ("{'loss': 1.25, 'grad_norm': 3.0, 'epoch': 0.5}", {"loss": 1.25, "epoch": 0.5}),
         (" iteration      100/  2000 | lm loss: 6.5E+00 | loss scale: 1.0 |", {"step": 100, "loss": 6.5}),
         ("Epoch: [1][10/500] Loss 0.70 (0.71)", {"epoch": 1, "loss": 0.7}),
+        ("GLOBAL_STEP 5 LOSS=0.7 IMAGES/SEC=12", {"step": 5, "loss": 0.7, "samples/s": 12}),
+        ("Iter 4, 320.5 examples/sec", {"step": 4, "samples/s": 320.5}),
         ('{"step": 7, "loss": NaN}', {"step": 7}),
         ("eval_loss=0.3", {}),
         ("loss_scale=65536", {}),
@@ -53,6 +55,16 @@ def test_what_every_rank_prints_counts_once() -> None:
     )
     assert progress is not None
     assert progress.values["loss"] == 2
+    assert list(progress.curve) == [9, 1, 2]
+
+
+def test_rank_0_takes_over_on_whichever_host_it_is_and_keeps_the_floor() -> None:
+    reader = ProgressReader()
+    reader.read(lines("[rank8]: loss=9", host="algo-2"))
+    reader.read(lines("[rank0]: loss=1", host="algo-3"))
+    assert reader.read(lines("loss=7", "[rank8]: loss=8", host="algo-2")) is None
+    progress = reader.read(lines("[rank0]: loss=2", host="algo-3"))
+    assert progress is not None
     assert list(progress.curve) == [9, 1, 2]
 
 

@@ -24,7 +24,7 @@ IMAGE = f"arn:aws:ecr:{REGION}:763104351884:repository/pytorch-training"
 JOB = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:training-job/llama-1"
 SERVICE_JOB = f"arn:aws:batch:{REGION}:{ACCOUNT}:service-job/1234"
 MANIFEST = f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/slipway/clusters/p5-large"
-ADMINISTRATOR = f"arn:aws:iam::{ACCOUNT}:role/Administrator"
+ADMINISTRATOR, TEAM = (f"arn:aws:iam::{ACCOUNT}:role/{name}" for name in ("Administrator", "teams/research"))
 
 BY_VOLUMES = {"kms:GrantIsForAWSResource": "true"}
 TO_SAGEMAKER = {"iam:PassedToService": "sagemaker.amazonaws.com"}
@@ -96,7 +96,7 @@ FORBIDDEN_TO_JOBS = [
 ]
 
 LAUNCHER_CALLS = [
-    *calls("*", "sts:GetCallerIdentity", "sagemaker:ListTrainingJobs", "servicequotas:ListServiceQuotas"),
+    *calls("*", "sts:GetCallerIdentity", "sagemaker:ListTrainingJobs"),
     *calls(MANIFEST, "ssm:GetParameter"),
     *calls(f"{CODE}/llama-1/source.tar.gz", "s3:PutObject"),
     *calls(CHECKPOINTS, "s3:ListBucket"),
@@ -108,18 +108,20 @@ LAUNCHER_CALLS = [
     *calls(
         JOB,
         "sagemaker:CreateTrainingJob", "sagemaker:AddTags", "sagemaker:DescribeTrainingJob",
-        "sagemaker:StopTrainingJob",
+        "sagemaker:ListTags", "sagemaker:StopTrainingJob",
+    ),
+    *calls(
+        JOB.replace("training-job", "hyper-parameter-tuning-job"),
+        "sagemaker:CreateHyperParameterTuningJob", "sagemaker:DescribeHyperParameterTuningJob",
+        "sagemaker:StopHyperParameterTuningJob",
     ),
     *calls(ROLE, "iam:PassRole", context=TO_SAGEMAKER),
-    *calls(
-        ROLE,
-        "iam:GetRole", "iam:GetRolePolicy", "iam:ListRolePolicies", "iam:ListAttachedRolePolicies",
-        "iam:SimulatePrincipalPolicy",
-    ),
-    *calls(CODE, "s3:GetBucketPolicy", "s3:GetBucketVersioning", "s3:GetEncryptionConfiguration"),
+    *calls(ROLE, "iam:GetRole", "iam:SimulatePrincipalPolicy"),
+    *calls(TEAM, "iam:GetRole", "iam:SimulatePrincipalPolicy"),
+    *calls(CODE, "s3:GetEncryptionConfiguration"),
     *calls("*", "fsx:DescribeDataRepositoryAssociations", "ec2:DescribeNetworkInterfaces"),
     *calls(STREAM, "logs:GetLogEvents"),
-    *calls(f"{LOGS}:log-stream:", "logs:DescribeLogStreams", "logs:FilterLogEvents"),
+    *calls(f"{LOGS}:log-stream:", "logs:DescribeLogStreams"),
     *calls(
         "*",
         "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "ec2:DescribeRouteTables",
@@ -138,6 +140,10 @@ FORBIDDEN_TO_LAUNCHERS = [
     *calls(ROLE, "iam:PassRole", "iam:PutRolePolicy"),
     *calls(ROLE, "iam:PassRole", context={"iam:PassedToService": "ec2.amazonaws.com"}),
     *calls(ADMINISTRATOR, "iam:PassRole", "iam:SimulatePrincipalPolicy", context=TO_SAGEMAKER),
+    *calls(ADMINISTRATOR, "iam:GetRole"),
+    *calls(TEAM, "iam:PassRole", "iam:PutRolePolicy", "sts:AssumeRole", context=TO_SAGEMAKER),
+    *calls(ROLE, "iam:GetRolePolicy", "iam:ListRolePolicies"),
+    *calls(CODE, "s3:GetBucketPolicy", "s3:PutBucketPolicy"),
     *calls(MANIFEST, "ssm:PutParameter"),
     *calls(MANIFEST.replace("p5-large", "dev"), "ssm:GetParameter"),
     *calls(f"{CHECKPOINTS}/llama-1/1", "s3:DeleteObject"),
@@ -157,7 +163,8 @@ FORBIDDEN_TO_LAUNCHERS = [
 def access() -> Synthesized:
     spec = load_cluster_file(ROOT / "clusters" / "p5-large.yaml").model_dump()
     names = {"code": "our-code", "checkpoints": "our-checkpoints", "output": "our-output"}
-    return synthesize(ClusterSpec.model_validate({**spec, "buckets": names, "data_buckets": ["our-data"]}))
+    given = {"buckets": names, "data_buckets": ["our-data"], "launchers": [TEAM]}
+    return synthesize(ClusterSpec.model_validate({**spec, **given}))
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +212,7 @@ def test_no_action_is_a_wildcard(of_the_job: dict[str, Any], of_the_launcher: di
 def test_nothing_is_said_of_what_the_cluster_does_not_have() -> None:
     text = str(synthesize(dev_spec(lustre=None)).template("access"))
 
-    assert not [what for what in ("kms:", "batch:", "fsx:", "ReadData") if what in text]
+    assert not [what for what in ("kms:", "batch:", "fsx:", "ReadData", "LookAtOnesRole") if what in text]
 
 
 def resolved(access: Synthesized, document: Any) -> Any:

@@ -15,13 +15,13 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from launcher.account.buckets import fetch_bucket_protection
-from launcher.account.file_system import fetch_file_system
-from launcher.account.network import NetworkState, fetch_network
+from launcher.account.buckets import fetch_bucket_encryption
+from launcher.account.network import NetworkState
 from launcher.account.security_groups import Direction, SecurityGroup
 from launcher.cluster.lustre import LUSTRE_TCP_PORTS
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.specification import NEW_KEY, ClusterSpec, load_cluster_file
+from tests.account.read_back import read_file_system, read_network, refuses_plain_http
 from tests.emulator import cloudformation
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ class Account:
             *manifest.security_group_ids,
             *([manifest.lustre.security_group_id] if manifest.lustre else []),
         ]
-        return fetch_network(self.client("ec2"), [each.id for each in manifest.subnets], groups)
+        return read_network(self.client("ec2"), [each.id for each in manifest.subnets], groups)
 
     def security_group(self, group_id: str) -> SecurityGroup:
         found = self.network().group(group_id)
@@ -169,7 +169,7 @@ def file_system_stands_in_the_training_subnet(account: Account) -> None:
     lustre = account.manifest().lustre
     wanted = account.spec.lustre
     assert lustre is not None and wanted is not None
-    found = fetch_file_system(account.client("fsx"), account.client("ec2"), lustre.id)
+    found = read_file_system(account.client("fsx"), account.client("ec2"), lustre.id)
 
     assert found is not None and found.serves
     assert found.subnet_id == lustre.subnet_id == account.manifest().subnets[0].id
@@ -193,14 +193,14 @@ def lustre_ports_are_open_between_hosts_and_servers(account: Account) -> None:
 
 def buckets_refuse_plain_http(account: Account) -> None:
     for bucket in account.manifest().buckets.model_dump().values():
-        assert fetch_bucket_protection(account.client("s3"), bucket).tls_only
+        assert refuses_plain_http(account.client("s3"), bucket)
 
 
 def buckets_are_encrypted_with_the_key_of_the_cluster(account: Account) -> None:
     manifest, s3 = account.manifest(), account.client("s3")
     assert (manifest.kms_key_arn is not None) == (account.spec.encryption == NEW_KEY)
     for bucket in manifest.buckets.model_dump().values():
-        assert fetch_bucket_protection(s3, bucket).kms_key_arn == manifest.kms_key_arn
+        assert fetch_bucket_encryption(s3, bucket).kms_key_arn == manifest.kms_key_arn
 
 
 def role_is_for_sagemaker_and_reaches_the_cluster(account: Account) -> None:

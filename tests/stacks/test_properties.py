@@ -40,6 +40,7 @@ def valid_files(draw: st.DrawFn) -> dict[str, Any]:
         "encryption": draw(st.sampled_from(["aws-managed", *(["new-key", KEY] if persistent else [])])),
         "buckets": draw(st.sampled_from([{}, {"code": "our-code"}, {"checkpoints": "a.b", "output": "c-d"}])),
         "data_buckets": draw(st.lists(st.sampled_from(["data-1", "data-2"]), unique=True)),
+        "launchers": draw(st.lists(st.sampled_from(ROLES), unique=True)),
         **draw(st.sampled_from([{}, {"queue": {}}, {"queue": {"shares": {"a": 1, "b*": 0.25}}}])),
         **draw(st.sampled_from([{}, {"observability": {}}, {"observability": {"email": "a@b.org"}}])),
         "removal_policy": draw(st.sampled_from(["retain", "destroy"])),
@@ -49,6 +50,7 @@ def valid_files(draw: st.DrawFn) -> dict[str, Any]:
 
 SCRATCH = {"deployment": "SCRATCH_2", "capacity_gib": 2400}
 KEY = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+ROLES = [f"arn:aws:iam::111122223333:role/{name}" for name in ("launch", "teams/research")]
 HOSTS = st.fixed_dictionaries(
     {
         "instance_type": st.sampled_from(["ml.p5.48xlarge", "ml.g5.12xlarge", "ml.m5.xlarge"]),

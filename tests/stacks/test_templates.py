@@ -38,6 +38,7 @@ WITH_EVERYTHING = dev_spec(
     },
     encryption="new-key",
     data_buckets=["corpus", "more-data"],
+    launchers=["arn:aws:iam::111122223333:role/teams/research"],
     queue={"shares": {"research": 1, "production": 0.5}},
     observability={"email": "team@example.com", "monthly_budget_usd": 1000},
     removal_policy="retain",

@@ -15,7 +15,7 @@ from launcher.rules.live.buckets import (
 )
 from launcher.rules.live.capacity import quota_has_room, type_is_in_the_zone, warm_pool_has_room
 from launcher.rules.live.checkpoints import checkpoints_are_the_jobs_own, nothing_lies_at_the_checkpoints
-from launcher.rules.live.dataset import large_data_is_mounted
+from launcher.rules.live.dataset import downloads_are_small, large_data_is_mounted
 from launcher.rules.live.groups import groups_exist, hosts_admit_each_other, hosts_may_send_to_each_other
 from launcher.rules.live.hosts import hosts_share_a_zone, network_is_one, subnets_of_a_zone_are_connected
 from launcher.rules.live.image import image_exists
@@ -44,6 +44,7 @@ RULES: tuple[Callable[[LiveSubject], Iterator[Finding]], ...] = (
     file_system_is_in_the_jobs_zone,
     paths_begin_with_the_mount_name,
     lustre_ports_are_open,
+    downloads_are_small,
     large_data_is_mounted,
     buckets_are_in_the_region,
     inputs_are_not_empty,

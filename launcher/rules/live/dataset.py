@@ -1,47 +1,125 @@
-"""Large data that is downloaded although it is, or does not fit, on the file system (FSX006)."""
+"""Large data that is downloaded: what lies in S3, and what the file system tells about it (FSX006)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from launcher.account.facts import Prefix
 from launcher.account.file_system import Association
 from launcher.failure_modes import storage
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.rules.live.rule import live_rule
 from launcher.rules.live.subject import LiveSubject, Place, known
 
 LARGE_DATASET_BYTES = 500 * 1000**3
 """As in the rule on the job file: more than this is long to download at every start and retry."""
 
+SMALL_OBJECT_BYTES = 1000**2
+"""Below this mean, fetching an object takes longer than its bytes: S3 begins to answer after 100 to 200 ms
+and sends about 85 MB/s to one request (S3 user guide, optimizing-performance). SageMaker's guide
+(model-access-training-data-best-practices) already advises to put files under 50 MB together."""
+
+
+@live_rule(storage.LARGE_DATASET_IN_FILE_MODE)
+def downloads_are_small(subject: LiveSubject) -> Iterator[Finding]:
+    """What really lies at the inputs in File mode, by their listing.
+
+    One call lists a thousand objects: where there are more, what was listed is a lower bound.
+    """
+    disk = _disk_bytes(subject)
+    for place in subject.downloads:
+        listed = _listed(subject, place)
+        if listed is None or _link_of(place, _links(subject)) is not None:
+            continue
+        size = _bytes_per_host(subject, place, listed)
+        at_least = "at least " if listed.more else ""
+        too_large = disk is not None and size > disk
+        if size > LARGE_DATASET_BYTES or too_large:
+            fits = f", which does not fit on its {_gb(disk)} of disk" if disk and too_large else ""
+            yield _finding(
+                subject,
+                place,
+                f"{place.uri} holds {at_least}{_gb(size)} for each host "
+                f"({at_least}{listed.objects:,} objects){fits}",
+            )
+        elif listed.more and listed.size_bytes < SMALL_OBJECT_BYTES * listed.objects:
+            yield _finding(
+                subject,
+                place,
+                f"{place.uri} holds more than {listed.objects:,} objects, and the first have "
+                f"{listed.size_bytes / listed.objects / 1e3:,.0f} kB on average, so their number decides how "
+                "long the download takes",
+                "Put the files together into fewer and larger ones (tar, TFRecord, Parquet; 150 MB or so), "
+                "or read them from the file system.",
+                Severity.INFO,
+            )
+
 
 @live_rule(storage.LARGE_DATASET_IN_FILE_MODE, "file_system", "associations")
 def large_data_is_mounted(subject: LiveSubject) -> Iterator[Finding]:
     """A job that has both a file system and downloads: what only the account tells about them.
 
-    The job file alone does not tell which of its inputs holds the data. Here, either a download is the
-    very prefix that the file system is linked to, or the data is larger than the file system.
+    Either a download is the very prefix that the file system is linked to, or the data is larger than the
+    file system, so it cannot be what is mounted. The size is that of the listing where that is complete,
+    else what the job file says.
     """
-    data, downloads = subject.job.data, subject.downloads
-    if data is None or data.size is None or data.size <= LARGE_DATASET_BYTES or not downloads:
-        return
-    links = known(subject.account.associations) or ()
-    linked = [(place, link) for place in downloads if (link := _link_of(place, links)) is not None]
-    for place, link in linked:
+    downloads = [place for place in subject.downloads if _is_large(subject, place)]
+    links = [(place, link) for place in downloads if (link := _link_of(place, _links(subject))) is not None]
+    for place, link in links:
         yield _finding(
             subject,
             place,
             f"{place.uri} is linked to {link.path} on the file system, and is downloaded all the same",
             f"Read it from there: `{'.'.join(place.path)}: {{lustre: {_path_on(link, place)}}}`.",
         )
-    capacity = _capacity_bytes(subject)
-    if not linked and capacity is not None and capacity < data.size:
+    capacity, size = _capacity_bytes(subject), _told_bytes(subject)
+    unseen = [place for place in downloads if not _is_seen_to_be_large(subject, place)]
+    if unseen and not links and capacity is not None and capacity < size:
         yield _finding(
             subject,
-            downloads[0],
-            f"the data ({data.size / 1e9:,.0f} GB) is larger than the file system "
-            f"({capacity / 1e9:,.0f} GB), so it is in what is downloaded "
-            f"({', '.join(place.what for place in downloads)})",
+            unseen[0],
+            f"the data ({_gb(size)}) is larger than the file system ({_gb(capacity)}), so it is in what is "
+            f"downloaded ({', '.join(place.what for place in unseen)})",
         )
+
+
+def _is_large(subject: LiveSubject, place: Place) -> bool:
+    """By what was listed; where that is only a part, or could not be had, by what the job file says."""
+    listed = _listed(subject, place)
+    if _is_seen_to_be_large(subject, place):
+        return True
+    return (listed is None or listed.more) and _told_bytes(subject) > LARGE_DATASET_BYTES
+
+
+def _is_seen_to_be_large(subject: LiveSubject, place: Place) -> bool:
+    listed = _listed(subject, place)
+    return listed is not None and _bytes_per_host(subject, place, listed) > LARGE_DATASET_BYTES
+
+
+def _told_bytes(subject: LiveSubject) -> int:
+    data = subject.job.data
+    return 0 if data is None or data.size is None else data.size
+
+
+def _listed(subject: LiveSubject, place: Place) -> Prefix | None:
+    return known(subject.account.prefixes.get(place.uri))
+
+
+def _bytes_per_host(subject: LiveSubject, place: Place, listed: Prefix) -> float:
+    source = subject.job.inputs.get(place.path[-1])
+    sharded = source is not None and source.distribution == "ShardedByS3Key"
+    return listed.size_bytes / (subject.hosts if sharded else 1)
+
+
+def _disk_bytes(subject: LiveSubject) -> float | None:
+    """Where downloads go: the host's own NVMe drives, else the volume; None for an unknown type."""
+    if subject.facts is None:
+        return None
+    return (subject.facts.local_nvme_gb or subject.job.resources.volume_size_gb) * 1e9
+
+
+def _links(subject: LiveSubject) -> Sequence[Association]:
+    return known(subject.account.associations) or ()
 
 
 def _link_of(place: Place, links: Sequence[Association]) -> Association | None:
@@ -62,12 +140,23 @@ def _capacity_bytes(subject: LiveSubject) -> int | None:
     return None if found is None or found.capacity_gib is None else found.capacity_gib * 2**30
 
 
-def _finding(subject: LiveSubject, place: Place, message: str, remedy: str | None = None) -> Finding:
+def _gb(size: float) -> str:
+    return f"{size / 1e9:,.0f} GB"
+
+
+def _finding(
+    subject: LiveSubject,
+    place: Place,
+    message: str,
+    remedy: str | None = None,
+    severity: Severity | None = None,
+) -> Finding:
     return storage.LARGE_DATASET_IN_FILE_MODE.finding(
         Stage.LIVE,
         f"{message}: every host downloads it before the script starts, at every start and retry, and all "
         "are billed meanwhile",
         remedy=remedy,
+        severity=severity,
         location=subject.locate(*place.path),
         subject=place.uri,
     )

@@ -124,8 +124,6 @@ SOUND = AccountFacts(
         ROLE,
         "training",
         {"Statement": [{"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}}]},
-        {},
-        {},
     ),
     permissions=Permissions(ROLE, ()),
     caller=Permissions("arn:aws:iam::123456789012:user/alice", ()),

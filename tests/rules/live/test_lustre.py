@@ -1,4 +1,4 @@
-"""FSX001 to FSX004 and FSX006: the file system's state, zone, paths, ports, and what is downloaded."""
+"""FSX001 to FSX004: the file system's state, zone, paths and ports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from launcher.account.file_system import Association
 from tests.rules.live.states import (
     ANY,
     FILE_SYSTEM,
@@ -215,39 +214,3 @@ def test_a_file_system_in_a_subnet_that_the_job_does_not_use_is_judged_by_groups
 def test_a_file_system_without_interfaces_is_not_judged() -> None:
     """While it is created there are none; FSX001 says so."""
     assert found("FSX004", file_system_groups=()) == []
-
-
-LINK = Association("dra-1", "AVAILABLE", "/train", "s3://data/train")
-
-
-@pytest.mark.parametrize(
-    ("size", "links", "capacity", "mode", "count"),
-    [
-        pytest.param("2TB", [LINK], 12000, None, 1, id="linked, and downloaded"),
-        pytest.param("500GB", [LINK], 12000, None, 0, id="not more than 500 GB"),
-        pytest.param("2TB", [LINK], 12000, "FastFile", 0, id="streamed"),
-        pytest.param("2TB", [], 12000, None, 0, id="it may be what is mounted"),
-        pytest.param("2TB", [], 1200, None, 1, id="larger than the file system"),
-        pytest.param("2TB", [replace(LINK, s3_uri="s3://data/tra")], 12000, None, 0, id="only begins alike"),
-        pytest.param(None, [LINK], 1200, None, 0, id="a size that is not known"),
-    ],
-)
-def test_large_data_is_not_downloaded_beside_a_file_system(
-    size: str | None, links: Any, capacity: int, mode: str | None, count: int
-) -> None:
-    train, *others = REQUEST["InputDataConfig"]
-    request = {"InputDataConfig": [{**train, **({"InputMode": mode} if mode else {})}, *others]}
-    findings = found(
-        "FSX006",
-        job={"data": {"size": size}} if size else {},
-        request=request,
-        associations=tuple(links),
-        file_system=replace(FILE_SYSTEM, capacity_gib=capacity),
-    )
-    assert [each.severity for each in findings] == ["warning"] * count
-
-
-def test_the_path_on_the_file_system_is_told() -> None:
-    link = replace(LINK, path="/ns", s3_uri="s3://data")
-    (finding,) = found("FSX006", job={"data": {"size": "2TB"}}, associations=(link,))
-    assert "inputs.train: {lustre: /ns/train}" in finding.remedy

@@ -1,26 +1,16 @@
-"""Faults of AWS and of the network, for emulated AWS.
+"""AWS with faults for launchers in other processes: moto's server on loopback, with rules.
 
-In one process, `inject` gives a boto3 client faults for the next calls of an operation:
-
-    faults = inject(client, "CreateTrainingJob", LOST, THROTTLED)   # then everything works again
-    ...
-    assert faults.calls == 3
-
-End to end, `faulty_server` runs moto's server on loopback for launchers in other processes; its rules
-are the same faults, by operation, and a `Gate` that holds a call while a test kills who made it:
+The rules are the faults of `tests.emulator.faults`, by operation, and a `Gate` that holds a call while a
+test kills who made it:
 
     with faulty_server() as server:
         server.rule("CreateTrainingJob", LOST)
         gate = server.hold("PutObject", answered=False)
-
-A fault is told once, as `Fault`, and carried out in both places. boto3's clients repeat throttling, 5xx
-answers, resets and timeouts; the rest surfaces at once. `no_backoff` takes the waiting out of it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 import threading
 from collections import deque
@@ -28,100 +18,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from unittest import mock
 
-import botocore.endpoint
-from botocore.awsrequest import AWSPreparedRequest, AWSResponse
-from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
-from moto.core.models import botocore_stubber
 from moto.moto_api._internal.models import moto_api_backend
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
+from tests.emulator.faults import Fault, Faults, body_of
+
 _LONGEST_HOLD_SECONDS = 60
-_NOWHERE = "http://nowhere.invalid/"
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One way in which a call goes wrong.
-
-    With a `status` it is an answer of AWS: the error `code` with the `message`, or a body of nothing. Else
-    the connection ends (`reset`) or nothing comes (`hang`); `executed` tells whether AWS had done what
-    was asked by then.
-    """
-
-    name: str
-    status: int | None = None
-    code: str = ""
-    message: str = ""
-    hang: bool = False
-    executed: bool = False
-
-
-THROTTLED = Fault("throttled", 400, "ThrottlingException", "Rate exceeded")
-SLOW_DOWN = Fault("slow down", 503, "SlowDown", "Please reduce your request rate.")
-LIMIT = Fault("limit", 400, "ResourceLimitExceeded", "The account-level service limit is 0 Instances")
-EXPIRED = Fault("expired token", 400, "ExpiredTokenException", "The security token is expired")
-EXPIRED_S3 = Fault("expired token", 400, "ExpiredToken", "The provided token has expired.")
-DENIED = Fault("denied", 400, "AccessDeniedException", "User is not authorized to perform this action")
-DENIED_S3 = Fault("denied", 403, "AccessDenied", "User is not authorized to perform this action")
-SKEWED = Fault("clock skew", 403, "InvalidSignatureException", "Signature expired: 20260101T000000Z")
-SKEWED_S3 = Fault("clock skew", 403, "RequestTimeTooSkewed", "The difference is too large.")
-INTERNAL = Fault("internal", 500, "InternalFailure", "An internal error has occurred")
-EMPTY = Fault("empty 200", 200)
-EMPTY_DONE = Fault("empty 200 after the work", 200, executed=True)
-RESET = Fault("reset")
-LOST = Fault("lost response", executed=True)
-HANG = Fault("hang", hang=True)
-LOST_IN_TIME = Fault("hang after the work", hang=True, executed=True)
-
-
-@dataclass(slots=True)
-class Faults:
-    """The faults that an operation still has ahead; None among them lets a call through."""
-
-    ahead: deque[Fault | None]
-    calls: int = 0
-
-    def next(self) -> Fault | None:
-        """The fault of this call, if any."""
-        self.calls += 1
-        return self.ahead.popleft() if self.ahead else None
-
-
-def inject(client: Any, operation: str, *faults: Fault | None) -> Faults:
-    """Let the client's next calls of an operation (the API's name) meet the faults, one each.
-
-    Retries count as calls. Use inside `mock_aws`.
-    """
-    state = Faults(deque(faults))
-    service = client.meta.service_model.service_id.hyphenize()
-
-    def before_send(request: AWSPreparedRequest, event_name: str, **_: Any) -> AWSResponse | None:
-        fault = state.next()
-        if fault is None:
-            return None
-        if fault.executed:
-            botocore_stubber(event_name, request)
-        if fault.status is not None:
-            # botocore asks every handler and takes the first answer: moto, asked next, must not act.
-            request.url = _NOWHERE
-            return AWSResponse(_NOWHERE, fault.status, {}, _Raw(_body(fault, service == "s3")))
-        if fault.hang:
-            raise ReadTimeoutError(endpoint_url=request.url)
-        raise ConnectionClosedError(endpoint_url=request.url)
-
-    client.meta.events.register_first(f"before-send.{service}.{operation}", before_send)
-    return state
-
-
-@contextmanager
-def no_backoff() -> Iterator[list[float]]:
-    """Let botocore retry without waiting; gives the seconds that it would have waited."""
-    waits: list[float] = []
-    with mock.patch.object(botocore.endpoint, "time", mock.Mock(sleep=waits.append)):
-        yield waits
 
 
 @dataclass(slots=True)
@@ -197,7 +101,7 @@ class FaultyServer:
             list(self._application(environ, lambda *_: lambda data: None))
         if fault.status is not None:
             start_response(f"{fault.status} {fault.name}", [("Content-Type", "text/plain")])
-            return [_body(fault, environ.get("HTTP_X_AMZ_TARGET") is None)]
+            return [body_of(fault, "json" if "HTTP_X_AMZ_TARGET" in environ else "rest-xml")]
         # A connection that hangs would be waited for: cut here, it is the same to the caller's retry.
         connection: socket.socket = environ["werkzeug.socket"]
         with contextlib.suppress(OSError):
@@ -222,29 +126,6 @@ def faulty_server() -> Iterator[FaultyServer]:
         thread.join()
         listening.server_close()
         moto_api_backend.reset()
-
-
-class _Raw:
-    """The part of urllib3's response that botocore reads."""
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-
-    def stream(self, **_: Any) -> Iterator[bytes]:
-        yield self._body
-        self._body = b""
-
-    def read(self, *_: Any) -> bytes:
-        body, self._body = self._body, b""
-        return body
-
-
-def _body(fault: Fault, is_s3: bool) -> bytes:
-    if not fault.code:
-        return b""
-    if is_s3:
-        return f"<Error><Code>{fault.code}</Code><Message>{fault.message}</Message></Error>".encode()
-    return json.dumps({"__type": fault.code, "message": fault.message}).encode()
 
 
 _S3_OPERATIONS = (
