@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 JOB = "benchmark-0000000000000000"
 START = 1_790_000_000_000
@@ -28,11 +30,19 @@ class Service(BaseHTTPRequestHandler):
     hosts = 64
     lines = 10_000
     jobs = 1_000
+    calls: ClassVar[Counter[str]] = Counter()
+
+    def do_GET(self) -> None:
+        """How often each operation was called since the last time that this was asked."""
+        body = json.dumps(self.calls).encode()
+        self.calls.clear()
+        self._answer(body)
 
     def do_POST(self) -> None:
         """One call of the API."""
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         operation = self.headers["X-Amz-Target"].rpartition(".")[2]
+        self.calls[operation] += 1
         if operation == "GetLogEvents":
             host = int(asked["logStreamName"].split("algo-")[1].split("-")[0])
             start = int(asked.get("nextToken", "f/0")[2:])
@@ -42,6 +52,9 @@ class Service(BaseHTTPRequestHandler):
             body = streams(first, self.hosts)
         else:
             body = listed(int(asked.get("NextToken", "0")), asked.get("MaxResults", 10), self.jobs)
+        self._answer(body)
+
+    def _answer(self, body: bytes) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "application/x-amz-json-1.1")
         self.send_header("Content-Length", str(len(body)))
@@ -112,7 +125,7 @@ def listed(first: int, size: int, jobs: int) -> bytes:
 
 
 def main() -> None:
-    """Serve on a free port of loopback, with the pages of both readers made beforehand."""
+    """Serve on a free port of loopback, with the pages of the sizes that are named made beforehand."""
     for host in range(1, Service.hosts + 1):
         for limit in map(int, sys.argv[1:]):
             start, events = 0, True

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from launcher.backends.interface import JobState, JobStatus, LogLine
-from launcher.cli.output import message
+from launcher.cli.output import OutputFormat, console, message, print_json
 from launcher.session.stall import Moving, Stall
 
 if TYPE_CHECKING:
@@ -165,6 +165,15 @@ def metrics_line(progress: TrainingProgress) -> Any:
         text.append(f"{progress.drawn} ", "dim")
         text.append(curve_in_blocks(progress.curve, _CURVE_WIDTH), "cyan")
     return text
+
+
+def conclude(outcome: Outcome, output: OutputFormat, more: Mapping[str, Any]) -> int:
+    """Print how a job ended, in JSON with `more` beside it; the exit code: 0 done, 1 failed or stopped."""
+    if output is OutputFormat.JSON:
+        print_json({**outcome_json(outcome), **more})
+    else:
+        show_outcome(console(), outcome)
+    return 0 if outcome.succeeded else 1
 
 
 def show_outcome(console: Console, outcome: Outcome) -> None:

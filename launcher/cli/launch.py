@@ -25,7 +25,6 @@ from launcher.failure_modes.refusal import Refusal
 if TYPE_CHECKING:
     from launcher.jobs.load import LoadedJob
     from launcher.planning.training_plan import TrainingPlan
-    from launcher.session.outcome import Outcome
     from launcher.session.submission import Submission
 
 
@@ -86,7 +85,7 @@ def _refuse(plan: TrainingPlan, output: OutputFormat) -> int:
 
 
 def _run_local(plan: TrainingPlan, inputs: list[str] | tuple[()], output: OutputFormat) -> int:
-    from launcher.cli.job_view import JobView
+    from launcher.cli.job_view import JobView, conclude
     from launcher.session.run import Interrupted, run_here
 
     _introduce(plan, output, here=True)
@@ -97,7 +96,7 @@ def _run_local(plan: TrainingPlan, inputs: list[str] | tuple[()], output: Output
         state = interrupted.status.state if interrupted.status else "unknown"
         message(f"stopped; the job is {state}. {interrupted.remedy}")
         return 130
-    return _conclude(plan, outcome, output)
+    return conclude(outcome, output, {"job": plan.job})
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +144,7 @@ class _Launching:
         return check_account_before(plan, loaded, self.ignore)
 
     def _attempts(self, plan: TrainingPlan, submission: Submission) -> int:
+        from launcher.cli.job_view import conclude
         from launcher.cli.submission_view import AttemptsView, show_progress
         from launcher.session.attempts import Place, run_attempts
 
@@ -159,7 +159,10 @@ class _Launching:
         )
         told = AttemptsView(screen_for(self.output))
         outcome = run_attempts(self.loaded, plan, place, told, show_progress)
-        return 130 if outcome is None else _conclude(plan, outcome, self.output, told.names)
+        if outcome is None:
+            return 130
+        more = {"attempts": told.names} if len(told.names) > 1 else {}
+        return conclude(outcome, self.output, {"job": plan.job, **more})
 
 
 def _question(plan: TrainingPlan, account: str) -> str:
@@ -186,19 +189,6 @@ def _introduce(plan: TrainingPlan, output: OutputFormat, *, here: bool) -> None:
         hidden = {Severity.INFO} if here else set()
         show_findings(console(), [f for f in plan.findings if not f.ignored and f.severity not in hidden])
         show_summary(plan, places=not here)
-
-
-def _conclude(
-    plan: TrainingPlan, outcome: Outcome, output: OutputFormat, attempts: Sequence[str] = ()
-) -> int:
-    from launcher.cli.job_view import outcome_json, show_outcome
-
-    if output is OutputFormat.JSON:
-        more = {"attempts": list(attempts)} if len(attempts) > 1 else {}
-        print_json({**outcome_json(outcome), "job": plan.job, **more})
-    else:
-        show_outcome(console(), outcome)
-    return 0 if outcome.succeeded else 1
 
 
 def _folders(inputs: list[str] | tuple[()]) -> dict[str, Path]:

@@ -15,7 +15,6 @@ from launcher.failure_modes.refusal import Refusal
 if TYPE_CHECKING:
     from launcher.backends.local.backend import LocalBackend
     from launcher.backends.sagemaker.backend import SageMakerBackend
-    from launcher.session.outcome import Outcome
 
 
 def resume(
@@ -52,7 +51,7 @@ def resume(
 
 
 def _resume_here(backend: LocalBackend, name: str, output: OutputFormat) -> int:
-    from launcher.cli.job_view import JobView
+    from launcher.cli.job_view import JobView, conclude
     from launcher.session.jobs import LOCAL_HOME
     from launcher.session.resume import local_resumption, plan_resumption
     from launcher.session.run import Interrupted, run_here
@@ -65,12 +64,13 @@ def _resume_here(backend: LocalBackend, name: str, output: OutputFormat) -> int:
     except Interrupted as interrupted:
         message(f"stopped. {interrupted.remedy}")
         return 130
-    return _conclude(outcome, name, output)
+    return conclude(outcome, output, {"resumed_from": name})
 
 
 def _resume_on_aws(
     backend: SageMakerBackend, name: str, region: str | None, yes: bool, detach: bool, output: OutputFormat
 ) -> int:
+    from launcher.cli.job_view import conclude
     from launcher.cli.submission_view import show_progress
     from launcher.planning.cost import cost_in_words
     from launcher.session.resume import plan_resumption, resume_on_sagemaker
@@ -89,14 +89,4 @@ def _resume_on_aws(
             print_json({"name": new, "state": "InProgress", "resumed_from": name})
         return 0
     outcome = attend(backend, new, output)
-    return 130 if outcome is None else _conclude(outcome, name, output)
-
-
-def _conclude(outcome: Outcome, earlier: str, output: OutputFormat) -> int:
-    from launcher.cli.job_view import outcome_json, show_outcome
-
-    if output is OutputFormat.JSON:
-        print_json({**outcome_json(outcome), "resumed_from": earlier})
-    else:
-        show_outcome(console(), outcome)
-    return 0 if outcome.succeeded else 1
+    return 130 if outcome is None else conclude(outcome, output, {"resumed_from": name})

@@ -43,7 +43,9 @@ def test_host_and_rank_have_their_colours() -> None:
 
 
 def test_many_lines_come_in_their_order_each_with_its_own_host_and_rank() -> None:
-    lines = [LogLine(1, f"algo-{n}", f"[rank{n}]: step {n}") for n in range(1, 4)] + [LogLine(2, "algo-1", "end")]
+    lines = [LogLine(1, f"algo-{n}", f"[rank{n}]: step {n}") for n in range(1, 4)] + [
+        LogLine(2, "algo-1", "end")
+    ]
     stream = io.StringIO()
     with JobView(Console(file=stream, force_terminal=False, width=20, _environ={})) as view:
         view.lines(lines)

@@ -6,13 +6,15 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import accumulate, chain, repeat
+from itertools import accumulate, repeat
 from typing import Any
 
 from launcher.backends.interface import LogLine
 
-_PAGE_CHARACTERS = 1_000_000
-"""The service cuts a page at 1 MB (CloudWatch Logs API reference, GetLogEvents)."""
+_PAGE_BYTES = 1_000_000
+_EVENT_BYTES = 26
+"""The service cuts a page at 1 MB (CloudWatch Logs API reference, GetLogEvents), counting the text in UTF-8
+and 26 bytes more for each event (PutLogEvents)."""
 
 _line = partial(tuple.__new__, LogLine)
 """A line from its three values; LogLine's own constructors take twice as long."""
@@ -21,12 +23,13 @@ _line = partial(tuple.__new__, LogLine)
 class LogPage:
     """The lines of one answer of GetLogEvents that have not been handed on.
 
-    640,000 lines wait at once where 64 hosts of a long job are read from the start, so the page keeps one
-    string and two arrays instead of an object per line. `token` asks for this page, `next_token` for the
-    one after it; `taken` counts the lines that are gone. `limit` is how many lines were asked for.
+    640,000 lines wait at once where 64 hosts of a long job are read from the start, so the page keeps the
+    texts alone and one array of times, and makes the lines when they are taken. `token` asks for this page,
+    `next_token` for the one after it; `taken` counts the lines that are gone. `limit` is how many lines
+    were asked for.
     """
 
-    __slots__ = ("_ends", "_limit", "_text", "_times", "host", "next_token", "taken", "token")
+    __slots__ = ("_limit", "_texts", "_times", "has_more_behind", "host", "next_token", "taken", "token")
 
     def __init__(
         self,
@@ -41,11 +44,10 @@ class LogPage:
         self.token = token
         self.next_token = next_token
         self.taken = 0
-        messages = [event["message"] for event in events]
-        self._text = "".join(messages)
-        self._ends: array[int] = array("I", accumulate(map(len, messages)))
-        # The service sorts a stream by time. Should it ever not, the order in the stream goes before.
-        self._times: array[int] = array("q", accumulate((event["timestamp"] for event in events), max))
+        self._texts: list[str] = [event["message"] for event in events]
+        self._times: array[int] = _in_order([event["timestamp"] for event in events])
+        self.has_more_behind = self._is_full()
+        """Whether it was cut because it was full, by lines or by bytes, and so is not the last."""
 
     def __len__(self) -> int:
         return len(self._times)
@@ -54,11 +56,6 @@ class LogPage:
     def is_empty(self) -> bool:
         """Whether all lines have been taken."""
         return self.taken >= len(self._times)
-
-    @property
-    def has_more_behind(self) -> bool:
-        """Whether it was cut because it was full, by lines or by bytes, and so is not the last."""
-        return 2 * len(self._times) >= self._limit or 2 * len(self._text) >= _PAGE_CHARACTERS
 
     @property
     def is_last(self) -> bool:
@@ -87,8 +84,20 @@ class LogPage:
         if last <= first:
             return []
         self.taken = last
-        ends = self._ends[first:last]
-        starts = chain([self._ends[first - 1] if first else 0], ends)
-        texts = map(self._text.__getitem__, map(slice, starts, ends))
         times = [time / 1000 for time in self._times[first:last]]
-        return list(map(_line, zip(times, repeat(self.host), texts)))
+        lines = list(map(_line, zip(times, repeat(self.host), self._texts[first:last])))
+        if self.is_empty:
+            self._texts = []  # The page itself is kept until the next one comes.
+        return lines
+
+    def _is_full(self) -> bool:
+        if 2 * len(self._texts) >= self._limit:
+            return True
+        # JSON can hold half of a surrogate pair, which UTF-8 cannot.
+        text = len("".join(self._texts).encode("utf-8", "surrogatepass"))
+        return 2 * (text + _EVENT_BYTES * len(self._texts)) >= _PAGE_BYTES
+
+
+def _in_order(times: list[int]) -> array[int]:
+    """The service sorts a stream by time. Should it ever not, the order in the stream goes before."""
+    return array("q", times if times == sorted(times) else accumulate(times, max))

@@ -17,6 +17,7 @@ from typing import Any
 
 from launcher.backends.interface import Cursor, JobStatus, LogBatch, LogLine
 from launcher.backends.sagemaker.answers import answers, incomplete
+from launcher.backends.sagemaker.log_answers import take_events_as_they_come
 from launcher.backends.sagemaker.log_page import LogPage
 
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
@@ -26,7 +27,7 @@ CONNECTIONS = 10
 
 _PAGE_LINES = 10_000
 _HELD_LINES = 320_000
-"""Lines of all pages together, and as many of those that are fetched ahead: twice 50 MB where lines have
+"""Lines of all pages together, and as many of those that are fetched ahead: twice 70 MB where lines have
 150 characters."""
 
 _BATCH_LINES = 20_000
@@ -53,6 +54,7 @@ class LogReader:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._logs = logs
+        take_events_as_they_come(logs)
         self._job_name = job_name
         self._pool = pool or ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="slipway-logs")
         self._clock = clock
@@ -69,6 +71,7 @@ class LogReader:
     def use(self, logs: Any) -> None:
         """Go on with another client."""
         self._logs = logs
+        take_events_as_they_come(logs)
         self._ahead = {}
 
     def job_is(self, status: JobStatus) -> None:
@@ -86,9 +89,8 @@ class LogReader:
         """
         self._look_up()
         self._go_to(cursor)
-        while missing := [s for s in self._streams if s not in self._done and self._is_used_up(s)]:
-            self._done |= self._fetch(missing)
-        lines = self._take()
+        while not (lines := self._go_on()) and (unsure := self._unsure()):
+            self._done -= unsure
         more = any(not page.is_empty for page in self._pages.values()) or len(self._done) < len(self._pages)
         if not more:
             self._done = set()
@@ -108,6 +110,7 @@ class LogReader:
         at_hand = {s: page for s, page in self._pages.items() if cursor.get(s, _START) == _position(page)}
         elsewhere = {s: _Place.parse(text) for s, text in cursor.items() if s not in at_hand}
         self._pages = at_hand
+        self._done &= at_hand.keys()
         if elsewhere:
             self._done, self._ahead = set(), {}
         self._streams = sorted({*self._streams, *cursor})
@@ -121,6 +124,17 @@ class LogReader:
                 for stream, page in pages.items()
                 if page.taken < elsewhere[stream].taken and page.next_token != page.token
             }
+
+    def _go_on(self) -> list[LogLine]:
+        """The next lines, of pages fetched where they are needed."""
+        while missing := [s for s in self._streams if s not in self._done and self._is_used_up(s)]:
+            self._done |= self._fetch(missing)
+        return self._take()
+
+    def _unsure(self) -> set[str]:
+        """Streams that only seem to have ended, as their last page was not full: the service may cut a
+        page anywhere."""
+        return {stream for stream in self._done if len(self._pages[stream])}
 
     def _is_used_up(self, stream: str) -> bool:
         page = self._pages.get(stream)
@@ -175,7 +189,7 @@ class LogReader:
                 limit=limit,
                 **({"nextToken": token} if token else {}),
             )
-        if "nextForwardToken" not in answer:
+        if "nextForwardToken" not in answer or "events" not in answer:
             raise incomplete(f"read the logs of {host}")
         return LogPage(host, token, answer["nextForwardToken"], answer["events"], limit)
 

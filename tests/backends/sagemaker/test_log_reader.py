@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.hooks import HierarchicalEmitter
 
 from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.backends.sagemaker import logs as logs_module
@@ -21,12 +23,14 @@ class Service:
     """CloudWatch Logs with pages of its own size; counts the calls."""
 
     exceptions = _Exceptions
+    meta = SimpleNamespace(events=HierarchicalEmitter())
 
     def __init__(self, page: int = 10_000) -> None:
         self.page = page
         self.streams: dict[str, list[tuple[int, str]]] = {}
         self.calls: list[str] = []
         self.empty_pages: set[tuple[str, int]] = set()
+        self.cut: dict[str, int] = {}
 
     def put(self, host: str, *events: tuple[int, str], started: int = 1) -> None:
         self.streams.setdefault(f"job/{host}-{started}", []).extend(events)
@@ -44,7 +48,7 @@ class Service:
         start = int(token.split("/")[1])
         if (stream, start) in self.empty_pages and not token.endswith("/again"):
             return {"events": [], "nextForwardToken": f"f/{start}/again"}
-        found = self.streams[stream][start : start + min(limit, self.page)]
+        found = self.streams[stream][start : start + min(limit, self.cut.get(stream, self.page))]
         events = [{"timestamp": time, "message": text} for time, text in found]
         return {"events": events, "nextForwardToken": f"f/{start + len(found)}" if found else token}
 
@@ -125,6 +129,34 @@ def test_an_empty_page_is_not_the_end_of_a_stream() -> None:
     service = filled(hosts=1, lines=10)
     service.empty_pages.add(("job/algo-1-1", 0))
     assert len(all_of(reader(service))) == 10
+
+
+def test_a_page_that_is_cut_by_its_bytes_is_not_the_end_of_a_stream() -> None:
+    service = Service(page=4_000)
+    service.put("algo-1", *((n, "\u20ac" * 50) for n in range(8_000)))
+    service.put("algo-2", *((n, "short") for n in range(0, 8_000, 4)))
+    times = [line.time for line in all_of(reader(service))]
+    assert len(times) == 10_000
+    assert times == sorted(times)
+
+
+def test_a_page_that_is_cut_before_it_is_full_is_not_the_end_of_a_stream(small_pages: None) -> None:
+    service = filled(hosts=1, lines=60)
+    service.put("algo-2", *((n, f"cut {n}") for n in range(15)))
+    service.cut["job/algo-2-1"] = 5
+    lines = all_of(reader(service))
+    assert [line.text for line in lines if line.host == "algo-2"] == [f"cut {n}" for n in range(15)]
+    assert len(lines) == 75
+
+
+def test_reading_begins_anew_where_an_empty_cursor_is_given(small_pages: None) -> None:
+    service = filled(hosts=2, lines=40)
+    service.put("algo-3", (1, "short"))
+    source = reader(service)
+    source.read({})
+    lines = all_of(source)
+    assert len(lines) == 81
+    assert [line.time for line in lines] == sorted(line.time for line in lines)
 
 
 def test_a_quiet_job_costs_one_call_a_stream_and_no_look_for_streams() -> None:
