@@ -172,7 +172,7 @@ def _search(request: dict[str, Any]) -> dict[str, str]:
     ranges = [each for kind in config["ParameterRanges"].values() for each in kind]
     jobs = limits.get("MaxNumberOfTrainingJobs", "all combinations")
     return {
-        "search": f"{config['Strategy']}, {objective['Type'].lower()} {objective['MetricName']}",
+        "tuning": f"{config['Strategy']}, {objective['Type'].lower()} {objective['MetricName']}",
         "ranges": "\n".join(map(_range, ranges)),
         "jobs": f"{jobs}, {limits['MaxParallelTrainingJobs']} at a time",
     }

@@ -52,6 +52,19 @@ class Resources(Part):
     ] = Field(Capacity(), description="on-demand, spot, or {training_plan: ARN}.")
     keep_alive: Duration | None = Field(None, description="Keep a warm pool for this long.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _one_group(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "instance_groups" in value:
+            raise refusal(
+                "a cluster of several instance groups (heterogeneous hosts) cannot be planned yet: the number "
+                "of processes is derived for hosts that are all alike",
+                remedy="Give `instance_type` and `instance_count`; split what needs other hosts into a job of "
+                "its own.",
+                below=("instance_groups",),
+            )
+        return value
+
     @model_validator(mode="after")
     def _different_types(self) -> Resources:
         if self.instance_types and self.capacity.training_plan:

@@ -117,7 +117,7 @@ def _threads(facts: InstanceFacts | None, processes_per_host: int) -> Iterator[S
         yield Setting(
             "OMP_NUM_THREADS",
             str(max(1, facts.vcpus // processes_per_host)),
-            f"{facts.vcpus} vCPUs over {processes_per_host} processes; torchrun would set 1",
+            f"{facts.vcpus} vCPUs over {_processes(processes_per_host)}; torchrun would set 1",
             "PyTorch documentation: torchrun, OMP_NUM_THREADS",
         )
 
@@ -192,3 +192,7 @@ def _debugging(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Setting]:
             "ends the job at the first NaN in a backward pass, and names the operation of the forward pass",
             "PyTorch documentation: torch.autograd.set_detect_anomaly",
         )
+
+
+def _processes(number: int) -> str:
+    return "1 process" if number == 1 else f"{number} processes"

@@ -197,3 +197,15 @@ def test_no_environment_value_of_the_job_is_printed_when_it_is_refused(
     file = write_job(environment={"TOKEN": "planted-value"}, code={"entry_point": "no.py"})
     _, out, err = run_launch(file, "--local")
     assert "planted-value" not in out + err
+
+
+def test_a_tuning_job_does_not_run_here(run_launch: RunLaunch, write_job: WriteJob) -> None:
+    tuning = {
+        "objective": {"metric": "loss", "goal": "minimize", "regex": "loss=([0-9.]+)"},
+        "ranges": {"lr": [0.1, 0.01]},
+        "max_jobs": 2,
+    }
+    resources = {"instance_type": "ml.m5.xlarge"}
+    code, _, err = run_launch(write_job(tuning=tuning, resources=resources), "--local")
+    assert code == 2
+    assert "a tuning job is SageMaker's own" in err

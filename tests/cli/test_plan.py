@@ -126,7 +126,7 @@ def test_the_summary_of_a_search_says_what_is_searched_and_how_many_jobs_it_make
     code, out, err = run_launch("plan", file)
     assert code == 0, out + err
     rows = summary_of(out[out.index("\njob ") + 1 :])
-    assert rows["search"] == "Bayesian, minimize loss"
+    assert rows["tuning"] == "Bayesian, minimize loss"
     assert rows["ranges"] == "lr: 0.001 to 0.1, logarithmic size: 16, 32"
     assert rows["jobs"] == "20, 4 at a time"
     assert rows["cost"].startswith("6.06 USD an hour, up to 30.30 USD for 20 jobs of 1h, 4 at a time")

@@ -41,3 +41,10 @@ def test_what_no_retry_could_try_is_refused_at_its_place(
     assert (found.code, found.subject) == ("SPEC003", subject)
     assert said in found.message
     assert found.location.line > 1
+
+
+def test_several_instance_groups_are_refused_for_what_they_are(write_job: Callable[..., Path]) -> None:
+    groups = [{"instance_type": P4D, "instance_count": 2, "name": "trainers"}]
+    (found,) = load_job(write_job(resources={"instance_groups": groups})).findings
+    assert (found.code, found.subject) == ("SPEC003", "resources.instance_groups")
+    assert "heterogeneous" in found.message
