@@ -159,10 +159,17 @@ _UNUSABLE = frozenset(
 
 
 def _refused(action: str, error: Any) -> AwsRefusal:
-    code = str(error.response.get("Error", {}).get("Code", "unknown"))
-    text = str(error.response.get("Error", {}).get("Message", "")).strip().rstrip(".")
-    # A refused signature is answered with all that should have been signed, the session's token in it.
-    text = re.sub(r"(?i)(x-amz-security-token[:=]\s*)[^\s'&]+", r"\1***", text)
+    said = error.response.setdefault("Error", {})
+    code = str(said.get("Code", "unknown"))
+    # In the error too: a traceback shows it as the cause.
+    error.args = tuple(_without_token(str(each)) for each in error.args)
+    said["Message"] = _without_token(str(said.get("Message", "")))
+    text = said["Message"].strip().rstrip(".")
     remedy = _REMEDIES.get(code, "Correct what the message names, then try again.")
     kind = UnusableSession if code in _UNUSABLE else AwsRefusal
     return kind(f"AWS refused to {action}: {code}: {text}.", remedy)
+
+
+def _without_token(text: str) -> str:
+    """A refused signature is answered with all that should have been signed, the session's token in it."""
+    return re.sub(r"(?i)(x-amz-security-token[:=]\s*)[^\s'&]+", r"\1***", text)

@@ -135,7 +135,10 @@ OnProgress = Callable[[Progress], None]
 
 
 class Backend(Protocol):
-    """A place where plans run. All methods raise `Refusal` for what the user can act on."""
+    """A place where plans run. All methods raise `Refusal` for what the user can act on.
+
+    Those that are given the name of a job raise UnknownJob where there is none of that name.
+    """
 
     name: str
 
@@ -143,7 +146,8 @@ class Backend(Protocol):
         """Start the plan's request once and return the job's name.
 
         It is the plan's own name, or that of an interrupted launch of the same request, which this one
-        then goes on with. `on_progress` is told of uploads and copies as they go.
+        then goes on with. `on_progress` is told of uploads and copies as they go. A refused plan raises
+        BackendError, and nothing is created.
         """
         ...
 
@@ -160,7 +164,7 @@ class Backend(Protocol):
         ...
 
     def stop(self, job_name: str) -> None:
-        """Ask the job to stop; returns before it has."""
+        """Ask the job to stop; returns before it has. Nothing happens to one that has ended."""
         ...
 
     def jobs(self, query: JobQuery) -> list[JobSummary]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.cli.output import OutputFormat, console, message, print_json
+from launcher.diagnosis.redaction import redacted
 from launcher.session.stall import Moving, Stall
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
         show_cause(console, outcome.diagnosis)
         console.print(Text(f"launch explain {outcome.failure.code}", "cyan"))
     elif status.failure_reason:
-        console.print(status.failure_reason, markup=False)
+        console.print(redacted(status.failure_reason), markup=False)
     for label, place in (("checkpoints", status.checkpoints), ("output", status.output)):
         if place:
             console.print(Text.assemble((f"{label:<12}", "dim"), place), soft_wrap=True)
@@ -204,7 +205,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "name": status.name,
         "state": status.state.value,
         "failure": cause.to_json() if cause else None,
-        "failure_reason": status.failure_reason,
+        "failure_reason": redacted(status.failure_reason) if status.failure_reason else None,
         "checkpoints": status.checkpoints,
         "output": status.output,
         "seconds": status.seconds,

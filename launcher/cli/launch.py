@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -96,7 +96,7 @@ def _run_local(plan: TrainingPlan, inputs: list[str] | tuple[()], output: Output
         state = interrupted.status.state if interrupted.status else "unknown"
         message(f"stopped; the job is {state}. {interrupted.remedy}")
         return 130
-    return conclude(outcome, output, {"job": plan.job})
+    return conclude(outcome, output, {"job": _told(plan)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class _Launching:
         if outcome is None:
             return 130
         more = {"attempts": told.names} if len(told.names) > 1 else {}
-        return conclude(outcome, self.output, {"job": plan.job, **more})
+        return conclude(outcome, self.output, {"job": _told(plan), **more})
 
 
 def _question(plan: TrainingPlan, account: str) -> str:
@@ -189,6 +189,11 @@ def _introduce(plan: TrainingPlan, output: OutputFormat, *, here: bool) -> None:
         hidden = {Severity.INFO} if here else set()
         show_findings(console(), [f for f in plan.findings if not f.ignored and f.severity not in hidden])
         show_summary(plan, places=not here)
+
+
+def _told(plan: TrainingPlan) -> dict[str, Any]:
+    """The resolved job without the values that the user gave it: results are kept and passed on."""
+    return {key: value for key, value in plan.job.items() if key not in ("environment", "hyperparameters")}
 
 
 def _folders(inputs: list[str] | tuple[()]) -> dict[str, Path]:

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from launcher.diagnosis.record import Line, printed_time
 from launcher.failure_modes.model import FailureMode
 from launcher.rules.logs.signature import Role, Signature
+
+_PROCESS_GROUP_RANK = re.compile(r"\[(?:PG [^\]]*)?Rank (?P<rank>\d+)\]")
+"""Who writes a line of ProcessGroupNCCL, whatever it reports."""
+
+_BEGINNING = 200
+
+_GOES_ON = re.compile(
+    r"\b(?:retrying|will (?:be )?retr(?:y|ied)|retry \d+ ?(?:/|of) ?\d+|trying (?:again|batch size)|"
+    r"falling back to|(?:going on|continuing) without|attempting to recover|"
+    r"(?:ignoring|skipping) (?:this |the )?(?:batch|step|sample|error))\b",
+    re.I,
+)
+"""What whoever has dealt with an error writes beside it: such a line is no root cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +75,8 @@ def sighting_of(
 ) -> Sighting:
     """What a row that matches a line says, with the line's own rank and host before those of the stream."""
     own = next((captured[name] for name in ("rank", "group_rank") if name in captured), None)
+    if own is None and (named := _PROCESS_GROUP_RANK.search(line.text, 0, _BEGINNING)):
+        own = named["rank"]
     # The rank that a line names in its words is a global one only under `rank`; that of a process group
     # counts where the line has no prefix with the global one (torch before 2.2).
     rank = int(own) if own is not None and ("rank" in captured or line.rank is None) else line.rank
@@ -69,7 +85,7 @@ def sighting_of(
         captured = {**captured, "device": str(line.device)}
     return Sighting(
         mode=row.mode,
-        role=row.role,
+        role=Role.ADVISORY if row.role.may_be_root and _GOES_ON.search(line.text) else row.role,
         vague=row.vague,
         what=_words(row, captured, line.text),
         rank=rank,

@@ -57,10 +57,10 @@ class Resources(Part):
     def _one_group(cls, value: Any) -> Any:
         if isinstance(value, dict) and "instance_groups" in value:
             raise refusal(
-                "a cluster of several instance groups (heterogeneous hosts) cannot be planned yet: the number "
-                "of processes is derived for hosts that are all alike",
-                remedy="Give `instance_type` and `instance_count`; split what needs other hosts into a job of "
-                "its own.",
+                "several instance groups (heterogeneous hosts) cannot be planned yet: the number of "
+                "processes is derived for hosts that are all alike",
+                remedy="Give `instance_type` and `instance_count`, and split what needs other hosts into a "
+                "job of its own.",
                 below=("instance_groups",),
             )
         return value

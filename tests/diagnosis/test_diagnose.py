@@ -219,3 +219,47 @@ def test_an_error_in_passing_that_training_survived_is_none() -> None:
     mention = "ValueError: could not log to the tracker\n"
     assert root_of(*records(mention + "step 1 loss 2.0")) == "CODE001"
     assert root_of(*records(mention + "step 1 loss 2.0\n" * 600)) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "WARNING: Retry 1/3: botocore.exceptions.EndpointConnectionError: Could not connect to the endpoint "
+        'URL: "https://data.s3.us-west-2.amazonaws.com/shard"',
+        "Caught CUDA out of memory, trying batch size 32",
+        "ValueError: broken record in shard 7, skipping the sample",
+    ],
+)
+def test_an_error_of_which_its_own_line_says_that_it_was_dealt_with_is_none(line: str) -> None:
+    assert root_of(*records(f"{line}\nstep 2 loss 2.0")) is None
+
+
+def test_what_a_service_advises_to_retry_is_a_failure_all_the_same() -> None:
+    text = "CapacityError: Unable to provision. Please retry using a different ML instance type."
+    assert root_of(*records(text)) == "CAP001"
+
+
+def test_an_exception_with_its_module_is_no_host_and_neither_is_a_script() -> None:
+    for line in (
+        "boto3.exceptions.S3UploadFailedError: Failed to upload a to b: An error occurred (AccessDenied) "
+        "when calling the PutObject operation: Access Denied",
+        "train2.py: error: unrecognized arguments: --local-rank=0",
+    ):
+        root = diagnose(records(line)).root_cause
+        assert (root.finding.code in ("S3002", "CODE002"), root.host) == (True, None)
+
+
+def test_torchruns_own_exception_loses_against_what_the_ranks_waited_for() -> None:
+    torchrun = (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/conda/bin/torchrun", line 8, in <module>\n'
+        "    sys.exit(main())\n"
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+    )
+    assert root_of(*records(f"{torchrun}{TIMED_OUT}", "algo-1")) == "NCCL004"
+
+
+def test_who_writes_for_its_process_group_is_named_where_no_prefix_names_the_rank() -> None:
+    text = "[E ProcessGroupNCCL.cpp:915] [Rank 3] NCCL watchdog thread terminated: CUDA error: unknown error"
+    root = diagnose(records(text)).root_cause
+    assert (root.finding.code, root.rank) == ("HW002", 3)

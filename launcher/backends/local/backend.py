@@ -91,6 +91,11 @@ class LocalBackend:
             raise BackendError(
                 "the plan has errors and cannot be run.", "Repair them; `launch check` lists them."
             )
+        if plan.operation != "CreateTrainingJob":
+            raise BackendError(
+                "a tuning job is SageMaker's own: nothing here chooses the next hyperparameters.",
+                "Run one of its jobs: a job file without `tuning`, with values in `hyperparameters`.",
+            )
         name = str(request["TrainingJobName"])
         folder = self._folder(name)
         hosts = hosts_of(folder, request["ResourceConfig"]["InstanceCount"])
@@ -227,7 +232,8 @@ class LocalBackend:
         return checkpoints
 
     def _record(self, job_name: str) -> Record:
-        record = read_record(self._folder(job_name))
+        # What is no name could also be a path to somewhere else.
+        record = read_record(self._home / job_name) if _JOB_NAME.fullmatch(job_name) else None
         if record is None:
             raise UnknownJob(
                 f"there is no local job {job_name} below {self._home}; there are: {self._known()}.",

@@ -96,7 +96,8 @@ class LocalJob(threading.Thread):
             self._conclude()
         except BaseException as error:
             self._clean_up()
-            reason = f"the launcher could not go on with the job: {type(error).__name__}: {error}"
+            trouble = f"{type(error).__name__}: {error}"
+            reason = f"InternalServerError: the launcher could not go on with the job: {trouble}"
             self._record.change(JobState.FAILED, failure_reason=reason)
             raise
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from launcher.account.training_job import fetch_request
@@ -21,14 +21,17 @@ from launcher.backends.sagemaker.creation import create_once
 from launcher.backends.sagemaker.description import status_of
 from launcher.backends.sagemaker.job_list import list_jobs
 from launcher.backends.sagemaker.logs import LogReader
-from launcher.backends.sagemaker.resume import copy_checkpoint
-from launcher.backends.sagemaker.submission import submit
+from launcher.backends.sagemaker.resume import copy_checkpoint, has_checkpoint
+from launcher.backends.sagemaker.submission import provide, submit
 from launcher.backends.sagemaker.tuning_job import describe_tuning_job, stop_tuning_job
 from launcher.failure_modes.refusal import AwsRefusal
 from launcher.planning.training_plan import Request, TrainingPlan
 
-_UNKNOWN = ("not found", "could not find", "does not exist")
-"""What a ValidationException says of a name that no job has."""
+_UNKNOWN = ("not found", "could not find", "does not exist", "jobname' failed to satisfy constraint")
+"""What a ValidationException says of a name that no job has, or can have."""
+
+_NOT_RUNNING = "is in status"
+"""What it says of a job that has ended, or stops already (awslabs/benchmark-ai issue 928)."""
 
 
 class SageMakerBackend:
@@ -48,6 +51,7 @@ class SageMakerBackend:
         self._s3 = s3
         self._renewed = renewed
         self._readers: dict[str, LogReader] = {}
+        self._described: set[str] = set()
         self._tuning: set[str] = set()
 
     def submit(self, plan: TrainingPlan, on_progress: OnProgress | None = None) -> str:
@@ -71,6 +75,7 @@ class SageMakerBackend:
         if "TrainingJobStatus" not in job:
             raise incomplete(f"describe the training job {job_name}")
         status = status_of(job)
+        self._described.add(job_name)
         self._reader(job_name).job_is(status)
         return status
 
@@ -78,15 +83,28 @@ class SageMakerBackend:
         """What all hosts printed since the cursor; a tuning job prints nothing itself."""
         if job_name in self._tuning:
             return LogBatch([], cursor)
-        return self._reader(job_name).read(cursor)
+        batch = self._reader(job_name).read(cursor)
+        if not batch.cursor and job_name not in self._described:
+            self.describe(job_name)  # A job that has printed nothing and one that is not there look alike.
+        return batch
 
     def stop(self, job_name: str) -> None:
         """StopTrainingJob: SIGTERM to the containers, and 120 seconds for them to end."""
-        if job_name in self._tuning:
-            stop_tuning_job(self._sagemaker, job_name)
-            return
-        with answers(f"stop the training job {job_name}"):
-            self._sagemaker.stop_training_job(TrainingJobName=job_name)
+        try:
+            if job_name in self._tuning:
+                stop_tuning_job(self._sagemaker, job_name)
+                return
+            with answers(f"stop the training job {job_name}"):
+                self._sagemaker.stop_training_job(TrainingJobName=job_name)
+        except AwsRefusal as refusal:
+            if _NOT_RUNNING in _validation_message(refusal):
+                return
+            if not _is_unknown(refusal) or job_name in self._tuning:
+                raise
+            self.describe(job_name)
+            if job_name not in self._tuning:
+                raise
+            self.stop(job_name)
 
     def jobs(self, query: JobQuery) -> list[JobSummary]:
         """The region's training jobs by ListTrainingJobs, also those that others launched."""
@@ -107,6 +125,14 @@ class SageMakerBackend:
             pages = self._sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
             request["Tags"] = [tag for page in pages for tag in page["Tags"]]
         return request
+
+    def has_checkpoint(self, job_name: str) -> bool:
+        """Whether the job left a complete checkpoint on S3 to go on from."""
+        return has_checkpoint(self._s3, self.request_of(job_name))
+
+    def provide(self, plan: TrainingPlan, on_progress: OnProgress | None = None) -> None:
+        """Bring to S3 what the plan's request speaks of, for whoever creates the job."""
+        provide(self._sagemaker, self._s3, plan, on_progress)
 
     def resume(self, earlier: str, request: Request, on_progress: OnProgress | None = None) -> str:
         """Copy the earlier job's newest checkpoint to the request's own prefix, then create the job."""
@@ -143,14 +169,19 @@ class SageMakerBackend:
 
 
 def _is_unknown(refusal: AwsRefusal) -> bool:
+    if _error(refusal).get("Code") in ("ResourceNotFound", "ResourceNotFoundException"):
+        return True
+    return any(words in _validation_message(refusal) for words in _UNKNOWN)
+
+
+def _validation_message(refusal: AwsRefusal) -> str:
+    """What a ValidationException says, in lower case; empty for any other refusal."""
+    error = _error(refusal)
+    return str(error.get("Message", "")).lower() if str(error.get("Code")).startswith("Validation") else ""
+
+
+def _error(refusal: AwsRefusal) -> Mapping[str, object]:
     from botocore.exceptions import ClientError
 
     cause = refusal.__cause__
-    if not isinstance(cause, ClientError):
-        return False
-    error = cause.response.get("Error", {})
-    if error.get("Code") in ("ResourceNotFound", "ResourceNotFoundException"):
-        return True
-    return str(error.get("Code", "")).startswith("Validation") and any(
-        words in str(error.get("Message", "")).lower() for words in _UNKNOWN
-    )
+    return cause.response.get("Error", {}) if isinstance(cause, ClientError) else {}

@@ -34,7 +34,9 @@ def list_jobs(sagemaker: Any, query: JobQuery) -> list[JobSummary]:
             raise incomplete("list the training jobs")
         # A job that was created meanwhile moves the others on, and one may come on two pages.
         for job in page["TrainingJobSummaries"]:
-            found.setdefault(job["TrainingJobName"], _summary(job))
+            # The API takes whole seconds and so also answers the jobs of the very second.
+            if query.since is None or job["CreationTime"] > query.since:
+                found.setdefault(job["TrainingJobName"], _summary(job))
         token = page.get("NextToken")
         if not token:
             break

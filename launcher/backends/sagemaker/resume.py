@@ -43,9 +43,7 @@ def copy_checkpoint(
         )
     source = reference if reference.startswith("s3://") else _prefix_of_job(sagemaker, reference)
     bucket, prefix = split_uri(source.rstrip("/") + "/")
-    with aws_errors(f"look for checkpoints below {source} (s3:ListBucket, s3:GetObject)"):
-        objects = _objects_below(s3, bucket, prefix)
-        choice = choose_checkpoint(objects, _pointers(s3, bucket, prefix, objects))
+    choice = _newest(s3, source)
     if not choice.objects:
         raise BackendError(
             f"there is no checkpoint below {source} to resume from.",
@@ -54,6 +52,15 @@ def copy_checkpoint(
     if on_progress is not None:
         on_progress(Progress(_told(choice, source)))
     _copy(s3, bucket, prefix, target, choice, on_progress)
+
+
+def has_checkpoint(s3: Any, training: Mapping[str, Any]) -> bool:
+    """Whether a job, by its request or description, left a complete checkpoint on S3.
+
+    Raises AwsRefusal where AWS refuses.
+    """
+    source = checkpoints_of(training)
+    return source is not None and bool(_newest(s3, source).objects)
 
 
 def checkpoints_of(training: Mapping[str, Any]) -> str | None:
@@ -79,6 +86,13 @@ def _prefix_of_job(sagemaker: Any, name: str) -> str:
             "Give an S3 URI in `checkpoint.resume_from`, or leave it out to start anew.",
         )
     return prefix
+
+
+def _newest(s3: Any, source: str) -> Choice:
+    bucket, prefix = split_uri(source.rstrip("/") + "/")
+    with aws_errors(f"look for checkpoints below {source} (s3:ListBucket, s3:GetObject)"):
+        objects = _objects_below(s3, bucket, prefix)
+        return choose_checkpoint(objects, _pointers(s3, bucket, prefix, objects))
 
 
 def _objects_below(s3: Any, bucket: str, prefix: str) -> list[StoredObject]:

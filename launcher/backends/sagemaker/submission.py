@@ -75,8 +75,10 @@ class _Launch:
 
 
 def _check(plan: TrainingPlan) -> None:
-    if plan.request is None or plan.package is None:
-        raise BackendError("the plan holds no request.", "Mend the findings of `launch check` first.")
+    if plan.refused or plan.package is None:
+        raise BackendError(
+            "the plan has errors and cannot be run.", "Mend the findings of `launch check` first."
+        )
     if plan.placeholders:
         missing = ", ".join(plan.placeholders)
         raise BackendError(

@@ -30,6 +30,32 @@ SIGNATURES = (
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
         role=Role.SYMPTOM,
+        literal="timed out in blocking wait",
+        pattern=re.compile(
+            r"WorkNCCL\((?:SeqNum=(?P<sequence>\d+), )?OpType=(?P<operation>\w+).*timed out in blocking wait"
+        ),
+        example="[Rank 1] Work WorkNCCL(SeqNum=2109, OpType=_ALLGATHER_BASE, NumelIn=4, NumelOut=8, "
+        "Timeout(ms)=1800000) timed out in blocking wait (TORCH_NCCL_BLOCKING_WAIT=1).",
+        near_miss="INFO nothing timed out in blocking wait",
+        says="waited in vain for the others in {operation} number {sequence}",
+    ),
+    Signature(
+        mode=nccl.COLLECTIVE_TIMED_OUT,
+        role=Role.SYMPTOM,
+        literal="milliseconds before timing out",
+        # The beginning of the line may be gone: many processes write into one stream.
+        pattern=re.compile(
+            r"WorkNCCL\((?:SeqNum=(?P<sequence>\d+), )?OpType=(?P<operation>\w+).*"
+            r"ran for (?P<milliseconds>\d+) milliseconds before timing out"
+        ),
+        example="n timeout: WorkNCCL(SeqNum=2109, OpType=_ALLGATHER_BASE, NumelIn=4, NumelOut=8, "
+        "Timeout(ms)=1800000) ran for 1800007 milliseconds before timing out.",
+        near_miss="INFO the request waits 100 milliseconds before timing out",
+        says="waited in vain for the others in {operation} number {sequence}",
+    ),
+    Signature(
+        mode=nccl.COLLECTIVE_TIMED_OUT,
+        role=Role.SYMPTOM,
         literal="timeout at nccl work",
         pattern=re.compile(
             r"Rank (?P<group_rank>\d+)\] Timeout at NCCL work: (?P<sequence>\d+), last enqueued NCCL work: "

@@ -42,7 +42,8 @@ SIGNATURES = (
         role=Role.SYMPTOM,
         literal="completed with error",
         pattern=re.compile(
-            r"NET/OFI Request 0x[0-9a-f]+.{0,12} completed with error[.:] (?:RC|err): (?P<code>\d+)"
+            r"NET/OFI (?:Request 0x[0-9a-f]+.{0,12}|Operation with NULL context) completed with error"
+            r"(?:[.:] (?:RC|err): (?P<code>\d+))?"
         ),
         example="algo-1:88:141 [0] ofi_process_cq:1039 NCCL WARN NET/OFI Request 0x7f0a4c3370b8 completed "
         "with "
@@ -78,6 +79,20 @@ SIGNATURES = (
         example="NCCL WARN NET/OFI No eligible providers were found",
         near_miss="INFO no eligible providers today",
         says="the NCCL plugin found no EFA device",
+    ),
+    Signature(
+        mode=network.EFA_NOT_USED,
+        role=Role.SYMPTOM,
+        literal="net/ofi c",
+        pattern=re.compile(
+            r"NCCL WARN NET/OFI (?:Couldn't|Could not|Creating new) (?P<what>(?:open|create|bind|enable|"
+            r"get|endpoint)\b.{0,120})"
+        ),
+        example="algo-1:72593:73427 [7] create_nccl_ofi_component:459 NCCL WARN NET/OFI Couldn't open AV. "
+        "RC: -22, ERROR: Invalid argument",
+        near_miss="algo-1:3:4 [0] NCCL INFO NET/OFI Creating one domain per process",
+        says="the NCCL plugin could not set up its EFA device: {what}",
+        vague=True,
     ),
     Signature(
         mode=network.EFA_NOT_USED,

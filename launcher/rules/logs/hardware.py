@@ -86,6 +86,16 @@ SIGNATURES = (
     Signature(
         mode=hardware.GPU_FAULT,
         role=Role.INITIATOR,
+        literal="lost",
+        pattern=re.compile(r"\bNV_ERR_GPU_IS_LOST\b|^GPU is lost\.|: GPU is lost\b"),
+        example="NVRM: nvAssertOkFailedNoLog: Assertion failed: GPU lost from the bus [NV_ERR_GPU_IS_LOST] "
+        "(0x0000000F) returned from rmStatus @ kernel_ce_gv100.c:106",
+        near_miss="INFO step 3: one packet lost, no GPU is lost",
+        says="a GPU no longer answers its driver",
+    ),
+    Signature(
+        mode=hardware.GPU_FAULT,
+        role=Role.INITIATOR,
         literal="unable to determine the device handle for gpu",
         pattern=re.compile(
             r"Unable to determine the device handle for GPU ?(?P<gpu>[0-9a-fA-F:.]+): (?!Insufficient|No "

@@ -162,6 +162,18 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.INITIALISATION_STALLED,
+        role=Role.INITIATOR,
+        literal="has already checked in",
+        pattern=re.compile(
+            r"Bootstrap Root : rank (?P<rank>\d+) of (?P<ranks>\d+) ranks has already checked in"
+        ),
+        example="algo-1:18569:18835 [0] bootstrap.cc:131 NCCL WARN Bootstrap Root : rank 1 of 8 ranks has "
+        "already checked in",
+        near_miss="INFO rank 1 of 8 ranks has already checked in",
+        says="two processes of {ranks} have this rank",
+    ),
+    Signature(
+        mode=nccl.INITIALISATION_STALLED,
         role=Role.SYMPTOM,
         literal="is setting up nccl communicator",
         pattern=re.compile(

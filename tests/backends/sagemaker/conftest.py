@@ -15,7 +15,7 @@ from launcher.cluster.manifest import Cluster
 from launcher.jobs.load import load_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.preparation import prepare
-from tests.emulator.faulty_aws import no_backoff
+from tests.emulator.faults import no_backoff
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 REGION = "us-west-2"

@@ -14,7 +14,7 @@ from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.backends.sagemaker.journal import Journal, Launch
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.backends.sagemaker.launching import PlanOf, entries, interrupt, names
-from tests.emulator.faulty_aws import (
+from tests.emulator.faults import (
     EXPIRED,
     inject,
 )
@@ -96,7 +96,7 @@ def test_without_a_place_for_notes_the_launch_says_so_and_goes_on(
 
 
 def test_a_note_is_private_and_holds_nothing_of_the_request(plan_of: PlanOf) -> None:
-    interrupt(plan_of(environment={"TOKEN": "planted-value"}))
+    interrupt(plan_of(environment={"MY_SETTING": "planted-value"}))
     (entry,) = entries()
     assert stat.S_IMODE(entry.stat().st_mode) == 0o600
     assert stat.S_IMODE(entry.parent.stat().st_mode) == 0o700

@@ -19,7 +19,7 @@ from launcher.backends.interface import OnProgress, Progress
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.session.preparation import JobSource, prepare, read_job
 from tests.backends.sagemaker.conftest import BUCKETS, REGION
-from tests.emulator.faulty_aws import (
+from tests.emulator.faults import (
     EMPTY_DONE,
     EXPIRED,
     LIMIT,
@@ -27,9 +27,8 @@ from tests.emulator.faulty_aws import (
     RESET,
     THROTTLED,
     Fault,
-    FaultyServer,
-    faulty_server,
 )
+from tests.emulator.faulty_server import FaultyServer, faulty_server
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 LAUNCHER = """
@@ -114,7 +113,7 @@ def launchers(
     file = write_job(
         cluster="./dev.json",
         checkpoint={"resume_from": "s3://dev-checkpoints/earlier"},
-        environment={"TOKEN": "planted-in-environment"},
+        environment={"MY_SETTING": "planted-in-environment"},
         hyperparameters={"key": "planted-in-hyperparameters"},
     )
     (tmp_path / "dev.json").write_text(json.dumps(manifest))
@@ -183,15 +182,19 @@ def assert_complete(launchers: Launchers, name: str) -> None:
 
 
 def test_launchers_at_the_same_moment_make_a_job_each(launchers: Launchers) -> None:
-    gate = launchers.server.hold("CreateTrainingJob", answered=False)
-    processes = [launchers.start()]
-    assert gate.wait()
-    processes.append(launchers.start())
-    names = [processes[1].communicate(timeout=120)[0].strip()]
-    gate.release()
-    names.append(processes[0].communicate(timeout=120)[0].strip())
+    processes = []
+    for _ in range(2):
+        gate = launchers.server.hold("CreateTrainingJob", answered=False)
+        processes.append(launchers.start())
+        assert gate.wait()
+    # Both are about to create their job now, neither knows of the other.
+    assert launchers.jobs == []
+    launchers.server.open()
+    names = [process.communicate(timeout=120)[0].strip() for process in processes]
     assert sorted(launchers.jobs) == sorted(names)
     assert len(set(names)) == 2
+    prefixes = {request["CheckpointConfig"]["S3Uri"] for request in launchers.script.requests}
+    assert prefixes == {f"s3://dev-checkpoints/{name}" for name in names}
     for name in names:
         assert_complete(launchers, name)
 

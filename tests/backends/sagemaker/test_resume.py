@@ -13,7 +13,7 @@ from launcher.backends.sagemaker import upload
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.backends.sagemaker.launching import PlanOf, entries, interrupt
-from tests.emulator.faulty_aws import DENIED_S3, RESET, SLOW_DOWN, Fault, inject
+from tests.emulator.faults import DENIED_S3, RESET, SLOW_DOWN, Fault, inject
 from tests.emulator.sagemaker import TrainingScript
 
 Store = Callable[..., None]

@@ -12,7 +12,7 @@ from launcher.backends.sagemaker import creation
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 from tests.backends.sagemaker.launching import PlanOf, entries
-from tests.emulator.faulty_aws import (
+from tests.emulator.faults import (
     EMPTY,
     Fault,
     inject,
@@ -24,7 +24,7 @@ SECRETS = {"environment": "planted-in-environment", "hyperparameters": "planted-
 @pytest.mark.parametrize(
     "message",
     [
-        "1 validation error detected: Value '{TOKEN=planted-in-environment}' at 'environment' failed",
+        "1 validation error detected: Value '{MY_SETTING=planted-in-environment}' at 'environment' failed",
         "hyperparameters hold planted-in-hyperparameters, which looks like a credential",
         "The canonical string should have been x-amz-security-token:planted-token signed",
     ],
@@ -45,7 +45,7 @@ def test_no_secret_is_in_what_a_failing_submission_says(
         inject(clients["sagemaker"], "CreateTrainingJob", EMPTY)
     inject(clients["sagemaker"], operation, fault)
     plan = plan_of(
-        environment={"TOKEN": SECRETS["environment"]},
+        environment={"MY_SETTING": SECRETS["environment"]},
         hyperparameters={"key": SECRETS["hyperparameters"]},
     )
     told: list[Progress] = []
@@ -64,7 +64,7 @@ def test_a_request_without_its_job_file_hides_all_its_values(
     inject(
         clients["sagemaker"], "CreateTrainingJob", Fault("told", 400, "ValidationException", "planted-value")
     )
-    plan = replace(plan_of(environment={"TOKEN": "planted-value"}), job={})
+    plan = replace(plan_of(environment={"MY_SETTING": "planted-value"}), job={})
     with pytest.raises(AwsRefusal) as error:
         creation.create_once(clients["sagemaker"], plan)
     assert "planted" not in str(error.value)
@@ -72,8 +72,8 @@ def test_a_request_without_its_job_file_hides_all_its_values(
 
 def test_a_value_of_the_wrong_type_is_named_and_not_shown(backend: SageMakerBackend, plan_of: PlanOf) -> None:
     plan = plan_of()
-    broken = replace(plan, request={**plan.request, "Environment": {"TOKEN": ["planted-value"]}})
-    with pytest.raises(BackendError, match=r"Environment\.TOKEN") as error:
+    broken = replace(plan, request={**plan.request, "Environment": {"MY_SETTING": ["planted-value"]}})
+    with pytest.raises(BackendError, match=r"Environment\.MY_SETTING") as error:
         backend.submit(broken)
     assert "planted" not in str(error.value)
     assert error.value.__cause__ is None

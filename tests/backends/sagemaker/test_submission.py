@@ -15,7 +15,7 @@ from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.backends.sagemaker.creation import NameTakenError, UncertainError
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.backends.sagemaker.launching import FOR_GOOD, PlanOf, entries, names
-from tests.emulator.faulty_aws import (
+from tests.emulator.faults import (
     DENIED,
     EMPTY,
     EMPTY_DONE,

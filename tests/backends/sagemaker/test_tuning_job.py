@@ -71,3 +71,28 @@ def test_a_name_that_is_neither_is_unknown(sagemaker: Any) -> None:
         not_found(stub, "describe_hyper_parameter_tuning_job")
         with pytest.raises(UnknownJob, match="no training job search in us-west-2"):
             SageMakerBackend(sagemaker, None, None).describe("search")
+
+
+def test_a_tuning_job_is_stopped_also_by_who_has_not_looked_at_it(sagemaker: Any) -> None:
+    with Stubber(sagemaker) as stub:
+        stub.add_client_error("stop_training_job", "ResourceNotFound", "Requested resource not found.", 400)
+        not_found(stub, "describe_training_job")
+        stub.add_response("describe_hyper_parameter_tuning_job", ANSWER)
+        stub.add_response("stop_hyper_parameter_tuning_job", {})
+        SageMakerBackend(sagemaker, None, None).stop("search")
+        stub.assert_no_pending_responses()
+
+
+def test_a_name_that_no_job_can_have_is_unknown(sagemaker: Any) -> None:
+    message = (
+        "1 validation error detected: Value 'no_name' at '{}' failed to satisfy constraint: Member must "
+        "satisfy regular expression pattern: [a-zA-Z0-9](-*[a-zA-Z0-9]){{0,62}}"
+    )
+    with Stubber(sagemaker) as stub:
+        for operation, key in (
+            ("describe_training_job", "trainingJobName"),
+            ("describe_hyper_parameter_tuning_job", "hyperParameterTuningJobName"),
+        ):
+            stub.add_client_error(operation, "ValidationException", message.format(key), 400)
+        with pytest.raises(UnknownJob, match="no training job no_name"):
+            SageMakerBackend(sagemaker, None, None).describe("no_name")

@@ -15,7 +15,7 @@ from launcher.backends.sagemaker import upload
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.backends.sagemaker.launching import FOR_GOOD, PlanOf
-from tests.emulator.faulty_aws import (
+from tests.emulator.faults import (
     DENIED_S3,
     EXPIRED_S3,
     HANG,
