@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 
 from launcher.account.file_system import FileSystem
@@ -231,11 +232,12 @@ def test_a_denied_repair_names_the_permission(planned, account: EmulatedAccount)
     subject = look(*planned())
     assert subject is not None
     with pytest.raises(AwsRefusal, match="ec2:AuthorizeSecurityGroupEgress"):
-        repair(repairs(subject)[account.ids["group"]], "us-west-2", _denying_clients(account))
+        repair(repairs(subject)[account.ids["group"]], "us-west-2", _denying_clients())
 
 
-def _denying_clients(account: EmulatedAccount) -> Any:
-    ec2 = account.client("ec2")
+def _denying_clients() -> Any:
+    # A client of its own: those of the emulated account serve all tests of the process.
+    ec2 = boto3.client("ec2", region_name="us-west-2")
 
     def refuse(**_: Any) -> Any:
         raise ec2.exceptions.ClientError(
