@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from botocore.loaders import JSONFileLoader
+
+# Half the time of a test on emulated AWS went into these two: every new EC2 of moto lists two thousand
+# machine images, and every new session of botocore reads the models of its services again.
+os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
+_read = JSONFileLoader.load_file
+_read_once = cache(lambda path: _read(JSONFileLoader(), path))
+JSONFileLoader.load_file = lambda self, file_path: _read_once(file_path)
 
 
 @pytest.fixture(autouse=True)
 def no_aws_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep the machine's AWS settings and caches out of the tests, and the tests out of them."""
-    import os
-
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     nowhere = tmp_path_factory.mktemp("home")
