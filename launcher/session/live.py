@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from launcher.account.asking import Progress
-from launcher.account.aws import UnusableSession
+from launcher.account.aws import UnusableSession, caller_arn
 from launcher.account.clients import Clients, SharedClients
 from launcher.account.file_system import FileSystem, describe_file_system, parse_file_system
 from launcher.account.gathering import gather
@@ -95,11 +95,14 @@ def look(
         )
     request = _training_request(plan)
     wanted = wanted_of(request, plan.region)
+    clients = clients or SharedClients()
+    # Bad credentials end it here; and with the caller known, nothing asked below waits for anything else.
+    caller = caller_arn(clients("sts", plan.region))
     return LiveSubject(
         job=loaded.spec,
         request=request,
         facts=instance_facts(wanted.instance_type),
-        account=gather(clients or SharedClients(), wanted, on_progress=on_progress),
+        account=gather(clients, wanted, caller=caller, on_progress=on_progress),
         locate=_locator(loaded, loaded.spec),
         jobs_at_once=_jobs_at_once(plan),
     )
