@@ -41,11 +41,11 @@ def plan(
 def launch(
     job_file: str | Path, *, cluster: str | None = None, overrides: Mapping[str, str] | None = None
 ) -> Any:
-    """Submit a job file to SageMaker once, and return the SDK's TrainingJob resource for it.
+    """Submit a job file to SageMaker once, and return the SDK's resource for it.
 
-    The resource waits, refreshes and streams logs as the SDK documents it
-    (`sagemaker.core.resources.TrainingJob`). Raises LaunchRefusedError with the findings that forbid the
-    launch, AwsRefusal where AWS refuses.
+    A TrainingJob, or a HyperParameterTuningJob where the file has `tuning`; it waits, refreshes and streams
+    logs as the SDK documents it (`sagemaker.core.resources`). Raises LaunchRefusedError with the findings
+    that forbid the launch, AwsRefusal where AWS refuses.
     """
     loaded = read_job(_source(job_file, cluster, overrides))
     made = check_before_submission(plan_for_submission(loaded, session_region=session_region()), loaded)
@@ -53,9 +53,11 @@ def launch(
         raise LaunchRefusedError(made.findings)
     name = Submission.of(made).submit(made)
     # A second to import, and a gigabyte: only for those who asked for its resource.
-    from sagemaker.core.resources import TrainingJob
+    from sagemaker.core.resources import HyperParameterTuningJob, TrainingJob
 
-    return TrainingJob.get(training_job_name=name, region=made.region)
+    if made.operation == "CreateTrainingJob":
+        return TrainingJob.get(training_job_name=name, region=made.region)
+    return HyperParameterTuningJob.get(hyper_parameter_tuning_job_name=name, region=made.region)
 
 
 def _source(job_file: str | Path, cluster: str | None, overrides: Mapping[str, str] | None) -> JobSource:

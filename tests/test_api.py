@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,11 +23,9 @@ def test_a_plan_is_made_from_a_file_with_changes(write_job: WriteJob) -> None:
     assert made.request["ResourceConfig"]["InstanceCount"] == 4
 
 
-def test_a_launch_returns_the_resource_of_the_sdk(
-    write_job: WriteJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from sagemaker.core.resources import TrainingJob
-
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[TrainingScript]:
+    """An emulated account with the cluster `dev`."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_REGION", "us-west-2")
@@ -38,9 +36,28 @@ def test_a_launch_returns_the_resource_of_the_sdk(
             Value=Cluster.model_validate(account.manifest()).model_dump_json(),
             Type="String",
         )
-        job = launcher.launch(write_job(), cluster="dev")
+        yield script
+
+
+def test_a_launch_returns_the_resource_of_the_sdk(write_job: WriteJob, account: TrainingScript) -> None:
+    from sagemaker.core.resources import TrainingJob
+
+    job = launcher.launch(write_job(), cluster="dev")
     assert isinstance(job, TrainingJob)
-    assert job.training_job_name == script.requests[0]["TrainingJobName"]
+    assert job.training_job_name == account.requests[0]["TrainingJobName"]
+
+
+def test_a_launch_with_tuning_returns_the_tuning_job(write_job: WriteJob, account: TrainingScript) -> None:
+    from sagemaker.core.resources import HyperParameterTuningJob
+
+    tuning = {
+        "objective": {"metric": "loss", "goal": "minimize", "regex": "loss=([0-9.]+)"},
+        "ranges": {"lr": [0.1, 0.01]},
+        "max_jobs": 2,
+    }
+    job = launcher.launch(write_job(tuning=tuning), cluster="dev")
+    assert isinstance(job, HyperParameterTuningJob)
+    assert job.hyper_parameter_tuning_job_name.startswith("digits-")
 
 
 def test_a_launch_that_is_refused_raises_with_the_findings(write_job: WriteJob) -> None:
