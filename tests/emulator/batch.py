@@ -31,15 +31,19 @@ class EmulatedQueue:
 
     def attach(self, client: Any) -> Any:
         """Let a client of AWS Batch talk to this queue; returns the client."""
+        self.answer(client.meta.events)
+        return client
+
+    def answer(self, events: Any) -> None:
+        """Answer the clients whose events these are; those of a session are all that it makes after this."""
         for operation, answer in (
             ("SubmitServiceJob", self._submit),
             ("ListServiceJobs", self._list),
             ("DescribeServiceJob", self._describe),
             ("TerminateServiceJob", self._terminate),
         ):
-            client.meta.events.register(f"provide-client-params.batch.{operation}", self._remember)
-            client.meta.events.register(f"before-call.batch.{operation}", _answering(self, answer))
-        return client
+            events.register(f"provide-client-params.batch.{operation}", self._remember)
+            events.register(f"before-call.batch.{operation}", _answering(self, answer))
 
     def _remember(self, params: dict[str, Any], **_: Any) -> None:
         self._asked = params

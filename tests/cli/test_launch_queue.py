@@ -1,0 +1,113 @@
+"""`launch --queue`, and a queued job by its name, as its user sees them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+
+from launcher.cluster.manifest import Cluster
+from launcher.session import run as session_run
+from tests.emulator.account import EmulatedAccount, emulated_account
+from tests.emulator.batch import EmulatedQueue
+from tests.emulator.sagemaker import TrainingScript, emulated_training
+
+REGION = "us-west-2"
+QUEUE = f"arn:aws:batch:{REGION}:123456789012:job-queue/dev"
+RunLaunch = Callable[..., tuple[int, str, str]]
+WriteJob = Callable[..., Path]
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_REGION", REGION)
+    monkeypatch.setattr(session_run, "AWS_POLL_SECONDS", 0)
+    with emulated_account() as account:
+        yield account
+
+
+@pytest.fixture
+def script(account: EmulatedAccount) -> Iterator[TrainingScript]:
+    with emulated_training(TrainingScript()) as script:
+        yield script
+
+
+def provisioned(account: EmulatedAccount, queue_arn: str | None) -> None:
+    manifest = Cluster.model_validate({**account.manifest(), "queue_arn": queue_arn})
+    account.client("ssm").put_parameter(
+        Name="/slipway/clusters/dev", Value=manifest.model_dump_json(), Type="String"
+    )
+
+
+@pytest.fixture
+def queue(account: EmulatedAccount, script: TrainingScript, monkeypatch: pytest.MonkeyPatch) -> EmulatedQueue:
+    """A queue that answers every client which the launcher makes."""
+    session = boto3.Session(region_name=REGION)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", session)
+    queue = EmulatedQueue(QUEUE, account.client("sagemaker"))
+    queue.answer(session.events)
+    provisioned(account, QUEUE)
+    return queue
+
+
+def test_a_job_goes_through_the_queue_to_its_end(
+    run_launch: RunLaunch, write_job: WriteJob, queue: EmulatedQueue, script: TrainingScript
+) -> None:
+    script.logs = {"algo-1": ["step=1 loss=0.5"]}
+    code, out, _ = run_launch(write_job(cluster="dev"), "--yes", "--queue")
+    [job] = queue.jobs.values()
+    assert code == 0
+    assert "algo-1 step=1 loss=0.5" in out
+    assert f"Completed {job['jobName']}" in out
+
+
+def test_a_job_that_waits_is_found_by_its_name_listed_and_stopped(
+    run_launch: RunLaunch, write_job: WriteJob, queue: EmulatedQueue
+) -> None:
+    queue.room = False
+    _, out, _ = run_launch(write_job(cluster="dev"), "--yes", "--queue", "--detach", "--output", "json")
+    name = json.loads(out)["name"]
+    assert "Queued (runnable)" in run_launch("status", name)[1]
+    assert name in run_launch("list", "--queue", "dev")[1]
+    assert run_launch("stop", name)[0] == 0
+    assert "Stopped" in run_launch("status", name)[1]
+
+
+def test_a_failed_job_of_the_queue_is_not_tried_again_here(
+    run_launch: RunLaunch, write_job: WriteJob, queue: EmulatedQueue, script: TrainingScript
+) -> None:
+    script.failure_reason = "AlgorithmError: HW001 rank 3 on algo-2: uncorrectable ECC error, exit code: 1"
+    job = write_job(cluster="dev", limits={"max_retries": 2})
+    code, _, _ = run_launch(job, "--yes", "--queue")
+    assert code == 1
+    assert len(queue.jobs) == 1
+
+
+def test_a_cluster_without_a_queue_is_told(
+    run_launch: RunLaunch, write_job: WriteJob, account: EmulatedAccount, script: TrainingScript
+) -> None:
+    provisioned(account, None)
+    code, _, err = run_launch(write_job(cluster="dev"), "--yes", "--queue")
+    assert code == 2
+    assert "the cluster dev has no queue" in err
+    assert script.requests == []
+
+
+@pytest.mark.parametrize("arguments", [["--share", "research"], ["--queue", "--local"]])
+def test_what_makes_no_sense_together_is_refused(
+    run_launch: RunLaunch, write_job: WriteJob, arguments: list[str]
+) -> None:
+    code, _, err = run_launch(write_job(), *arguments)
+    assert code == 2
+    assert "--queue" in err
+
+
+def test_the_queue_of_an_unknown_cluster_is_refused_with_the_known_ones(run_launch: RunLaunch) -> None:
+    code, _, err = run_launch("list", "--queue", "nowhere")
+    assert code == 2
+    assert "no queue of a cluster nowhere is known" in err
