@@ -164,6 +164,7 @@ def _jobs(stack: cdk.Stack, role_arn: str) -> list[Permission]:
                 "sagemaker:DescribeTrainingJob",
                 "sagemaker:ListTags",
                 "sagemaker:StopTrainingJob",
+                "sagemaker:UpdateTrainingJob",
             ],
             [stack.format_arn(service="sagemaker", resource="training-job", resource_name="*")],
             "People name their jobs; what a job may do is bounded by the one role that can be passed.",

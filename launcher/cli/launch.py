@@ -153,6 +153,7 @@ class _Launching:
             submit=submission.submit,
             follow=lambda name: attend(submission.backend, name, self.output),
             has_checkpoint=submission.has_checkpoint,
+            release_hosts=submission.release_hosts,
             pause=time.sleep,
             # A queue tries again by itself.
             retries=0 if self.queued else None,

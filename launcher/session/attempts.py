@@ -25,7 +25,8 @@ class Place:
     """Where attempts run: how one is planned, submitted and followed.
 
     `plan` makes the judged plan of a job with the code of the first attempt, `has_checkpoint` says whether a
-    job that has ended left a complete one, `pause` waits for seconds. `retries` bounds them in the place of
+    job that has ended left a complete one, `release_hosts` ends its warm pool, `pause` waits for seconds.
+    `retries` bounds them in the place of
     the job's own limit, where the place itself tries again.
     """
 
@@ -33,6 +34,7 @@ class Place:
     submit: Callable[[TrainingPlan, OnProgress | None], str]
     follow: Callable[[str], Outcome | None]
     has_checkpoint: Callable[[str], bool]
+    release_hosts: Callable[[str], None]
     pause: Callable[[float], None]
     retries: int | None = None
 
@@ -78,6 +80,9 @@ def run_attempts(
         told.decided(outcome, decision)
         if isinstance(decision, GiveUp):
             return outcome
+        if attempts[-1].retry is Retry.OTHER_HOSTS and _keeps_hosts(plan):
+            # The pool would give the next attempt the very hosts that it must not get.
+            place.release_hosts(name)
         place.pause(decision.wait_seconds)
         further = _planned(loaded, job, attempts, decision, place)
         if further.refused:
@@ -100,10 +105,14 @@ def next_job(
 
 
 def _max_retries(job: JobSpec, plan: TrainingPlan, place: Place) -> int:
-    """None for a tuning job, which goes on without the training jobs that fail."""
+    """How many further attempts there may be; a tuning job goes on by itself when one of its jobs fails."""
     if plan.operation != "CreateTrainingJob":
         return 0
     return job.limits.max_retries if place.retries is None else place.retries
+
+
+def _keeps_hosts(plan: TrainingPlan) -> bool:
+    return bool((plan.training or {})["ResourceConfig"].get("KeepAlivePeriodInSeconds"))
 
 
 def _attempt(name: str, plan: TrainingPlan, outcome: Outcome) -> Attempt:

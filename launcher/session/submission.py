@@ -43,3 +43,8 @@ class Submission:
     def has_checkpoint(self, job_name: str) -> bool:
         """Whether a job that ended left a complete checkpoint on S3; a queue goes on with its own."""
         return isinstance(self.backend, SageMakerBackend) and self.backend.has_checkpoint(job_name)
+
+    def release_hosts(self, job_name: str) -> None:
+        """End the warm pool that a job left; a queue's next attempt is Batch's own matter."""
+        if isinstance(self.backend, SageMakerBackend):
+            self.backend.release_hosts(job_name)

@@ -126,3 +126,17 @@ def test_code_that_is_edited_meanwhile_does_not_change_the_next_attempt(
 def _code(request: dict[str, Any]) -> str:
     [code] = [channel for channel in request["InputDataConfig"] if channel["ChannelName"] == "code"]
     return str(code["DataSource"]["S3DataSource"]["S3Uri"])
+
+
+def test_a_warm_pool_with_a_broken_host_is_ended(
+    run_launch: RunLaunch, write_job: WriteJob, script: Checkpointing
+) -> None:
+    script.failure_reason = "AlgorithmError: HW001 rank 3 on algo-2: uncorrectable ECC error, exit code: 1"
+    resources = {"instance_type": "ml.p4d.24xlarge", "instance_count": 2, "keep_alive": "30m"}
+    job = write_job(cluster="dev", limits={"max_retries": 1}, resources=resources)
+    run_launch(job, "--yes", "--ignore", "CAP002")
+    first = script.requests[0]["TrainingJobName"]
+    assert script.updates[0] == {
+        "TrainingJobName": first,
+        "ResourceConfig": {"KeepAlivePeriodInSeconds": 0},
+    }

@@ -37,6 +37,9 @@ class TrainingScript:
     requests: list[dict[str, Any]] = field(default_factory=list)
     """The requests that were received, as they came."""
 
+    updates: list[dict[str, Any]] = field(default_factory=list)
+    """What UpdateTrainingJob was asked."""
+
     phases: Sequence[str] = ("Downloading", "Training", "Uploading")
     """Between Starting and the end."""
 
@@ -186,8 +189,13 @@ def emulated_training(script: TrainingScript) -> Iterator[TrainingScript]:
         script.stop(json.loads(response.body)["TrainingJobName"])
         return ActionResult({})
 
+    def update(response: SageMakerResponse) -> Any:
+        script.updates.append(json.loads(response.body))
+        return ActionResult({})
+
     with (
         mock.patch.object(SageMakerResponse, "create_training_job", create),
+        mock.patch.object(SageMakerResponse, "update_training_job", update, create=True),
         mock.patch.object(SageMakerResponse, "describe_training_job", describe),
         mock.patch.object(SageMakerResponse, "list_training_jobs", list_jobs),
         mock.patch.object(SageMakerResponse, "stop_training_job", stop, create=True),

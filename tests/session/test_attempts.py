@@ -30,6 +30,7 @@ class Cluster:
     checkpoints: bool = True
     submitted: list[TrainingPlan] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
+    released: list[str] = field(default_factory=list)
     decisions: list[TryAgain | GiveUp] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     retries: int | None = None
@@ -41,6 +42,7 @@ class Cluster:
             submit=self._submit,
             follow=self._follow,
             has_checkpoint=lambda name: self.checkpoints,
+            release_hosts=self.released.append,
             pause=self.waits.append,
             retries=self.retries,
         )
@@ -138,6 +140,22 @@ def test_the_next_instance_type_is_planned_as_its_own(write_job: WriteJob) -> No
     types = [(plan.request or {})["ResourceConfig"]["InstanceType"] for plan in cluster.submitted]
     assert types == [P4D, P5, P4D]
     assert cluster.waits == [0.0, 300.0]
+
+
+@pytest.mark.parametrize(
+    ("retry", "keep_alive", "released"),
+    [(Retry.OTHER_HOSTS, "30m", True), (Retry.SAME, "30m", False), (Retry.OTHER_HOSTS, None, False)],
+    ids=["hosts at fault in a warm pool", "hosts that are well", "no warm pool"],
+)
+def test_hosts_at_fault_are_not_kept_for_the_next_attempt(
+    write_job: WriteJob, retry: Retry, keep_alive: str | None, released: bool
+) -> None:
+    resources = {"instance_type": P4D, "instance_count": 2}
+    if keep_alive:
+        resources["keep_alive"] = keep_alive
+    cluster = Cluster([(retry, 1.0)])
+    cluster.run(job_of(write_job, resources=resources))
+    assert cluster.released == ([cluster.names[0]] if released else [])
 
 
 def test_a_queue_that_tries_again_itself_gets_one_submission(loaded: LoadedJob) -> None:

@@ -108,7 +108,7 @@ LAUNCHER_CALLS = [
     *calls(
         JOB,
         "sagemaker:CreateTrainingJob", "sagemaker:AddTags", "sagemaker:DescribeTrainingJob",
-        "sagemaker:ListTags", "sagemaker:StopTrainingJob",
+        "sagemaker:ListTags", "sagemaker:StopTrainingJob", "sagemaker:UpdateTrainingJob",
     ),
     *calls(
         JOB.replace("training-job", "hyper-parameter-tuning-job"),

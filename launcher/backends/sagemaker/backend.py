@@ -130,6 +130,17 @@ class SageMakerBackend:
         """Whether the job left a complete checkpoint on S3 to go on from."""
         return has_checkpoint(self._s3, self.request_of(job_name))
 
+    def release_hosts(self, job_name: str) -> None:
+        """End the warm pool that a job left, so that no other job gets its hosts.
+
+        A job that failed leaves one too, unless the fault was the service's. Source: SageMaker developer
+        guide, train-warm-pools. Raises AwsRefusal where AWS refuses.
+        """
+        with answers(f"end the warm pool of {job_name} (sagemaker:UpdateTrainingJob)"):
+            self._sagemaker.update_training_job(
+                TrainingJobName=job_name, ResourceConfig={"KeepAlivePeriodInSeconds": 0}
+            )
+
     def provide(self, plan: TrainingPlan, on_progress: OnProgress | None = None) -> None:
         """Bring to S3 what the plan's request speaks of, for whoever creates the job."""
         provide(self._sagemaker, self._s3, plan, on_progress)
