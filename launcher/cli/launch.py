@@ -25,6 +25,7 @@ from launcher.failure_modes.refusal import Refusal
 if TYPE_CHECKING:
     from launcher.jobs.load import LoadedJob
     from launcher.planning.training_plan import TrainingPlan
+    from launcher.session.source_code import JobCode
     from launcher.session.submission import Submission
 
 
@@ -132,24 +133,24 @@ class _Launching:
             print_json({"name": name, "state": "InProgress"})
         return 0
 
-    def plan(self, loaded: LoadedJob, code_digest: str | None = None) -> TrainingPlan:
+    def plan(self, loaded: LoadedJob, code: JobCode | None = None) -> TrainingPlan:
         """The plan of the job, judged by its file and by the account."""
         from launcher.account.aws import session_region
         from launcher.cli.live_view import check_account_before
         from launcher.session.run import plan_for_submission
 
-        plan = plan_for_submission(
-            loaded, session_region=session_region(), ignore=self.ignore, code_digest=code_digest
-        )
+        plan = plan_for_submission(loaded, session_region=session_region(), ignore=self.ignore, code=code)
         return check_account_before(plan, loaded, self.ignore)
 
     def _attempts(self, plan: TrainingPlan, submission: Submission) -> int:
         from launcher.cli.job_view import conclude
         from launcher.cli.submission_view import AttemptsView, show_progress
         from launcher.session.attempts import Place, run_attempts
+        from launcher.session.source_code import JobCode
 
+        first = JobCode(plan.package.digest) if plan.package else None
         place = Place(
-            plan=lambda loaded: self.plan(loaded, plan.package.digest if plan.package else None),
+            plan=lambda loaded: self.plan(loaded, first),
             submit=submission.submit,
             follow=lambda name: attend(submission.backend, name, self.output),
             has_checkpoint=submission.has_checkpoint,

@@ -20,7 +20,7 @@ from launcher.planning.planner import plan_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.spec.check import check_job
 from launcher.rules.spec.subject import TELLING_NAMES, JobSubject
-from launcher.session.source_code import read_code
+from launcher.session.source_code import JobCode, read_code
 from launcher.session.source_names import names_in_source
 
 
@@ -60,13 +60,13 @@ def prepare(
     ignore: Sequence[str] = (),
     cluster: Cluster | None = None,
     unique: str | None = None,
-    code_digest: str | None = None,
+    code: JobCode | None = None,
 ) -> TrainingPlan:
-    """Plan a loaded job and judge it. Reads its source, and calls nothing beyond this machine.
+    """Plan a loaded job and judge it. Calls nothing beyond this machine.
 
     `cluster` is the manifest that was just read from AWS, where it was; otherwise it comes from the
-    file that the job names or from the cache. `ignore` holds codes accepted besides the file's. With a
-    `code_digest` the job runs what was uploaded under it, whatever the source holds now.
+    file that the job names or from the cache. `ignore` holds codes accepted besides the file's. `code`
+    is the job's code where it was read already, else its source is read.
     Raises Refusal for an unreadable manifest.
     """
     job = loaded.spec
@@ -77,9 +77,7 @@ def prepare(
         cluster = _known_cluster(job.cluster, loaded.file.parent)
         if cluster is None:
             notes.append(_unknown_cluster(job.cluster, loaded))
-    digest, about_code = code_digest, list[Finding]()
-    if digest is None:
-        digest, about_code = read_code(job, loaded.file.parent, loaded.location)
+    code = code or read_code(job, loaded.file.parent, loaded.location)
     plan = plan_job(
         job,
         cluster,
@@ -87,7 +85,7 @@ def prepare(
         folder=loaded.file.parent,
         session_region=session_region,
         locate=loaded.location,
-        code_digest=digest,
+        code_digest=code.digest,
     )
     subject = JobSubject(
         job=job,
@@ -97,7 +95,7 @@ def prepare(
         cluster=cluster,
         names=names_in_source(loaded.file.parent / job.code.source_dir, TELLING_NAMES),
     )
-    findings = accept([*check_job(subject), *about_code, *plan.findings, *notes], [*job.ignore, *ignore])
+    findings = accept([*check_job(subject), *code.findings, *plan.findings, *notes], [*job.ignore, *ignore])
     return replace(plan, findings=findings)
 
 

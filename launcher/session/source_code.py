@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.backends.interface import BackendError
@@ -20,24 +21,32 @@ LARGE_BYTES = 100_000_000
 """More code than this is data that came along: it is read for every plan and sent with every change."""
 
 
+@dataclass(frozen=True, slots=True)
+class JobCode:
+    """A job's code as it was read: its digest, and what was found about what is packed."""
+
+    digest: str
+    findings: tuple[Finding, ...] = ()
+
+
 @finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
-def read_code(
-    job: JobSpec, folder: Path, locate: Callable[..., Location | None]
-) -> tuple[str, list[Finding]]:
-    """The digest of a job's code, and findings about what is packed; `folder` is the job file's.
+def read_code(job: JobSpec, folder: Path, locate: Callable[..., Location | None]) -> JobCode:
+    """Read the code of a job; `folder` is the job file's.
 
     Where the code cannot be packed the digest is a placeholder. A folder that is not there is left to the
     rule about it. Reads every file that would be packed, and stops at 5 GB without reading.
     """
     source_dir = folder / job.code.source_dir
     if not source_dir.is_dir():
-        return PLACEHOLDER_CODE, []
+        return JobCode(PLACEHOLDER_CODE)
     try:
         files = source_files(source_dir)
         digest = code_digest(files, strategy_of(job).archive_name)
     except BackendError as error:
-        return PLACEHOLDER_CODE, [_finding(error.message.rstrip("."), error.remedy, "source_dir", locate)]
-    return digest, [*_left_out(job, source_dir, files, locate), *_too_large(source_dir, files, locate)]
+        unpackable = _finding(error.message.rstrip("."), error.remedy, "source_dir", locate)
+        return JobCode(PLACEHOLDER_CODE, (unpackable,))
+    found = (*_left_out(job, source_dir, files, locate), *_too_large(source_dir, files, locate))
+    return JobCode(digest, found)
 
 
 def _left_out(
