@@ -33,11 +33,11 @@ sys.modules["tests"].__path__ = [str(ROOT / "tests")]
 from botocore.awsrequest import AWSResponse  # noqa: E402
 from moto.core.models import botocore_stubber  # noqa: E402
 
-from launcher.account.clients import SharedClients  # noqa: E402
 from launcher.account.facts import AccountFacts  # noqa: E402
-from launcher.account.gathering import gather  # noqa: E402
+from launcher.account.questions.gathering import gather  # noqa: E402
+from launcher.account.questions.wanted import wanted_of  # noqa: E402
 from launcher.account.unverified import Unverified  # noqa: E402
-from launcher.account.wanted import wanted_of  # noqa: E402
+from launcher.aws.clients import SharedClients  # noqa: E402
 from tests.emulator.account import REGION, EmulatedAccount, emulated_account  # noqa: E402
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from launcher.account.aws import session_region
+from launcher.aws.session import session_region
 from launcher.failure_modes.model import Finding
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.training_plan import TrainingPlan

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.cli.output import as_json
-from launcher.jobs.schema import job_schema
+from launcher.jobs.specification import job_schema
 from scripts.generated import ROOT, write_or_check
 
 PAGE = ROOT / "docs" / "job-file.md"

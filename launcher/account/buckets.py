@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.account.aws import aws_errors
+from launcher.aws.errors import aws_errors
 
 _ABSENT = frozenset({"404", "NoSuchBucket"})
 _ELSEWHERE = frozenset(

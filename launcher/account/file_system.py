@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.account.aws import aws_errors
 from launcher.account.network import Subnet
+from launcher.aws.errors import aws_errors
 
 _SERVING = frozenset({"AVAILABLE", "UPDATING"})
 

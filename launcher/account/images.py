@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.account.aws import aws_errors
+from launcher.aws.errors import aws_errors
 from launcher.failure_modes.refusal import AwsRefusal
 
 _URI = re.compile(

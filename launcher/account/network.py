@@ -6,9 +6,9 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from launcher.account.aws import aws_errors
 from launcher.account.network_acls import NetworkAcl
 from launcher.account.security_groups import ANY_IPV4, SecurityGroup
+from launcher.aws.errors import aws_errors
 
 RouteKind = Literal["local", "nat", "internet", "endpoint", "other"]
 

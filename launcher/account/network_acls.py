@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.account.aws import aws_errors
 from launcher.account.security_groups import ALL_TRAFFIC, ANY_IPV4, Direction
+from launcher.aws.errors import aws_errors
 
 _TCP = "6"
 

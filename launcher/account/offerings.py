@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from launcher.account.aws import aws_errors
+from launcher.aws.errors import aws_errors
 
 
 def fetch_offering_zones(ec2: Any, instance_type: str) -> frozenset[str]:

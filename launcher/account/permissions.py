@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.account.aws import aws_errors
+from launcher.aws.errors import aws_errors
 
 
 @dataclass(frozen=True, slots=True)

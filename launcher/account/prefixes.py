@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.account.aws import aws_errors
+from launcher.aws.errors import aws_errors
 
 MOST_LISTED = 1000
 """What one answer holds at most (S3 API reference, ListObjectsV2, MaxKeys)."""

@@ -9,8 +9,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from launcher.account.aws import aws_errors
 from launcher.account.running_jobs import RunningJob
+from launcher.aws.errors import aws_errors
 
 SERVICE = "sagemaker"
 

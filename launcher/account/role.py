@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from launcher.account.aws import aws_errors
+from launcher.aws.errors import aws_errors
 
 Document = Mapping[str, Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from launcher.account.aws import aws_errors
 from launcher.account.security_groups import Direction, Permission
+from launcher.aws.errors import aws_errors
 
 _ACTIONS: dict[Direction, tuple[str, str]] = {
     "ingress": ("authorize_security_group_ingress", "ec2:AuthorizeSecurityGroupIngress"),

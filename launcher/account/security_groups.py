@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any, Literal
 
-from launcher.account.aws import aws_errors
+from launcher.aws.errors import aws_errors
 
 Direction = Literal["ingress", "egress"]
 

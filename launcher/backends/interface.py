@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.failure_modes.refusal import Refusal
 from launcher.planning.training_plan import TrainingPlan
 
 
@@ -185,18 +185,3 @@ class BackendError(Refusal):
 
 class UnknownJob(BackendError):
     """The backend has no job of that name."""
-
-
-class Outage(AwsRefusal):
-    """The backend could not answer, but will by itself: a lost network, throttling, a service's fault.
-
-    `throttled` where it asked for fewer calls.
-    """
-
-    def __init__(self, message: str, remedy: str, *, throttled: bool = False) -> None:
-        super().__init__(message, remedy)
-        self.throttled = throttled
-
-
-class CredentialsExpired(AwsRefusal):
-    """The credentials have expired; with new ones the same call will be answered."""

@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from launcher.aws.faults import answers
 from launcher.backends.interface import (
     Backend,
     BackendError,
@@ -29,7 +30,6 @@ from launcher.backends.interface import (
     OnProgress,
     UnknownJob,
 )
-from launcher.backends.sagemaker.answers import answers
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 from launcher.planning.training_plan import TrainingPlan
 

@@ -63,8 +63,8 @@ def check(
 def _plan_live(
     job_file: Path, cluster: str | None, overrides: list[str], ignore: list[str], *, fix: bool, yes: bool
 ) -> TrainingPlan:
-    from launcher.account.aws import session_region
-    from launcher.account.clients import SharedClients
+    from launcher.aws.clients import SharedClients
+    from launcher.aws.session import session_region
     from launcher.cli.live_view import LiveView, offer_repairs
     from launcher.session.live import judged, look, repairs
     from launcher.session.preparation import JobSource, read_job

@@ -52,7 +52,7 @@ def _of_logs(paths: list[Path]) -> tuple[Diagnosis, bool]:
 
 
 def _of_job(name: str) -> tuple[Diagnosis, bool]:
-    from launcher.account.aws import session_region
+    from launcher.aws.session import session_region
     from launcher.backends.interface import JobState
     from launcher.session.diagnosis import diagnose_job
     from launcher.session.jobs import find_job

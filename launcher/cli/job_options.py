@@ -31,7 +31,7 @@ def plan_offline(
     job_file: Path, cluster: str | None, overrides: Sequence[str] | None, ignore: Sequence[str] | None
 ) -> TrainingPlan:
     """The judged plan of a job file, made without a call to AWS."""
-    from launcher.account.aws import session_region
+    from launcher.aws.session import session_region
     from launcher.session.preparation import JobSource, prepare, read_job
 
     loaded = read_job(JobSource(job_file, cluster, overrides or ()))

@@ -135,7 +135,7 @@ class _Launching:
 
     def plan(self, loaded: LoadedJob, code: JobCode | None = None) -> TrainingPlan:
         """The plan of the job, judged by its file and by the account."""
-        from launcher.account.aws import session_region
+        from launcher.aws.session import session_region
         from launcher.cli.live_view import check_account_before
         from launcher.session.run import plan_for_submission
 

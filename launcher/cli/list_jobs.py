@@ -30,7 +30,7 @@ def list_jobs(
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """List jobs, newest first."""
-    from launcher.account.aws import session_region
+    from launcher.aws.session import session_region
     from launcher.backends.interface import JobQuery
     from launcher.session.jobs import list_jobs as jobs_of
     from launcher.session.log_filter import parse_since

@@ -13,8 +13,8 @@ from launcher.cli.output import console, message
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
-    from launcher.account.clients import Clients
     from launcher.account.file_system import FileSystem
+    from launcher.aws.clients import Clients
     from launcher.jobs.load import LoadedJob
     from launcher.planning.training_plan import TrainingPlan
     from launcher.rules.live.missing_rules import MissingRule

@@ -42,7 +42,7 @@ def logs(
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Show a job's logs, of all hosts in the order of time; with --output json one object a line."""
-    from launcher.account.aws import session_region
+    from launcher.aws.session import session_region
     from launcher.session.jobs import find_job
 
     job = find_job(name, session_region())

@@ -54,7 +54,7 @@ def _show_pair(
     ignore: list[str] | None,
     output: OutputFormat,
 ) -> int:
-    from launcher.account.aws import session_region
+    from launcher.aws.session import session_region
     from launcher.session.comparison import prepare_pair
     from launcher.session.preparation import JobSource, read_job
 

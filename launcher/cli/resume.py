@@ -26,7 +26,7 @@ def resume(
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Start a new job with the plan and code of an earlier one, from its newest checkpoint."""
-    from launcher.account.aws import session_region
+    from launcher.aws.session import session_region
     from launcher.backends.local.backend import LocalBackend
     from launcher.backends.sagemaker.backend import SageMakerBackend
     from launcher.session.jobs import find_job

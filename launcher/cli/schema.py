@@ -7,7 +7,7 @@ from launcher.cli.output import print_json
 
 def schema() -> int:
     """Print the JSON schema of job files."""
-    from launcher.jobs.schema import job_schema
+    from launcher.jobs.specification import job_schema
 
     print_json(job_schema())
     return 0

@@ -18,7 +18,7 @@ JobName = Annotated[str, Parameter(help="The job's name.")]
 
 def status(name: JobName, /, *, output: OutputOption = OutputFormat.TEXT) -> int:
     """Show how a job is: its phases, how long it took, and why it failed. Exit code 1 for a failed one."""
-    from launcher.account.aws import session_region
+    from launcher.aws.session import session_region
     from launcher.backends.interface import JobState
     from launcher.session.jobs import find_job
     from launcher.session.outcome import outcome_of

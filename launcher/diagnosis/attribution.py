@@ -12,8 +12,8 @@ from launcher.diagnosis.reason import BEFORE_ALL_LINES
 from launcher.diagnosis.redaction import redacted, shown
 from launcher.diagnosis.retry import retry_after
 from launcher.diagnosis.sighting import Sighting
+from launcher.diagnosis.signatures.signature import Role
 from launcher.failure_modes.model import Finding, Severity, Stage
-from launcher.rules.logs.signature import Role
 
 CLOSE = 12
 """Lines of a host between a context and the symptom that it explains."""

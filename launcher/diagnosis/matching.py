@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from launcher.diagnosis.record import Line, parse
 from launcher.diagnosis.scan import Candidate
-from launcher.rules.logs.signature import Context, Role, Signature
-from launcher.rules.logs.table import CONTEXTS, SIGNATURES
+from launcher.diagnosis.signatures.signature import Context, Role, Signature
+from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 
 ROLES = {role: position for position, role in enumerate(Role)}
 _LINES_OF_A_RECORD = 3

@@ -10,12 +10,12 @@ from launcher.diagnosis.matching import best_row, contexts_of, rows_matching
 from launcher.diagnosis.record import Line, LogRecord, parse, printed_time
 from launcher.diagnosis.scan import Candidate, Scanner
 from launcher.diagnosis.sighting import Sighting, sighting_of
+from launcher.diagnosis.signatures.signature import Context, Role
+from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.tracebacks import BOX_END, HEADER, Traceback, opened
 from launcher.failure_modes import hardware, job_runtime
 from launcher.failure_modes.model import Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.logs.signature import Context, Role
-from launcher.rules.logs.table import CONTEXTS, SIGNATURES
 
 _SUMMARY = "root cause (first observed failure)"
 _SUCCESS, _FAILURE = "reporting training success", "reporting training failure"

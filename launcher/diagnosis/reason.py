@@ -9,8 +9,8 @@ from launcher.diagnosis.failure_reason import finding_of
 from launcher.diagnosis.matching import ROLES, rows_matching
 from launcher.diagnosis.record import Line, parse
 from launcher.diagnosis.sighting import Sighting, sighting_of
+from launcher.diagnosis.signatures.signature import Role
 from launcher.failure_modes.catalogue import CATALOGUE
-from launcher.rules.logs.signature import Role
 
 BEFORE_ALL_LINES = -1
 """The place of the reason among the lines of a log."""

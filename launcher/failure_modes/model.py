@@ -7,10 +7,13 @@ the container all speak it, and its JSON form is a contract of the command line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
+
+Path = tuple[str | int, ...]
+"""The way to a field of the job file: `("inputs", "train", "mode")`."""
 
 
 class Severity(StrEnum):
@@ -59,13 +62,18 @@ class Location:
         return f"{self.file}:{self.line}:{self.column}"
 
 
+Locate = Callable[..., Location | None]
+"""Where a field stands in the job file: `locate("resources", "instance_type")`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One failure mode met in one place.
 
     `message` says what is wrong, with the value, and what would have happened; `remedy` says what to
-    do. `subject` names the thing at fault (a security group, a field, a rank). `ignored` marks a
-    finding that the user accepted on purpose, `verified=False` one that could not be checked.
+    do. `subject` names the thing at fault (a security group, a field, a rank), `path` the field of the
+    job file to look at, which `located` turns into a place in the file. `ignored` marks a finding that
+    the user accepted on purpose, `verified=False` one that could not be checked.
     """
 
     code: str
@@ -78,11 +86,16 @@ class Finding:
     subject: str | None = None
     ignored: bool = False
     verified: bool = True
+    path: Path = ()
 
     @property
     def blocks(self) -> bool:
         """Whether this finding alone makes a launch refuse (exit code 1)."""
         return self.severity is Severity.ERROR and not self.ignored
+
+    def located(self, locate: Locate) -> Finding:
+        """The same finding with the place of its field; one without a field stays as it is."""
+        return replace(self, location=locate(*self.path)) if self.path else self
 
     def to_json(self) -> dict[str, Any]:
         """The finding in the shape that `--output json` prints.
@@ -147,6 +160,24 @@ class FailureMode:
             subject=subject,
             verified=verified,
         )
+
+    def at(
+        self,
+        path: Path,
+        message: str,
+        *,
+        stage: Stage = Stage.SPEC,
+        remedy: str | None = None,
+        severity: Severity | None = None,
+        subject: str | None = None,
+        verified: bool = True,
+    ) -> Finding:
+        """A finding of this mode at a field of the job file, which is its subject unless one is given."""
+        named = subject or ".".join(map(str, path)) or None
+        found = self.finding(
+            stage, message, remedy=remedy, severity=severity, subject=named, verified=verified
+        )
+        return replace(found, path=path)
 
 
 ALWAYS_COUNTED = frozenset({"SPEC001", "SPEC002", "SPEC003"})

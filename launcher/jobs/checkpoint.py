@@ -7,8 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from launcher.documents.validation import refusal
-from launcher.jobs.part import Part
-from launcher.jobs.values import S3Uri
+from launcher.jobs.values import Part, S3Uri
 
 DEFAULT_CHECKPOINT_PATH = "/opt/ml/checkpoints"
 """CheckpointConfig.LocalPath where the request has none (SageMaker API)."""

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_serializer, model_validator
 
 from launcher.documents.validation import refusal
-from launcher.jobs.part import Part
-from launcher.jobs.values import Duration
+from launcher.jobs.values import Duration, Part
 
 InstanceType = Annotated[str, Field(pattern=r"^ml\.[a-z0-9-]+\.[a-z0-9]+$")]
 """Such as ml.p5.48xlarge; which of them there are, the rules say."""

@@ -19,10 +19,9 @@ from launcher.documents.validation import refusal
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, Checkpoint
 from launcher.jobs.metrics import MetricName, MetricRegex
-from launcher.jobs.part import Part
 from launcher.jobs.resources import Resources
 from launcher.jobs.tuning import Tuning, check_beside
-from launcher.jobs.values import Duration, RoleArn, S3Uri, ScalarText, Size
+from launcher.jobs.values import Duration, Part, RoleArn, S3Uri, ScalarText, Size
 
 AS_WRITTEN: tuple[Path, ...] = (
     ("environment", "*"),
@@ -261,6 +260,12 @@ class JobSpec(Part):
         if (self.framework is None) == (self.image is None):
             raise ValueError("give exactly one of framework and image")
         return self
+
+
+def job_schema() -> dict[str, Any]:
+    """JSON Schema 2020-12 of a job file, as people write it."""
+    schema = JobSpec.model_json_schema(mode="validation")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Slipway job file"}
 
 
 def _hyperparameter(value: Any) -> Any:

@@ -17,8 +17,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from launcher.documents.document import AsWritten
 from launcher.documents.validation import refusal
 from launcher.jobs.metrics import MetricName, MetricRegex
-from launcher.jobs.part import Part
-from launcher.jobs.values import Duration
+from launcher.jobs.values import Duration, Part
 
 HYPERBAND_EPOCHS = ("epochs", "numepochs", "n-epochs", "n_epochs", "num_epochs")
 """The hyperparameters in which Hyperband looks for its largest resource (HyperbandStrategyConfig)."""

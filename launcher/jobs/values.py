@@ -6,7 +6,14 @@ import json
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+
+class Part(BaseModel):
+    """A mapping of the job file: unknown fields are errors, nothing changes once it is read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
 
 _DURATION_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _SIZE_UNITS = {

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from launcher.cluster.instances import instance_facts
 from launcher.cluster.manifest import Cluster
 from launcher.failure_modes import distribution, storage
-from launcher.failure_modes.model import Finding, Location, Stage
+from launcher.failure_modes.model import Finding, Locate, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, DEFAULT_CHECKPOINT_PATH
 from launcher.jobs.specification import JobSpec
 from launcher.planning.alternatives import objections_to_alternatives
 from launcher.planning.destination import PLACEHOLDER_CODE, Destination, resolve_destination
-from launcher.planning.hyperparameter_tuning import tuning_objections, tuning_request
 from launcher.planning.image_choice import choose_image
 from launcher.planning.naming import job_name
 from launcher.planning.request import build_request
 from launcher.planning.request_check import check_request
+from launcher.planning.settings import Setting, job_environment, settings
 from launcher.planning.strategies.catalogue import strategy_of
 from launcher.planning.strategies.strategy import LaunchStrategy, Objection, Submission
 from launcher.planning.training_plan import Operation, Request, SourcePackage, TrainingPlan
-from launcher.planning.tuning import Setting, settings, tuned_environment
-
-Locate = Callable[..., Location | None]
-"""Where a field stands in the job file: `locate("resources", "instance_type")`."""
+from launcher.planning.tuning_job import tuning_objections, tuning_request
 
 
 def plan_job(
@@ -72,7 +69,7 @@ def plan_job(
             image=image,
             entry=strategy.entry(job, processes),
             hyperparameters=strategy.hyperparameters(job, submission),
-            environment=tuned_environment(job.environment, chosen),
+            environment=job_environment(job.environment, chosen),
             destination=destination,
             facts=facts,
         )

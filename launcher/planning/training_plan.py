@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from launcher.failure_modes.model import Finding, any_blocks
-from launcher.planning.tuning import Setting
+from launcher.planning.settings import Setting
 
 Request = dict[str, Any]
 """A request, with the key names of the API."""

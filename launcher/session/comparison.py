@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.account.aws import aws_client
-from launcher.account.training_job import fetch_request
+from launcher.aws.clients import aws_client
+from launcher.aws.training_job import fetch_request
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob
 from launcher.planning.pair import pair_of

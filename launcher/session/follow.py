@@ -7,15 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from launcher.backends.interface import (
-    Backend,
-    CredentialsExpired,
-    Cursor,
-    JobStatus,
-    LogBatch,
-    LogLine,
-    Outage,
-)
+from launcher.aws.faults import CredentialsExpired, Outage
+from launcher.backends.interface import Backend, Cursor, JobStatus, LogBatch, LogLine
 from launcher.failure_modes.refusal import AwsRefusal
 
 _FIRST_WAIT = 1.0

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launcher.account.aws import aws_client, renew_credentials
+from launcher.aws.clients import aws_client
+from launcher.aws.session import renew_credentials
 from launcher.backends.interface import Backend, JobQuery, JobStatus, JobSummary, UnknownJob
 from launcher.backends.local.backend import LocalBackend
 from launcher.backends.queue import QueueBackend

@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from launcher.account.asking import Progress
-from launcher.account.aws import UnusableSession, caller_arn
-from launcher.account.clients import Clients, SharedClients
 from launcher.account.file_system import FileSystem, describe_file_system, parse_file_system
-from launcher.account.gathering import gather
+from launcher.account.questions.asking import Progress
+from launcher.account.questions.gathering import gather
+from launcher.account.questions.wanted import wanted_of
 from launcher.account.security_group_repair import authorize
-from launcher.account.wanted import wanted_of
+from launcher.aws.clients import Clients, SharedClients
+from launcher.aws.errors import UnusableSession
+from launcher.aws.session import caller_arn
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes.model import Location, accept
 from launcher.failure_modes.refusal import AwsRefusal, Refusal

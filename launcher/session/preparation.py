@@ -14,14 +14,14 @@ from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Severity, Stage, accept
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob, load_job
-from launcher.jobs.source import read_source
 from launcher.planning.naming import unique_part
 from launcher.planning.planner import plan_job
 from launcher.planning.training_plan import TrainingPlan
-from launcher.rules.spec.check import check_job
-from launcher.rules.spec.subject import TELLING_NAMES, JobSubject
+from launcher.rules.job.check import check_job
+from launcher.rules.job.subject import TELLING_NAMES, JobSubject
 from launcher.session.source_code import JobCode, read_code
-from launcher.session.source_names import names_in_source
+from launcher.source.names import names_in_source
+from launcher.source.tree import read_source
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from typing import Any
 from launcher.backends.interface import BackendError, OnProgress
 from launcher.backends.local.backend import LocalBackend
 from launcher.backends.local.layout import CODE_CHANNEL, hosts_of
-from launcher.backends.packaging import SOURCE_NAME
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.planning.naming import job_name, unique_part
 from launcher.planning.training_plan import Request, SourcePackage, TrainingPlan
+from launcher.source.packaging import SOURCE_NAME
 
 RESUMED_FROM_TAG = "slipway:resumed-from"
 

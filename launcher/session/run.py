@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from launcher.account.aws import aws_client
-from launcher.account.cluster_manifest import fetch_manifest
+from launcher.aws.clients import aws_client
+from launcher.aws.cluster_manifest import fetch_manifest
 from launcher.backends.interface import Backend, JobStatus
 from launcher.backends.local.backend import LocalBackend
 from launcher.cluster.manifest_store import cache_manifest, is_path

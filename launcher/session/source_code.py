@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.backends.interface import BackendError
-from launcher.backends.packaging import code_digest
-from launcher.backends.source_files import SourceFile, largest, source_files
 from launcher.failure_modes import job_runtime
 from launcher.failure_modes.model import Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
 from launcher.planning.destination import PLACEHOLDER_CODE
 from launcher.planning.strategies.catalogue import strategy_of
+from launcher.source.errors import SourceError
+from launcher.source.files import SourceFile, largest, source_files
+from launcher.source.packaging import code_digest
 
 LARGE_BYTES = 100_000_000
 """More code than this is data that came along: it is read for every plan and sent with every change."""
@@ -42,7 +42,7 @@ def read_code(job: JobSpec, folder: Path, locate: Callable[..., Location | None]
     try:
         files = source_files(source_dir)
         digest = code_digest(files, strategy_of(job).archive_name)
-    except BackendError as error:
+    except SourceError as error:
         unpackable = _finding(error.message.rstrip("."), error.remedy, "source_dir", locate)
         return JobCode(PLACEHOLDER_CODE, (unpackable,))
     found = (*_left_out(job, source_dir, files, locate), *_too_large(source_dir, files, locate))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from launcher.account.aws import aws_client, caller_account
+from launcher.aws.clients import aws_client
+from launcher.aws.session import caller_account
 from launcher.backends.interface import BackendError, OnProgress
 from launcher.backends.queue import QueueBackend
 from launcher.backends.sagemaker.backend import SageMakerBackend

@@ -1,6 +1,6 @@
 """What stands in an account, read in one go: with the launcher's own calls, one after the other.
 
-The launcher itself asks for the parts at once, each in a thread (`launcher.account.gathering`).
+The launcher itself asks for the parts at once, each in a thread (`launcher.account.questions.gathering`).
 """
 
 from __future__ import annotations

@@ -173,13 +173,13 @@ def test_lustres_ports_are_repaired_in_the_group_that_lacks_them(
 def test_what_may_not_be_seen_is_said_with_the_permission(
     run_launch: RunLaunch, job: Path, account: EmulatedAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from launcher.account import network_facts
+    from launcher.account.questions import network
     from launcher.failure_modes.refusal import AwsRefusal
 
     def refuse(*_: Any) -> Any:
         raise AwsRefusal("AWS refused: UnauthorizedOperation: not you.", "Ask.")
 
-    monkeypatch.setattr(network_facts, "fetch_security_groups", refuse)
+    monkeypatch.setattr(network, "fetch_security_groups", refuse)
     code, out, _ = run_launch("check", job, "--live", "--output", "json")
     findings = json.loads(out)["findings"]
     assert code == 0

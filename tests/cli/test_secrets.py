@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from launcher.account.aws import aws_client
+from launcher.aws.clients import aws_client
 from launcher.cli.app import main
 from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.refusal import Refusal

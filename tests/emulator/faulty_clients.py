@@ -13,7 +13,7 @@ from typing import Any
 
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
-from launcher.account.clients import SharedClients
+from launcher.aws.clients import SharedClients
 from tests.emulator.faults import Fault, Faults, meet
 
 _CLIENTS = SharedClients()

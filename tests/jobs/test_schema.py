@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from launcher.jobs.schema import job_schema
+from launcher.jobs.specification import job_schema
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ import pytest
 
 from launcher.failure_modes.model import Finding
 from launcher.jobs.load import LoadedJob, load_job
-from launcher.jobs.schema import job_schema
+from launcher.jobs.specification import job_schema
 
 JOB = """\
 name: digits

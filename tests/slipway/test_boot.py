@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from launcher.backends.packaging import build_boot, build_source
+from launcher.source.packaging import build_boot, build_source
 
 PATIENCE_SECONDS = 60.0
 

@@ -43,7 +43,7 @@ from launcher.backends.local.layout import (
 from launcher.backends.local.logs import Position, read_lines
 from launcher.backends.local.processes import ProcessId, boots_among, kill_all, processes_of
 from launcher.backends.local.status import Record, read_record, write_private
-from launcher.backends.request_facts import metrics_in, processes_per_host_in
+from launcher.planning.request_view import metrics_in, processes_per_host_in
 from launcher.planning.training_plan import Request, TrainingPlan
 
 _JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from launcher.backends.interface import BackendError
-from launcher.backends.packaging import BOOT_NAME, SOURCE_NAME, build_boot, build_source
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL
 from launcher.planning.training_plan import Request, SourcePackage
+from launcher.source.packaging import BOOT_NAME, SOURCE_NAME, build_boot, build_source
 
 CONTAINER_ROOT = "/opt/ml"
 CODE_CHANNEL = "code"

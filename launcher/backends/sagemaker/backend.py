@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from launcher.account.training_job import fetch_request
+from launcher.aws.faults import answers, incomplete
+from launcher.aws.training_job import fetch_request
 from launcher.backends.interface import (
     BackendError,
     Cursor,
@@ -16,7 +17,6 @@ from launcher.backends.interface import (
     OnProgress,
     UnknownJob,
 )
-from launcher.backends.sagemaker.answers import answers, incomplete
 from launcher.backends.sagemaker.creation import create_once
 from launcher.backends.sagemaker.description import status_of
 from launcher.backends.sagemaker.job_list import list_jobs

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.account.aws import aws_errors
+from launcher.aws.errors import aws_errors
 from launcher.backends.interface import BackendError
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 from launcher.planning.training_plan import Operation, Request, TrainingPlan

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from launcher.backends.interface import JobState, JobStatus, Transition
-from launcher.backends.request_facts import hosts_in, metrics_in, processes_per_host_in
+from launcher.planning.request_view import hosts_in, metrics_in, processes_per_host_in
 
 _OTHER_STATES = {"Deleting": JobState.STOPPED, "DeleteFailed": JobState.STOPPED}
 """States of a job that has ended and is taken away (TrainingJobStatus of the API model)."""

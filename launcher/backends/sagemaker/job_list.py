@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from launcher.aws.faults import answers, incomplete
 from launcher.backends.interface import JobQuery, JobSummary
-from launcher.backends.sagemaker.answers import answers, incomplete
 from launcher.backends.sagemaker.description import job_state
 
 _PAGE_JOBS = 100

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from launcher.aws.faults import answers, incomplete
 from launcher.backends.interface import Cursor, JobStatus, LogBatch, LogLine
-from launcher.backends.sagemaker.answers import answers, incomplete
 from launcher.backends.sagemaker.log_answers import take_events_as_they_come
 from launcher.backends.sagemaker.log_page import LogPage
 

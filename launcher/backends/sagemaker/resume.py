@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from launcher.account.aws import aws_errors
+from launcher.aws.errors import aws_errors
 from launcher.backends.interface import BackendError, OnProgress, Progress
 from launcher.backends.sagemaker.checkpoint_choice import (
     POINTERS,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from launcher.aws.faults import answers
 from launcher.backends.interface import JobState, JobStatus
-from launcher.backends.sagemaker.answers import answers
 from launcher.backends.sagemaker.description import job_state, seconds_of
 
 _COUNTERS = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from launcher.jobs.specification import JobSpec, Strategy
+from launcher.planning.strategies.in_tuning_job import IN_TUNING_JOB
 from launcher.planning.strategies.mpi import Mpi
 from launcher.planning.strategies.single_process import SingleProcess
 from launcher.planning.strategies.smddp import Smddp
@@ -13,7 +14,6 @@ from launcher.planning.strategies.smp2 import SmpVersion2
 from launcher.planning.strategies.strategy import LaunchStrategy
 from launcher.planning.strategies.torch_xla import TorchXla
 from launcher.planning.strategies.torchrun import Torchrun
-from launcher.planning.strategies.tuned import TUNED
 
 STRATEGIES: Mapping[Strategy, LaunchStrategy] = {
     Strategy.TORCHRUN: Torchrun(),
@@ -36,6 +36,6 @@ def strategy_of(job: JobSpec) -> LaunchStrategy:
     version = job.distribution.options.get("version")
     if job.distribution.strategy is Strategy.SMP and str(version) == "1":
         return SMP_VERSION_1
-    if job.tuning is not None and job.distribution.strategy in TUNED:
-        return TUNED[job.distribution.strategy]
+    if job.tuning is not None and job.distribution.strategy in IN_TUNING_JOB:
+        return IN_TUNING_JOB[job.distribution.strategy]
     return STRATEGIES[job.distribution.strategy]

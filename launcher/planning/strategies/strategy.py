@@ -1,6 +1,6 @@
 """The shape that every strategy has, and what the answers consist of.
 
-What a strategy needs in the environment stands with the other settings, in `launcher.planning.tuning`.
+What a strategy needs in the environment stands with the other settings, in `launcher.planning.settings`.
 """
 
 from __future__ import annotations

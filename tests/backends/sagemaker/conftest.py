@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from launcher.account.aws import aws_client
+from launcher.aws.clients import aws_client
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest import Cluster
 from launcher.jobs.load import load_job

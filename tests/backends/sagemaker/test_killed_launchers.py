@@ -14,7 +14,7 @@ from typing import Any
 import boto3
 import pytest
 
-from launcher.account.aws import aws_client
+from launcher.aws.clients import aws_client
 from launcher.backends.interface import OnProgress, Progress
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.session.preparation import JobSource, prepare, read_job
@@ -35,7 +35,7 @@ LAUNCHER = """
 import sys
 from pathlib import Path
 
-from launcher.account.aws import aws_client
+from launcher.aws.errors import aws_client
 from launcher.backends.sagemaker import upload
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import Refusal

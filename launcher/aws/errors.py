@@ -1,0 +1,109 @@
+"""AWS's errors in the launcher's words: what was tried, what AWS answered, what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from launcher.failure_modes.refusal import AwsRefusal
+
+
+class UnusableSession(AwsRefusal):
+    """No credentials, credentials that AWS does not take, or no region: every call would end so."""
+
+
+class Unreachable(AwsRefusal):
+    """No answer came: the network, a name, a proxy or a timeout."""
+
+
+@contextmanager
+def aws_errors(action: str) -> Iterator[None]:
+    """Turn AWS's errors into AwsRefusal: what was tried, what AWS said, what to do.
+
+    UnusableSession where no call can succeed, Unreachable where nobody answered.
+    """
+    from boto3.exceptions import Boto3Error
+    from botocore import exceptions
+
+    try:
+        yield
+    except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
+        raise UnusableSession(
+            f"no AWS credentials were found to {action}.",
+            "Sign in (`aws sso login` or `aws configure`), or run without an account: "
+            "--dry-run shows the request, --local trains on this machine.",
+        ) from error
+    except exceptions.NoRegionError as error:
+        raise UnusableSession(
+            f"no AWS region is known to {action}.", "Set AWS_REGION, or `region` in the job file."
+        ) from error
+    except exceptions.ClientError as error:
+        raise _refused(action, error) from error
+    except (
+        exceptions.CredentialRetrievalError,
+        exceptions.SSOError,
+        exceptions.TokenRetrievalError,
+        exceptions.UnauthorizedSSOTokenError,
+    ) as error:
+        raise UnusableSession(f"could not {action}: {error}.", _REMEDIES["ExpiredToken"]) from error
+    except (exceptions.ProfileNotFound, exceptions.ConfigParseError) as error:
+        raise UnusableSession(
+            f"could not {action}: {error}.", "Correct AWS_PROFILE or ~/.aws/config."
+        ) from error
+    except Boto3Error as error:
+        # The transfer of files has errors of its own, with AWS's answer in their text.
+        raise AwsRefusal(
+            f"could not {action}: {error}.", "Correct what the message names, then try again."
+        ) from error
+    except exceptions.BotoCoreError as error:
+        raise Unreachable(
+            f"could not {action}: AWS cannot be reached: {error}.", "Check the network, then try again."
+        ) from error
+
+
+_REMEDIES = {
+    "ExpiredToken": "Renew your credentials (`aws sso login`), then try again.",
+    "ExpiredTokenException": "Renew your credentials (`aws sso login`), then try again.",
+    "RequestExpired": "Renew your credentials (`aws sso login`), then try again.",
+    "UnrecognizedClientException": "Check the access key: AWS does not know it.",
+    "InvalidClientTokenId": "Check the access key: AWS does not know it.",
+    "AuthFailure": "Check the access key: AWS does not know it.",
+    "InvalidSignatureException": "Set this machine's clock; if it is right, check the secret access key.",
+    "RequestTimeTooSkewed": "Set this machine's clock: it differs from AWS's by more than 15 minutes.",
+    "SignatureDoesNotMatch": "Check the secret access key, and the clock of this machine.",
+    "AccessDenied": "Ask for the permission that the message names.",
+    "AccessDeniedException": "Ask for the permission that the message names.",
+    "ResourceLimitExceeded": "Ask for a higher quota in Service Quotas, or use fewer or other hosts.",
+    "ThrottlingException": "AWS limits the rate of calls; try again in a minute.",
+}
+_UNUSABLE = frozenset(
+    {
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "RequestExpired",
+        "UnrecognizedClientException",
+        "InvalidClientTokenId",
+        "AuthFailure",
+        "SignatureDoesNotMatch",
+    }
+)
+"""What AWS says of the credentials themselves, service by service, whatever the call."""
+
+
+def _refused(action: str, error: Any) -> AwsRefusal:
+    said = error.response.setdefault("Error", {})
+    code = str(said.get("Code", "unknown"))
+    # In the error too: a traceback shows it as the cause.
+    error.args = tuple(_without_token(str(each)) for each in error.args)
+    said["Message"] = _without_token(str(said.get("Message", "")))
+    text = said["Message"].strip().rstrip(".")
+    remedy = _REMEDIES.get(code, "Correct what the message names, then try again.")
+    kind = UnusableSession if code in _UNUSABLE else AwsRefusal
+    return kind(f"AWS refused to {action}: {code}: {text}.", remedy)
+
+
+def _without_token(text: str) -> str:
+    """A refused signature is answered with all that should have been signed, the session's token in it."""
+    return re.sub(r"(?i)(x-amz-security-token[:=]\s*)[^\s'&]+", r"\1***", text)

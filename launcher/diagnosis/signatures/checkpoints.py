@@ -1,0 +1,101 @@
+"""Checkpoints and Debugger, which meets them.
+
+Texts: torch/nn/modules/module.py, SMDebug, FailureReason of the SageMaker API.
+"""
+
+from __future__ import annotations
+
+import re
+
+from launcher.diagnosis.signatures.signature import Context, Role, Signature
+from launcher.failure_modes import checkpoints, debugger
+
+_WRAPPER = r"(?:_orig_mod|module)\."
+_MISSING, _UNEXPECTED = r"Missing key\(s\) in state_dict:", r"Unexpected key\(s\) in state_dict:"
+
+SIGNATURES = (
+    Signature(
+        mode=checkpoints.UNEXPECTED_KEY_PREFIX,
+        role=Role.INITIATOR,
+        literal="key(s) in state_dict",
+        pattern=re.compile(
+            rf"{_MISSING} \"(?!{_WRAPPER})[^\n]*\n?\s*{_UNEXPECTED} \"(?P<prefix>{_WRAPPER})"
+            rf"|{_MISSING} \"(?P<missing>{_WRAPPER})[^\n]*\n?\s*{_UNEXPECTED} \"(?!{_WRAPPER})"
+            rf"|loading state_dict for [^\n]*\n\s*{_UNEXPECTED} \"(?P<only>{_WRAPPER})"
+        ),
+        example='Missing key(s) in state_dict: "head.weight".\n\tUnexpected key(s) in state_dict: '
+        '"module.head.weight".',
+        near_miss='Missing key(s) in state_dict: "module.bn.weight".\n\tUnexpected key(s) in state_dict: '
+        '"module.bn1.bias".',
+    ),
+    Signature(
+        mode=checkpoints.LARGE_UPLOAD_FAILS,
+        role=Role.SYMPTOM,
+        literal="internalservererror",
+        pattern=re.compile(r"InternalServerError: We encountered an internal error"),
+        example="InternalServerError: We encountered an internal error. Please try again.",
+        near_miss="INFO retry on InternalServerError: 3 times",
+        says="SageMaker ended the job with an internal error; uploads of large checkpoints do this",
+        vague=True,
+    ),
+    Signature(
+        mode=checkpoints.LARGE_UPLOAD_FAILS,
+        role=Role.INITIATOR,
+        literal="upload failed",
+        pattern=re.compile(
+            r"(?:Artifact|Checkpoint) upload failed:(?!.*(?:AccessDenied|Access Denied|403))(?P<why>.{0,120})"
+        ),
+        example="InternalServerError: Artifact upload failed:Error 7: The credentials received have been "
+        "expired",
+        near_miss="upload failed: ./x to s3://y An error occurred: Access Denied",
+        says="the upload failed:{why}",
+    ),
+    Signature(
+        mode=debugger.WITH_SMDDP_AND_CHECKPOINTS,
+        role=Role.INITIATOR,
+        literal="smdebug does not currently support",
+        pattern=re.compile(r"SMDebug Does Not Currently Support .*Checkpointing Enabled", re.I),
+        example="SMDebug Does Not Currently Support Distributed Training Jobs With Checkpointing Enabled",
+        near_miss="INFO SMDebug does not currently support this framework",
+        says="Debugger met SMDDP and checkpoints",
+    ),
+    Signature(
+        mode=debugger.WITH_MODEL_PARALLEL,
+        role=Role.INITIATOR,
+        literal="metadata.json.sagemaker-uploading",
+        pattern=re.compile(
+            r"(?:No such file or directory|FileNotFoundError).*metadata\.json\.sagemaker-uploading"
+        ),
+        example="FileNotFoundError: [Errno 2] No such file or directory: "
+        "'/opt/ml/checkpoints/metadata.json.sagemaker-uploading'",
+        near_miss="INFO uploading metadata.json.sagemaker-uploading",
+        says="Debugger looks for a file of SageMaker's checkpoint upload that is gone",
+    ),
+)
+
+CONTEXTS = (
+    Context(
+        mode=checkpoints.STATE_DICT_NOT_ON_EVERY_RANK,
+        of=("NCCL004",),
+        literal="checkpoint",
+        pattern=re.compile(
+            r"\b(?:[Ss]aving|[Ww]riting|[Ss]tart(?:ing)? (?:to save|saving)) (?:\w+ ){0,3}?checkpoint"
+            r"|\bsave_checkpoint\b"
+        ),
+        example="INFO:torchtune.utils._logging:Saving checkpoint. This may take some time.",
+        near_miss="INFO loaded checkpoint of step 100; checkpoint saved",
+    ),
+    Context(
+        mode=checkpoints.STATE_DICT_NOT_ON_EVERY_RANK,
+        of=("NCCL004",),
+        literal="dict",
+        pattern=re.compile(
+            r"\b(?:[Rr]etrieving|[Gg]athering|[Gg]etting|[Cc]onsolidating|[Cc]ollecting) (?:\w+ "
+            r"){0,3}?state[ _]dict"
+            r"|\bin (?:_?full_|_?optim_|_?get_\w*)?(?:optim_)?state_dict\b|\bin save_(?:checkpoint|model|"
+            r"state)\b"
+        ),
+        example="INFO:torchtune.utils._logging:Retrieving optimizer state dict...",
+        near_miss="INFO loading the optimizer's state dict",
+    ),
+)

@@ -1,0 +1,228 @@
+"""The user's script, and what runs it. Tracebacks themselves are read by `diagnosis.tracebacks`.
+
+Texts: CPython's main and argparse; torch/distributed/elastic; sagemaker-training-toolkit's errors.py;
+torch/nn/modules/module.py (load_state_dict).
+"""
+
+from __future__ import annotations
+
+import re
+
+from launcher.diagnosis.signatures.signature import Role, Signature
+from launcher.failure_modes import job_runtime
+
+SIGNATURES = (
+    Signature(
+        mode=job_runtime.ENTRY_POINT_MISSING,
+        role=Role.INITIATOR,
+        literal="can't open file",
+        pattern=re.compile(
+            r"can't open file '(?P<file>(?:/opt/ml/[^']+|[^/'][^']*))': \[Errno 2\] No such file or directory"
+        ),
+        example="/usr/bin/python: can't open file '/opt/ml/code/train.py': [Errno 2] No such file or "
+        "directory",
+        near_miss="/usr/bin/python: can't open file '/var/spool/job/train.py': [Errno 2] No such file or "
+        "directory",
+        says="the entry point {file} is not in the source directory",
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=Role.INITIATOR,
+        literal="can't open file",
+        pattern=re.compile(
+            r"can't open file '(?P<file>/(?!opt/ml/)[^']+)': \[Errno 2\] No such file or directory"
+        ),
+        example="/usr/bin/python: can't open file '/var/spool/job/train.py': [Errno 2] No such file or "
+        "directory",
+        near_miss="/usr/bin/python: can't open file '/opt/ml/code/train.py': [Errno 2] No such file or "
+        "directory",
+        says="Python found no file {file}, a path outside the source directory",
+    ),
+    Signature(
+        mode=job_runtime.ENTRY_POINT_MISSING,
+        role=Role.INITIATOR,
+        literal=": error: ",
+        pattern=re.compile(
+            r"^(?P<script>\S+\.py): error: (?P<what>(?:unrecognized arguments|the following arguments are "
+            r"required|"
+            r"argument |ambiguous option).{0,200})"
+        ),
+        example="train.py: error: unrecognized arguments: --local-rank=0",
+        near_miss="INFO train.py: error: no unrecognized arguments",
+        says="{script} refused its command line: {what}",
+    ),
+    Signature(
+        mode=job_runtime.ENTRY_POINT_MISSING,
+        role=Role.INITIATOR,
+        literal="no module named",
+        pattern=re.compile(r"^\S*python[\d.]*: No module named (?P<module>\S+)"),
+        example="/opt/conda/bin/python3.11: No module named train",
+        near_miss="ModuleNotFoundError: No module named 'einops'",
+        says="there is no module {module} to start",
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=Role.INITIATOR,
+        literal="modulenotfounderror",
+        pattern=re.compile(r"^ModuleNotFoundError: No module named '(?P<module>[^']+)'"),
+        example="ModuleNotFoundError: No module named 'einops'",
+        near_miss="INFO ModuleNotFoundError: No module named 'apex', going on without",
+        says="module {module} is not installed",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=Role.INITIATOR,
+        literal="key(s) in state_dict",
+        pattern=re.compile(r"(?:Missing|Unexpected) key\(s\) in state_dict: \"(?P<key>[^\"]+)\""),
+        example='\tMissing key(s) in state_dict: "module.bn.weight".\n\tUnexpected key(s) in state_dict: '
+        '"module.bn1.bias".',
+        near_miss="INFO all key(s) in state_dict match",
+        says="the checkpoint is of another model: its keys differ, {key} first",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=Role.INITIATOR,
+        literal="device-side assert triggered",
+        pattern=re.compile(r"CUDA error: device-side assert triggered"),
+        example="RuntimeError: CUDA error: device-side assert triggered",
+        near_miss="INFO no device-side assert triggered",
+        says="an assertion failed in a kernel, mostly an index (label, token) out of its range",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=Role.INITIATOR,
+        literal="illegal memory access",
+        pattern=re.compile(
+            r"CUDA error: an illegal memory access was encountered"
+            r"|Cuda failure (?:\d+ )?'an illegal memory access"
+        ),
+        example="RuntimeError: CUDA error: an illegal memory access was encountered",
+        near_miss="INFO compute-sanitizer looks for illegal memory access",
+        says="a kernel accessed memory that is not its own",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=Role.CASCADE,
+        literal="error: ",
+        pattern=re.compile(
+            r"^(?:[a-z_]\w*\.)*(?!(?:Connection|BrokenPipe|ChildFailed|ExecuteUserScript|Algorithm|Client)"
+            r"\w*Error|Dist\w+Error)(?P<what>[A-Z]\w+Error: .{1,200})"
+        ),
+        example="ValueError: 3 is not in range",
+        near_miss="[ERROR] ValueError: 3 is not in range",
+        says="{what}",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=Role.CASCADE,
+        literal="failed (exitcode: ",
+        pattern=re.compile(
+            r"failed \(exitcode: (?P<exit>-?(?!9\)|15\))\d+)\) local_rank: (?P<local_rank>\d+)"
+        ),
+        example="ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 "
+        "(pid: 50120) "
+        "of binary: /opt/conda/bin/python",
+        near_miss="ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -15) local_rank: "
+        "0 (pid: 7)",
+        says="local rank {local_rank} ended with exit code {exit}; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=Role.CASCADE,
+        literal="childfailederror",
+        pattern=re.compile(r"torch\.distributed\.elastic\.multiprocessing\.errors\.ChildFailedError:"),
+        example="torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+        near_miss="INFO catching ChildFailedError",
+        says="a rank failed; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=Role.CASCADE,
+        literal="executeuserscripterror",
+        pattern=re.compile(r"\bExecuteUserScriptError:(?:.*?ErrorMessage \"(?P<what>[^\"]+))?"),
+        example='ERROR ExecuteUserScriptError: ExitCode 1 ErrorMessage "KeyError: \'x\'" Command "python '
+        'train.py"',
+        near_miss="INFO ExecuteUserScriptError is raised for scripts",
+        says="the script failed: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=Role.CASCADE,
+        literal="return code = ",
+        pattern=re.compile(r"exits with return code = (?P<exit>(?!0\b|-9\b|-15\b)-?\d+)"),
+        example="[2024-01-15 09:20:17,001] [ERROR] [launch.py:321:sigkill_handler] ['python'] exits with "
+        "return code = 1",
+        near_miss="[2024-01-15 09:20:17,001] [INFO] [launch.py:350:main] Process 7 exits with return code "
+        "= 0",
+        says="a process ended with exit code {exit}; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=Role.CASCADE,
+        literal="killing subprocess",
+        pattern=re.compile(r"sigkill_handler\] Killing subprocess (?P<pid>\d+)"),
+        example="[2024-01-15 09:20:16,880] [INFO] [launch.py:315:sigkill_handler] Killing subprocess 90441",
+        near_miss="INFO killing subprocess pool",
+        says="the launcher ended its processes because one failed; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=Role.CASCADE,
+        literal="algorithmerror: ",
+        pattern=re.compile(r"^AlgorithmError: (?P<what>.{0,160}?),? exit code: (?P<exit>\d+)"),
+        example="AlgorithmError: framework error, exit code: 1",
+        near_miss="INFO AlgorithmError: is raised by the service",
+        says="the container ended with exit code {exit}: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=Role.CASCADE,
+        literal="terminate called after throwing",
+        pattern=re.compile(r"terminate called after throwing an instance of '(?P<type>[^']+)'"),
+        example="terminate called after throwing an instance of 'c10::Error'",
+        near_miss="INFO terminate called after throwing nothing",
+        says="a process aborted with {type}",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=Role.CASCADE,
+        literal="exit code",
+        pattern=re.compile(
+            r"primary job +terminated normally, but \d+ process returned|mpirun detected that one or more "
+            r"processes exited with non-zero|exited with exit code (?P<exit>[1-9]\d*)\b"
+        ),
+        example="srun: error: gpu-1: task 0: Exited with exit code 1; mpirun: exited with exit code 1",
+        near_miss="INFO exited with exit code 0",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=Role.TEARDOWN,
+        literal="closing signal",
+        pattern=re.compile(r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)"),
+        example="W0820 11:30:44 99 torch/distributed/elastic/multiprocessing/api.py:900] Sending process "
+        "105 closing "
+        "signal SIGTERM",
+        near_miss="INFO the closing signal of the market",
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=Role.TEARDOWN,
+        literal="signalexception",
+        pattern=re.compile(r"SignalException: Process \d+ got signal: \d+"),
+        example="torch.distributed.elastic.multiprocessing.api.SignalException: Process 14 got signal: 15",
+        near_miss="INFO import SignalException",
+    ),
+)

@@ -1,0 +1,202 @@
+"""EFA and the NCCL plugin aws-ofi-nccl.
+
+Texts: aws-ofi-nccl 1.0 to 1.21 (src/nccl_ofi_net.cpp, nccl_ofi_rdma.cpp, nccl_ofi_sendrecv.cpp,
+platform-aws.cpp), libfabric's EFA provider. Its `<warn>` lines are mostly harmless and have no rows.
+"""
+
+from __future__ import annotations
+
+import re
+
+from launcher.diagnosis.signatures.signature import Role, Signature
+from launcher.failure_modes import network
+
+SIGNATURES = (
+    Signature(
+        mode=network.NO_EGRESS_TO_ITSELF,
+        role=Role.INITIATOR,
+        literal="unresponsive receiver",
+        pattern=re.compile(r"Unresponsive receiver \(reachable by EFA device but handshake failed\)"),
+        example="NCCL WARN NET/OFI Request completed with error. RC: 4126. Error: Unresponsive receiver "
+        "(reachable "
+        "by EFA device but handshake failed)",
+        near_miss="INFO no unresponsive receiver",
+        says="a peer was reached over EFA but never answered: the group's egress does not name the group "
+        "itself",
+    ),
+    Signature(
+        mode=network.NO_INGRESS_FROM_ITSELF,
+        role=Role.INITIATOR,
+        literal="this error indicates that the security group on",
+        pattern=re.compile(
+            r"This error indicates that the security group on either this instance or the peer"
+        ),
+        example="NET/OFI This error indicates that the security group on either this instance or the peer "
+        "instance "
+        "is blocking EFA traffic",
+        near_miss="INFO This error indicates that the security group on a bastion is open",
+        says="the security group blocks EFA between the hosts",
+    ),
+    Signature(
+        mode=network.NO_INGRESS_FROM_ITSELF,
+        role=Role.SYMPTOM,
+        literal="completed with error",
+        pattern=re.compile(
+            r"NET/OFI (?:Request 0x[0-9a-f]+.{0,12}|Operation with NULL context) completed with error"
+            r"(?:[.:] (?:RC|err): (?P<code>\d+))?"
+        ),
+        example="algo-1:88:141 [0] ofi_process_cq:1039 NCCL WARN NET/OFI Request 0x7f0a4c3370b8 completed "
+        "with "
+        "error. RC: 21. Error: unknown error",
+        near_miss="INFO the batch completed with error 0",
+        says="a request over EFA failed (error {code}): usually the security group blocks the peers",
+    ),
+    Signature(
+        mode=network.NO_INGRESS_FROM_ITSELF,
+        role=Role.SYMPTOM,
+        literal="unable to insert remote address",
+        pattern=re.compile(r"NET/OFI Unable to insert remote address into address vector"),
+        example="NCCL WARN NET/OFI Unable to insert remote address into address vector for device 0.",
+        near_miss="INFO unable to insert remote address book",
+        says="the plugin could not take in a peer's address",
+    ),
+    Signature(
+        mode=network.EFA_NOT_USED,
+        role=Role.SYMPTOM,
+        literal="find any optimal provider",
+        pattern=re.compile(r"NET/OFI (?:Couldn't|Could not) find any optimal provider"),
+        example="ip-10-1-4-20:3310:3340 [0] get_ofi_provider:312 NCCL WARN NET/OFI Could not find any "
+        "optimal "
+        "provider",
+        near_miss="INFO trying to find any optimal provider",
+        says="the NCCL plugin found no EFA device",
+    ),
+    Signature(
+        mode=network.EFA_NOT_USED,
+        role=Role.SYMPTOM,
+        literal="no eligible providers",
+        pattern=re.compile(r"NET/OFI No eligible providers were found"),
+        example="NCCL WARN NET/OFI No eligible providers were found",
+        near_miss="INFO no eligible providers today",
+        says="the NCCL plugin found no EFA device",
+    ),
+    Signature(
+        mode=network.EFA_NOT_USED,
+        role=Role.SYMPTOM,
+        literal="net/ofi c",
+        pattern=re.compile(
+            r"NCCL WARN NET/OFI (?:Couldn't|Could not|Creating new) (?P<what>(?:open|create|bind|enable|"
+            r"get|endpoint)\b.{0,120})"
+        ),
+        example="algo-1:72593:73427 [7] create_nccl_ofi_component:459 NCCL WARN NET/OFI Couldn't open AV. "
+        "RC: -22, ERROR: Invalid argument",
+        near_miss="algo-1:3:4 [0] NCCL INFO NET/OFI Creating one domain per process",
+        says="the NCCL plugin could not set up its EFA device: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=network.EFA_NOT_USED,
+        role=Role.SYMPTOM,
+        literal="unable to find a protocol that worked",
+        pattern=re.compile(r"NET/OFI Unable to find a protocol that worked"),
+        example="NCCL WARN NET/OFI Unable to find a protocol that worked. Failing initialization.",
+        near_miss="INFO unable to find a protocol that worked faster",
+        says="the NCCL plugin did not start",
+    ),
+    Signature(
+        mode=network.EFA_NOT_USED,
+        role=Role.SYMPTOM,
+        literal="ofi nccl failure",
+        pattern=re.compile(r"WARN.{0,60}NET/OFI OFI NCCL failure"),
+        example="WARN: Function: main Line: 66: NET/OFI OFI NCCL failure: 2",
+        near_miss="INFO no OFI NCCL failure",
+        says="the NCCL plugin did not start",
+        vague=True,
+    ),
+    Signature(
+        mode=network.EFA_NOT_USED,
+        role=Role.SYMPTOM,
+        literal="initialization failed",
+        pattern=re.compile(r"NCCL WARN NET/OFI (?:aws-ofi-nccl|OFI NCCL)\b.*initialization failed"),
+        example="NCCL WARN NET/OFI aws-ofi-nccl initialization failed",
+        near_miss="algo-1:3:4 [0] NCCL INFO NET/OFI aws-ofi-nccl initialization failed",
+        says="the NCCL plugin did not start",
+        vague=True,
+    ),
+    Signature(
+        mode=network.EFA_NOT_USED,
+        role=Role.SYMPTOM,
+        literal="libfabric.so",
+        pattern=re.compile(
+            r"(?:NET/Plugin|NET/OFI|NCCL WARN).*libfabric\.so\.?\d*: cannot open shared object file"
+        ),
+        example="NCCL WARN NET/Plugin: dlopen failed: libfabric.so.1: cannot open shared object file: No "
+        "such file "
+        "or directory",
+        near_miss="ldconfig: libfabric.so.1 -> libfabric.so.1.25",
+        says="the NCCL plugin did not load: libfabric is missing",
+    ),
+    Signature(
+        mode=network.EFA_NOT_USED,
+        role=Role.SYMPTOM,
+        literal="gdr disabled",
+        pattern=re.compile(r"NET/OFI GDR disabled on GDR-supported instance type"),
+        example="NCCL WARN NET/OFI GDR disabled on GDR-supported instance type, aborting",
+        near_miss="INFO GDR disabled",
+        says="GPUDirect RDMA is off on a type that has it",
+    ),
+    Signature(
+        mode=network.EFA_NOT_USED,
+        role=Role.ADVISORY,
+        literal="using network socket",
+        pattern=re.compile(r"NCCL INFO Using network Socket"),
+        example="algo-1:3:4 [0] NCCL INFO Using network Socket",
+        near_miss="using network socket 4 of the board",
+        says="NCCL uses TCP sockets; on a type with EFA that is a fraction of the bandwidth",
+    ),
+    Signature(
+        mode=network.EFA_NOT_USED,
+        role=Role.ADVISORY,
+        literal="selected provider is",
+        pattern=re.compile(r"NET/OFI Selected [Pp]rovider is (?P<provider>(?!efa)[\w;]+)"),
+        example="algo-1:3:4 [0] NCCL INFO NET/OFI Selected Provider is tcp;ofi_rxm (found 1 nics)",
+        near_miss="algo-1:3:4 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa (found 4 nics)",
+        says="the NCCL plugin uses {provider} instead of EFA",
+    ),
+    Signature(
+        mode=network.DEVICE_RDMA_FAILS,
+        role=Role.INITIATOR,
+        literal="fi_efa_use_device_rdma",
+        pattern=re.compile(r"FI_EFA_USE_DEVICE_RDMA=1 was set by user, but"),
+        example="libfabric:31:core: FI_EFA_USE_DEVICE_RDMA=1 was set by user, but EFA device has no "
+        "rdma-read "
+        "capability",
+        near_miss="INFO NET/OFI Setting FI_EFA_USE_DEVICE_RDMA environment variable to 1.",
+        says="FI_EFA_USE_DEVICE_RDMA=1 on a device that cannot read by RDMA",
+    ),
+    Signature(
+        mode=network.DEVICE_RDMA_FAILS,
+        role=Role.INITIATOR,
+        literal="unable to register memory",
+        pattern=re.compile(
+            r"NET/OFI Unable to register memory \(type = (?P<type>\d+)\) for device (?P<device>\d+)"
+            r"\. RC: (?P<rc>-?\d+)"
+        ),
+        example="NCCL WARN NET/OFI Unable to register memory (type = 2) for device 4. RC: -22, Error: "
+        "Invalid argument",
+        near_miss="INFO unable to register memory hooks",
+        says="EFA device {device} could not register memory of type {type} (RC {rc})",
+    ),
+    Signature(
+        mode=network.DEVICE_RDMA_FAILS,
+        role=Role.INITIATOR,
+        literal="fi_opt_efa_emulated_write is true",
+        pattern=re.compile(
+            r"FI_OPT_EFA_EMULATED_WRITE is true when the communication protocol is RDMA write"
+        ),
+        example="NCCL WARN NET/OFI FI_OPT_EFA_EMULATED_WRITE is true when the communication protocol is "
+        "RDMA write.",
+        near_miss="INFO FI_OPT_EFA_EMULATED_WRITE is true",
+        says="the RDMA protocol is forced on a device that cannot write by RDMA",
+    ),
+)

@@ -1,0 +1,130 @@
+"""Faults of a GPU.
+
+Texts: NVIDIA's Xid documentation (docs.nvidia.com/deploy/xid-errors) and the driver's kernel messages.
+Xid 48, 63, 64, 94, 95 and 140 are about memory; 13, 31, 43 and 45 mostly come from the program itself,
+or follow from another one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from launcher.diagnosis.signatures.signature import Role, Signature
+from launcher.failure_modes import hardware
+
+SIGNATURES = (
+    Signature(
+        mode=hardware.ECC_ERROR,
+        role=Role.INITIATOR,
+        literal="uncorrectable ",
+        pattern=re.compile(
+            r"uncorrectable (?:NVLink|ECC) error (?:encountered|detected)|hardware error: uncorrectable ECC"
+            r"|cudaErrorECCUncorrectable",
+            re.I,
+        ),
+        example="RuntimeError: CUDA error: uncorrectable ECC error encountered",
+        near_miss="Uncorrectable ECC errors : 0",
+        says="the GPU returned memory that could not be corrected (uncorrectable ECC error)",
+    ),
+    Signature(
+        mode=hardware.ECC_ERROR,
+        role=Role.INITIATOR,
+        literal="xid",
+        pattern=re.compile(r"\bXid \(PCI:(?P<gpu>[0-9a-fA-F:.]+)\): (?P<xid>48|64|94|95|140)\b"),
+        example="NVRM: Xid (PCI:0000:b2:00): 48, pid=7, name=python3, DBE detected",
+        near_miss="NVRM: Xid (PCI:0000:b2:00): 31, pid=7, name=python3, MMU Fault",
+        says="Xid {xid} on GPU {gpu}: memory that could not be corrected",
+    ),
+    Signature(
+        mode=hardware.GPU_FAULT,
+        role=Role.INITIATOR,
+        literal="xid",
+        pattern=re.compile(
+            r"\bXid \(PCI:(?P<gpu>[0-9a-fA-F:.]+)\): "
+            r"(?P<xid>(?!(?:13|31|43|45|48|63|64|92|94|95|140)\b)\d+)"
+        ),
+        example="NVRM: Xid (PCI:0000:b2:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the "
+        "bus.",
+        near_miss="NVRM: Xid (PCI:0000:b2:00): 43, pid=7, name=python3, Ch 00000008",
+        says="Xid {xid} on GPU {gpu}",
+    ),
+    Signature(
+        mode=hardware.GPU_FAULT,
+        role=Role.INITIATOR,
+        literal="xid",
+        pattern=re.compile(
+            r"\bXid \(PCI:(?P<gpu>[0-9a-fA-F:.]+)\): \d+,.*caused by previous Xid (?P<xid>\d+)"
+        ),
+        example="kernel: NVRM: Xid (PCI:0000:d1:00): 45, pid=7, name=python3, Ch 1 caused by previous Xid "
+        "149",
+        near_miss="kernel: NVRM: Xid (PCI:0000:d1:00): 45, pid=7, name=python3, Ch 1",
+        says="Xid {xid} on GPU {gpu}",
+    ),
+    Signature(
+        mode=hardware.GPU_FAULT,
+        role=Role.SYMPTOM,
+        literal="xid",
+        pattern=re.compile(
+            r"\bXid \(PCI:(?P<gpu>[0-9a-fA-F:.]+)\): (?P<xid>13|31|43|45)\b(?!.*previous Xid)"
+        ),
+        example="NVRM: Xid (PCI:0000:b2:00): 31, pid=7, name=python3, MMU Fault: ENGINE GRAPHICS",
+        near_miss="NVRM: Xid (PCI:0000:d1:00): 45, pid=7, name=python3, Ch 1 caused by previous Xid 149",
+        says="Xid {xid} on GPU {gpu}: mostly the program's own illegal access",
+    ),
+    Signature(
+        mode=hardware.GPU_FAULT,
+        role=Role.INITIATOR,
+        literal="fallen off the bus",
+        pattern=re.compile(
+            r"(?:GPU (?:at )?(?:PCI:)?(?P<gpu>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F.]+):? (?:GPU )?)?"
+            r"has fallen off the bus|(?:^|NVRM:)\s*fallen off the bus and is not responding"
+        ),
+        example="NVRM: GPU 0000:b2:00.0: GPU has fallen off the bus.",
+        near_miss="INFO checking that no GPU is fallen off the bus",
+        says="GPU {gpu} has fallen off the bus",
+    ),
+    Signature(
+        mode=hardware.GPU_FAULT,
+        role=Role.INITIATOR,
+        literal="lost",
+        pattern=re.compile(r"\bNV_ERR_GPU_IS_LOST\b|^GPU is lost\.|: GPU is lost\b"),
+        example="NVRM: nvAssertOkFailedNoLog: Assertion failed: GPU lost from the bus [NV_ERR_GPU_IS_LOST] "
+        "(0x0000000F) returned from rmStatus @ kernel_ce_gv100.c:106",
+        near_miss="INFO step 3: one packet lost, no GPU is lost",
+        says="a GPU no longer answers its driver",
+    ),
+    Signature(
+        mode=hardware.GPU_FAULT,
+        role=Role.INITIATOR,
+        literal="unable to determine the device handle for gpu",
+        pattern=re.compile(
+            r"Unable to determine the device handle for GPU ?(?P<gpu>[0-9a-fA-F:.]+): (?!Insufficient|No "
+            r"perm)"
+        ),
+        example="Unable to determine the device handle for GPU0000:B2:00.0: Unknown Error",
+        near_miss="Unable to determine the device handle for GPU index: see the manual",
+        says="GPU {gpu} does not answer its driver",
+    ),
+    Signature(
+        mode=hardware.GPU_FAULT,
+        role=Role.INITIATOR,
+        literal="cuda error: ",
+        pattern=re.compile(
+            r"CUDA error: (?P<what>unspecified launch failure|unknown error|device not ready"
+            r"|hardware stack error|Invalid access of peer GPU memory over nvlink)"
+        ),
+        example="RuntimeError: CUDA error: unspecified launch failure",
+        near_miss="RuntimeError: CUDA error: device-side assert triggered",
+        says="a fault on the GPU: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=hardware.GPU_FAULT,
+        role=Role.INITIATOR,
+        literal="sxid",
+        pattern=re.compile(r"\bSXid \(PCI:(?P<gpu>[0-9a-fA-F:.]+)\): (?P<xid>\d+), Fatal"),
+        example="nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 24007, Fatal, Link 44 sourcetrack timeout error",
+        near_miss="nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32 egress non-posted",
+        says="a fatal fault of NVSwitch {gpu} (SXid {xid})",
+    ),
+)

@@ -1,0 +1,213 @@
+"""Memory of the GPU and of the host.
+
+Texts: c10/cuda/CUDACachingAllocator.cpp and c10/core/impl/alloc_cpu.cpp of PyTorch 1.13 to 2.8, the
+Linux kernel's mm/oom_kill.c, torch/distributed/elastic/multiprocessing/api.py, Kubernetes' pod status.
+"""
+
+from __future__ import annotations
+
+import re
+
+from launcher.diagnosis.signatures.signature import Context, Role, Signature
+from launcher.failure_modes import hardware
+
+_SIZE = r"[\d.]+ ?[KMGT]i?B"
+
+SIGNATURES = (
+    Signature(
+        mode=hardware.CUDA_OUT_OF_MEMORY,
+        role=Role.INITIATOR,
+        literal="out of memory",
+        pattern=re.compile(
+            r"(?:CUDA|HIP) out of memory\.?(?: Tried to allocate (?P<asked>" + _SIZE + r"))?"
+            r"(?:.{0,160}?(?P<free>" + _SIZE + r")(?: is)? free)?",
+        ),
+        example="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 5 has a total "
+        "capacity of 23.43 GiB of which 198.06 MiB is free.",
+        near_miss="INFO retry after CUDA  out-of-memory is off; host ran out of memory 0 times",
+        says="the GPU is full: asked for {asked} with {free} free",
+    ),
+    Signature(
+        mode=hardware.CUDA_OUT_OF_MEMORY,
+        role=Role.INITIATOR,
+        literal="out of memory",
+        pattern=re.compile(
+            r"CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|Cuda failure \d+ 'out of memory'"
+            r"|Cuda failure 'out of memory'|cudaErrorMemoryAllocation|cuda runtime error \(2\) : out of "
+            r"memory"
+        ),
+        example="algo-1:101:140 [2] init.cc:1019 NCCL WARN Cuda failure 2 'out of memory'",
+        near_miss="INFO the allocator was out of memory in the last run",
+    ),
+    Signature(
+        mode=hardware.CUDA_OUT_OF_MEMORY,
+        role=Role.INITIATOR,
+        literal="cublas_status_alloc_failed",
+        pattern=re.compile(r"CUDA error: CUBLAS_STATUS_ALLOC_FAILED"),
+        example="RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        near_miss="INFO mapping CUBLAS_STATUS_ALLOC_FAILED to code 3",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=Role.INITIATOR,
+        literal="killed",
+        pattern=re.compile(r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) is killed by signal: Killed"),
+        example="RuntimeError: DataLoader worker (pid 10231) is killed by signal: Killed.",
+        near_miss="RuntimeError: DataLoader worker (pid 10231) is killed by signal: Bus error.",
+        says="a DataLoader worker was killed: the host's memory was full",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=Role.INITIATOR,
+        literal="out of memory",
+        pattern=re.compile(
+            r"Out of memory: Kill(?:ed)? process (?P<pid>\d+)"
+            r"|Memory cgroup out of memory: Kill"
+        ),
+        example="[ 8123.4] Out of memory: Killed process 10231 (python3) total-vm:92123456kB",
+        near_miss="Out of memory guard is on for process 10231",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=Role.INITIATOR,
+        literal="oom-kill",
+        pattern=re.compile(r"invoked oom-killer|oom-kill(?: event|:constraint)"),
+        example="slurmstepd: error: Detected 1 oom-kill event(s) in StepId=77.batch.",
+        near_miss="INFO the oom-kill policy is default",
+        says="the host's memory was full and the kernel killed a process",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=Role.INITIATOR,
+        literal="oomkilled",
+        pattern=re.compile(r"\bOOMKilled\b(?!['\"]?\s*[:=] ?[Ff]alse)"),
+        example="containers: - name: app reason: OOMKilled code: 137",
+        near_miss='"State": {"OOMKilled": false}',
+        says="the container took more memory than it may and was killed",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=Role.INITIATOR,
+        literal="instance type with more memory",
+        pattern=re.compile(r"ClientError: .*use an instance type with more memory"),
+        example="ClientError: Please use an instance type with more memory, or reduce the size of training "
+        "data "
+        "processed on an instance.",
+        near_miss="INFO an instance type with more memory is cheaper here",
+        says="the host's memory was full",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=Role.INITIATOR,
+        literal="exit code: 137",
+        pattern=re.compile(r"exit code: 137\b"),
+        example="AlgorithmError: , exit code: 137",
+        near_miss="AlgorithmError: , not exit code: 1370",
+        says="a process was killed (exit code 137): the usual reason is the host's memory",
+        vague=True,
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=Role.INITIATOR,
+        literal="exceeded the request memory",
+        pattern=re.compile(r"killed by docker due to it exceeded the request memory"),
+        example="Exit Reason: User Container killed by docker due to it exceeded the request memory",
+        near_miss="INFO warn when usage exceeded the request memory",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=Role.INITIATOR,
+        literal="defaultcpuallocator",
+        pattern=re.compile(
+            r"DefaultCPUAllocator: (?:can't|not enough memory).*?(?:allocate (?P<asked>\d+) bytes)"
+        ),
+        example="RuntimeError: [enforce fail at alloc_cpu.cpp:114] err == 0. DefaultCPUAllocator: can't "
+        "allocate memory: you tried to allocate 94371840000 bytes. Error code 12",
+        near_miss="INFO DefaultCPUAllocator: will allocate 64 bytes aligned",
+        says="the host's memory is full: asked for {asked} bytes",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=Role.INITIATOR,
+        literal="memoryerror",
+        pattern=re.compile(r"^(?:numpy\S*\.)?_?(?:Array)?MemoryError\b|torch\.\w*\.?CPUOutOfMemoryError"),
+        example="MemoryError: Unable to allocate 12.0 GiB for an array",
+        near_miss="INFO except MemoryError: is handled",
+        says="the host's memory is full",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=Role.INITIATOR,
+        literal="exitcode: -9",
+        pattern=re.compile(r"failed \(exitcode: -9\) local_rank: (?P<local_rank>\d+)"),
+        example="E0820 11:30:44.1 99 torch/distributed/elastic/multiprocessing/api.py:984] failed "
+        "(exitcode: -9) local_rank: 3 (pid: 104) of binary: /opt/venv/bin/python",
+        near_miss="failed (exitcode: -15) local_rank: 3 (pid: 104) of binary: python; not exitcode: -9",
+        says="local rank {local_rank} was killed (SIGKILL): the usual reason is the host's memory",
+        vague=True,
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=Role.INITIATOR,
+        literal="return code = -9",
+        pattern=re.compile(r"exits with return code = -9\b"),
+        example="[2024-01-15 09:20:17,001] [ERROR] [launch.py:321:sigkill_handler] ['python'] exits with "
+        "return code = -9",
+        near_miss="INFO exits with return code = -99",
+        says="a process was killed (SIGKILL): the usual reason is the host's memory",
+        vague=True,
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=Role.INITIATOR,
+        literal="killed",
+        pattern=re.compile(r": line \d+: +\d+ Killed\b|exited on signal 9 \(Killed\)|^Killed$"),
+        example="/usr/local/runtime: line 30: 7 Killed python train.py",
+        near_miss="INFO 7 Killed monsters in line 30: ok",
+        says="a process was killed (SIGKILL): the usual reason is the host's memory",
+        vague=True,
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=Role.INITIATOR,
+        literal="sigkill",
+        pattern=re.compile(r"terminated with signal SIGKILL|died with <Signals\.SIGKILL: 9>"),
+        example="torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal "
+        "SIGKILL",
+        near_miss="INFO SIGKILL follows SIGTERM after 30 s",
+        says="a process was killed (SIGKILL): the usual reason is the host's memory",
+        vague=True,
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=Role.INITIATOR,
+        literal="oom_kill",
+        pattern=re.compile(r"Detected (?P<events>[1-9]\d*) oom_kill event"),
+        example="slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some of the step tasks have "
+        "been OOM "
+        "Killed.",
+        near_miss="memory.events: oom_kill 0",
+        says="the host's memory was full and the kernel killed a process",
+    ),
+    Signature(
+        mode=hardware.CLOSE_TO_MEMORY_LIMIT,
+        role=Role.ADVISORY,
+        literal="allocator cache flushes",
+        pattern=re.compile(r"(?P<times>\d+) pytorch allocator cache flushes since last step"),
+        example="[WARNING] [stage3.py:1850:step] 3 pytorch allocator cache flushes since last step. this "
+        "happens when there is high memory pressure",
+        near_miss="INFO counting allocator cache flushes",
+        says="PyTorch emptied its cache {times} times in a step: the GPU is close to full",
+    ),
+)
+
+CONTEXTS = (
+    Context(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        of=("CODE001",),
+        literal="cpu virtual memory",
+        pattern=re.compile(r"CPU Virtual Memory: +used = [\d.]+ GB, percent = (?:8[5-9]|9\d|100)(?:\.\d+)?%"),
+        example="[2024-01-15 09:20:11,403] [INFO] CPU Virtual Memory:  used = 27.1 GB, percent = 86.2%",
+        near_miss="[2024-01-15 09:20:11,403] [INFO] CPU Virtual Memory:  used = 27.1 GB, percent = 36.2%",
+    ),
+)

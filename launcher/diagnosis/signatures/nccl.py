@@ -1,0 +1,238 @@
+"""NCCL: memory, sockets, devices, versions.
+
+Texts: NCCL's misc/socket.cc, shm.h, init.cc and bootstrap.cc, 2.4 to 2.27; ProcessGroupNCCL.cpp of PyTorch
+1.13 to 2.8.
+"""
+
+from __future__ import annotations
+
+import re
+
+from launcher.diagnosis.signatures.signature import Role, Signature
+from launcher.failure_modes import distribution, nccl
+
+SIGNATURES = (
+    Signature(
+        mode=nccl.SYSTEM_ERROR,
+        role=Role.INITIATOR,
+        literal="nccl warn",
+        pattern=re.compile(
+            r"NCCL WARN (?:Error: failed to extend|Error while (?:creating|attaching to)(?: a)? shared "
+            r"memory segment)"
+            r" /dev/shm/nccl-\w+|include/shm\.h:\d+ NCCL WARN Call to (?:posix_fallocate|open|mmap|"
+            r"shm_open) failed"
+        ),
+        example="gpubox-2:1179:1497 [1] include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No "
+        "space left "
+        "on device",
+        near_miss="gpubox-2:7:9 [1] include/shm.h:28 NCCL WARN Call to munmap was slow",
+        says="NCCL got no shared memory (/dev/shm is too small); this is not the disk",
+    ),
+    Signature(
+        mode=nccl.SYSTEM_ERROR,
+        role=Role.SYMPTOM,
+        literal="nccl warn",
+        pattern=re.compile(
+            r"NCCL WARN .*(?:Connect to |connect to )(?P<peer>\S+?) ?(?:failed|returned)[ :(]+(?P<why>.*\S)"
+            r"|NCCL WARN Call to (?:connect|bind|listen|accept|socket) (?:failed|returned) ?:? "
+            r"?(?P<call>.*\S)"
+        ),
+        example="h800-2:9251:9400 [5] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to "
+        "10.0.0.1<15511> "
+        "failed : Software caused connection abort",
+        near_miss="trn-07:51220:51340 [0] NCCL INFO Call to connect returned Connection refused, retrying "
+        "(NCCL WARN off)",
+        says="could not connect to {peer}: {why}",
+    ),
+    Signature(
+        mode=nccl.SYSTEM_ERROR,
+        role=Role.SYMPTOM,
+        literal="system error",
+        pattern=re.compile(r"unhandled system error(?: \(run with|,| NCCL|$)"),
+        example="RuntimeError: NCCL error in: ../torch/lib/c10d/ProcessGroupNCCL.cpp:825, unhandled system "
+        "error, "
+        "NCCL version 2.7.8",
+        near_miss="INFO a system error page was read",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.SYSTEM_ERROR,
+        role=Role.SYMPTOM,
+        literal="ncclsystemerror",
+        pattern=re.compile(r"ncclSystemError: System call"),
+        example="ncclSystemError: System call (e.g. socket, malloc) or external library call failed or "
+        "device error.",
+        near_miss="INFO ncclSystemError is 2",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.SYSTEM_ERROR,
+        role=Role.INITIATOR,
+        literal="ibv_create_",
+        pattern=re.compile(r"NCCL WARN Call to ibv_create_\w+ failed"),
+        example="gpu-1:20:31 [0] misc/ibvwrap.cc:252 NCCL WARN Call to ibv_create_qp failed",
+        near_miss="gpu-1:20:31 [0] NCCL INFO calling ibv_create_qp",
+        says="NCCL could not lock memory for its network device: see `ulimit -l`",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=Role.CASCADE,
+        literal="remote p",
+        pattern=re.compile(
+            r"[Cc]onnection closed by remote peer(?: (?P<peer>[^\s<]+))?|Connection from remote peer .* "
+            r"was closed"
+            r"|ncclRemoteError: .*remote process exited"
+        ),
+        example="gpu11:7:9 [3] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer "
+        "gpu11.rack4<51020>",
+        near_miss="INFO waiting for a remote peer",
+        says="the connection was closed by its peer {peer}, which had ended",
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=Role.CASCADE,
+        literal="remote process exited",
+        pattern=re.compile(r"remote process exited or there was a network error"),
+        example="torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1691, remote "
+        "process exited "
+        "or there was a network error, NCCL version 2.19.3",
+        near_miss="INFO remote process exited normally",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.SYSTEM_ERROR,
+        role=Role.CASCADE,
+        literal="nccl error in",
+        pattern=re.compile(r"NCCL error in: \S+:\d+, (?P<what>(?!unhandled system|remote process)[\w ]+)"),
+        example="torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1275, internal "
+        "error, NCCL "
+        "version 2.14.3",
+        near_miss="RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:825, unhandled system error, NCCL "
+        "version 2.7.8",
+        says="NCCL gave up: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=Role.CASCADE,
+        literal="ncclremoteerror",
+        pattern=re.compile(r"ncclRemoteError: "),
+        example="ncclRemoteError: A call failed possibly due to a network error or a remote process exiting "
+        "prematurely.",
+        near_miss="INFO ncclRemoteError is 6",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=Role.CASCADE,
+        literal="connection closed by peer",
+        pattern=re.compile(
+            r"gloo/transport/tcp/pair\.cc:\d+\] Connection closed by peer \[?(?P<peer>[\d.a-f:]+)"
+        ),
+        example="RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by "
+        "peer "
+        "[10.0.0.7]:24861",
+        near_miss="wget: connection closed by peer, retrying",
+        says="the connection was closed by its peer {peer}, which had ended",
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=Role.CASCADE,
+        literal="connection reset by peer",
+        pattern=re.compile(
+            r"(?:gloo/|TCPStore|\bstore\b|c10d|NCCL|socket\.cpp|recvValue|sendBytes|recvBytes|"
+            r"DistNetworkError)"
+            r".*Connection reset by peer",
+        ),
+        example="RuntimeError: [3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] "
+        "via c10d "
+        "key-value store by key '0', but store->get('0') got error: Connection reset by peer",
+        near_miss="urllib3 ConnectionResetError(104, 'Connection reset by peer'), retrying",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.INITIALISATION_STALLED,
+        role=Role.INITIATOR,
+        literal="no socket interface found",
+        pattern=re.compile(r"(?:Bootstrap|NET/Socket) : no socket interface found"),
+        example="algo-1:88:141 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found",
+        near_miss="INFO no socket interface found for the dashboard",
+        says="NCCL found no network interface: NCCL_SOCKET_IFNAME leaves none",
+    ),
+    Signature(
+        mode=nccl.INITIALISATION_STALLED,
+        role=Role.INITIATOR,
+        literal="has already checked in",
+        pattern=re.compile(
+            r"Bootstrap Root : rank (?P<rank>\d+) of (?P<ranks>\d+) ranks has already checked in"
+        ),
+        example="algo-1:18569:18835 [0] bootstrap.cc:131 NCCL WARN Bootstrap Root : rank 1 of 8 ranks has "
+        "already checked in",
+        near_miss="INFO rank 1 of 8 ranks has already checked in",
+        says="two processes of {ranks} have this rank",
+    ),
+    Signature(
+        mode=nccl.INITIALISATION_STALLED,
+        role=Role.SYMPTOM,
+        literal="is setting up nccl communicator",
+        pattern=re.compile(
+            r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retriev\w+ ncclUniqueId from "
+            r"\[0\].*got error: "
+            r"(?!Connection reset|Broken pipe)(?P<why>.{0,80})"
+        ),
+        example="RuntimeError: [3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] "
+        "via c10d "
+        "key-value store by key '0', but store->get('0') got error: Socket Timeout",
+        near_miss="INFO rank 3 is setting up NCCL communicator",
+        says="got no id from rank 0 while setting up NCCL: {why}",
+    ),
+    Signature(
+        mode=nccl.VERSIONS_DIFFER,
+        role=Role.INITIATOR,
+        literal="mismatched nccl version",
+        pattern=re.compile(
+            r"Mismatched NCCL version detected : rank (?P<one>\d+) version (?P<first>\d+) rank "
+            r"(?P<two>\d+) version (?P<second>\d+)"
+        ),
+        example="NCCL WARN Mismatched NCCL version detected : rank 0 version 21805 rank 8 version 21903 "
+        "myrank 0 cudaDev 0",
+        near_miss="INFO no mismatched NCCL version",
+        says="rank {one} runs NCCL {first}, rank {two} runs {second}",
+    ),
+    Signature(
+        mode=distribution.MORE_PROCESSES_THAN_DEVICES,
+        role=Role.INITIATOR,
+        literal="duplicate gpu detected",
+        pattern=re.compile(
+            r"Duplicate GPU detected : rank (?P<rank>\d+) and rank (?P<other>\d+) both on CUDA device "
+            r"(?P<gpu>\w+)"
+        ),
+        example="init.cc:521 NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 160",
+        near_miss="INFO no duplicate GPU detected",
+        says="shares CUDA device {gpu} with rank {other}",
+    ),
+    Signature(
+        mode=distribution.MORE_PROCESSES_THAN_DEVICES,
+        role=Role.INITIATOR,
+        literal="invalid device ordinal",
+        pattern=re.compile(
+            r"(?:CUDA error|CUDA driver error|HIP error|cuda runtime error \(\d+\) ?): invalid device ordinal"
+            r"|Cuda failure (?:\d+ )?'invalid device ordinal'"
+        ),
+        example="RuntimeError: CUDA error: invalid device ordinal",
+        near_miss="INFO 'invalid device ordinal' means too few GPUs",
+        says="asked for a GPU that the host does not have: more processes than GPUs",
+    ),
+    Signature(
+        mode=distribution.MORE_PROCESSES_THAN_DEVICES,
+        role=Role.INITIATOR,
+        literal="cannot be larger than the device count",
+        pattern=re.compile(
+            r"number of node-local MPI processes (?P<processes>\d+) *cannot be larger than the device count"
+        ),
+        example="ValueError: number of node-local MPI processes 8 cannot be larger than the device count 4",
+        near_miss="INFO the batch cannot be larger than the device count",
+        says="{processes} processes on a host with fewer GPUs",
+    ),
+)

@@ -1,0 +1,141 @@
+"""How the hosts meet: the store and torchrun's rendezvous.
+
+Texts: torch/csrc/distributed/c10d/socket.cpp and TCPStore.cpp, torch/distributed/elastic/rendezvous of
+PyTorch 1.10 to 2.8.
+"""
+
+from __future__ import annotations
+
+import re
+
+from launcher.diagnosis.signatures.signature import Role, Signature
+from launcher.failure_modes import nccl
+
+SIGNATURES = (
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=Role.SYMPTOM,
+        literal="client socket has timed out",
+        pattern=re.compile(
+            r"client socket has timed out after (?P<after>\w+) while trying to connect to \((?P<peer>[^)]+)\)"
+        ),
+        example="[E socket.cpp:793] [c10d] The client socket has timed out after 60s while trying to "
+        "connect to "
+        "(algo-1, 7777).",
+        near_miss="INFO no client socket has timed out",
+        says="waited {after} in vain for the rendezvous at {peer}",
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=Role.SYMPTOM,
+        literal="rendezvous",
+        pattern=re.compile(
+            r"(?<!of type )\bRendezvous(?:Timeout|Connection)Error\b|Rendezvous ?Closed ?Error|rendezvous "
+            r"(?:has )?timed out",
+        ),
+        example="torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+        near_miss="INFO [c10d] rendezvous of 2 hosts is complete",
+        says="the hosts did not meet in time",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=Role.SYMPTOM,
+        literal="clients joined",
+        pattern=re.compile(
+            r"Timed out after (?P<after>\d+) seconds waiting for clients\. (?P<came>\d+/\d+) clients joined"
+        ),
+        example="torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 7/8 "
+        "clients "
+        "joined.",
+        near_miss="INFO all 8/8 clients joined",
+        says="only {came} ranks came to the store within {after} s",
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=Role.SYMPTOM,
+        literal="timed out initializing process group",
+        pattern=re.compile(
+            r"Timed out initializing process group in store based barrier on rank:? (?P<rank>\d+)"
+        ),
+        example="RuntimeError: Timed out initializing process group in store based barrier on rank: 3, for "
+        "key: "
+        "store_based_barrier_key:1 (world_size=8, worker_count=7, timeout=0:30:00)",
+        near_miss="INFO nothing timed out initializing process groups",
+        says="waited in vain for the other ranks at the store",
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=Role.SYMPTOM,
+        literal="timeout",
+        pattern=re.compile(
+            r"^(?:RuntimeError|torch\.distributed\.(?:DistStoreError|DistNetworkError)|DistStoreError): "
+            r"(?:Socket Timeout|(?:.*)wait timeout after (?P<after>\d+)ms)"
+        ),
+        example="torch.distributed.DistStoreError: wait timeout after 300000ms, keys: "
+        "/default_pg/0//cpu//0/0",
+        near_miss="INFO the wait timeout after 300000ms is the default",
+        says="waited {after} ms in vain for another rank at the store",
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=Role.SYMPTOM,
+        literal="has failed to connect to",
+        pattern=re.compile(
+            r"^(?!.*(?:IPv6 network addresses|retry)).*"
+            r"(?:The client socket has failed to connect to any network address of \((?P<peer>[^)]+)\))"
+        ),
+        example="[E socket.cpp:860] [c10d] The client socket has failed to connect to any network address of "
+        "(algo-1, 7777).",
+        near_miss="[W socket.cpp:601] [c10d] The client socket has failed to connect to "
+        "[::ffff:10.0.0.1]:7777 "
+        "(errno: 110 - Connection timed out).",
+        says="could not reach the rendezvous at {peer}",
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=Role.CASCADE,
+        literal="broken pipe",
+        pattern=re.compile(r"(?:sendBytes failed|TCPStore|recvValue|socket\.cpp|\bstore\b).*Broken pipe"),
+        example="[W TCPStore.cpp:106] [c10d] sendBytes failed on SocketImpl(fd=68, addr=[algo-2]:40000): "
+        "Broken pipe",
+        near_miss="BrokenPipeError: [Errno 32] Broken pipe in the pager",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=Role.CASCADE,
+        literal="failed to shutdown the rendezvous",
+        pattern=re.compile(
+            r"has failed to (?:shutdown the rendezvous|send a keep-alive heartbeat to the rendezvous)"
+        ),
+        example="The node 'algo-2_57_0' has failed to shutdown the rendezvous 'job' due to an error of type "
+        "RendezvousConnectionError.",
+        near_miss="INFO nobody failed to shutdown the rendezvous",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.PORT_IN_USE,
+        role=Role.INITIATOR,
+        literal="address already in use",
+        pattern=re.compile(
+            r"(?:errno: ?-?\d+|EADDRINUSE|Errno \d+\]|RuntimeError:|code: -?\d+).{0,60}?[Aa]ddress already "
+            r"in use"
+        ),
+        example="RuntimeError: The server socket has failed to listen on any local network address. The "
+        "server "
+        "socket has failed to bind to 0.0.0.0:41796 (errno: 98 - Address already in use).",
+        near_miss="TensorBoard: address already in use, trying the next one",
+        says="the rendezvous port is in use already",
+    ),
+    Signature(
+        mode=nccl.PORT_IN_USE,
+        role=Role.INITIATOR,
+        literal="eaddrinuse",
+        pattern=re.compile(r"\bEADDRINUSE\b"),
+        example="torch.distributed.DistNetworkError: The server socket has failed to listen. port: 29500, "
+        "useIpv6: 0, code: -98, name: EADDRINUSE",
+        near_miss="INFO _EADDRINUSE_ is 98",
+        says="the rendezvous port is in use already",
+    ),
+)

@@ -1,0 +1,54 @@
+"""All rows, registered by the family that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from launcher.diagnosis.signatures import (
+    access,
+    capacity,
+    checkpoints,
+    code,
+    collectives,
+    efa,
+    hardware,
+    memory,
+    nccl,
+    rendezvous,
+    storage,
+    training,
+)
+from launcher.diagnosis.signatures.signature import Context, Signature
+from launcher.failure_modes.model import Stage
+from launcher.failure_modes.registry import register
+
+FAMILIES: Final[Mapping[str, tuple[Signature, ...]]] = MappingProxyType(
+    {
+        module.__name__: module.SIGNATURES
+        for module in (
+            memory,
+            hardware,
+            checkpoints,
+            storage,
+            access,
+            capacity,
+            efa,
+            collectives,
+            nccl,
+            rendezvous,
+            training,
+            code,
+        )
+    }
+)
+"""The rows by their module; where two match the same line with the same weight, the first one counts."""
+
+SIGNATURES: Final = tuple(row for rows in FAMILIES.values() for row in rows)
+CONTEXTS: Final[tuple[Context, ...]] = (*memory.CONTEXTS, *checkpoints.CONTEXTS)
+
+for _name, _rows in FAMILIES.items():
+    register(Stage.LOG, dict.fromkeys(row.mode for row in _rows), _name)
+for _context in CONTEXTS:
+    register(Stage.LOG, (_context.mode,), "launcher.diagnosis.signatures.table.CONTEXTS")

@@ -1,0 +1,188 @@
+"""What PyTorch says of data loading, DDP and the loss, and torch_xla of its devices.
+
+Texts: torch/utils/data/_utils, torch/csrc/distributed/c10d/reducer.cpp, fairseq, detectron2, torch_xla.
+"""
+
+from __future__ import annotations
+
+import re
+
+from launcher.diagnosis.signatures.signature import Role, Signature
+from launcher.failure_modes import data, ddp, job_runtime, training_compiler
+
+SIGNATURES = (
+    Signature(
+        mode=data.LOADER_WORKER_KILLED,
+        role=Role.INITIATOR,
+        literal="dataloader worker",
+        pattern=re.compile(
+            r"DataLoader worker \(pid(?:\(s\))? (?P<pid>[\d, ]+)\) is killed by signal: "
+            r"(?P<signal>(?!Killed|Terminated)[\w ]+)"
+        ),
+        example="RuntimeError: DataLoader worker (pid 411) is killed by signal: Bus error.",
+        near_miss="RuntimeError: DataLoader worker (pid 411) is killed by signal: Killed.",
+        says="a DataLoader worker died of: {signal}",
+    ),
+    Signature(
+        mode=data.LOADER_WORKER_KILLED,
+        role=Role.INITIATOR,
+        literal="insufficient shared memory",
+        pattern=re.compile(r"Unexpected bus error encountered in worker.*insufficient shared memory"),
+        example="ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient "
+        "shared "
+        "memory (shm).",
+        near_miss="INFO insufficient shared memory makes workers die",
+        says="a DataLoader worker found /dev/shm full",
+    ),
+    Signature(
+        mode=data.LOADER_WORKER_KILLED,
+        role=Role.INITIATOR,
+        literal="unable to",
+        pattern=re.compile(
+            r"unable to (?:write to file|mmap \d+ bytes from file|open shared memory object|resize file) "
+            r"<[^>]*torch_"
+        ),
+        example="RuntimeError: unable to write to file </torch_17_2356_0>: No space left on device (28)",
+        near_miss="RuntimeError: unable to write to file <model.pt>: No space left on device (28)",
+        says="a DataLoader worker found /dev/shm full",
+    ),
+    Signature(
+        mode=data.LOADER_WORKER_KILLED,
+        role=Role.SYMPTOM,
+        literal="exited unexpectedly",
+        pattern=re.compile(r"DataLoader worker \(pid(?:\(s\))? (?P<pid>[\d, ]+)\) exited unexpectedly"),
+        example="RuntimeError: DataLoader worker (pid(s) 9120, 9123) exited unexpectedly",
+        near_miss="INFO the shell exited unexpectedly",
+        says="DataLoader workers (pid {pid}) ended",
+    ),
+    Signature(
+        mode=data.LOADER_WORKER_KILLED,
+        role=Role.INITIATOR,
+        literal="cannot allocate memory",
+        pattern=re.compile(r"^OSError: (?:\[Errno 12\] )?Cannot allocate memory"),
+        example="OSError: [Errno 12] Cannot allocate memory",
+        near_miss="libfabric:3:core <warn> cannot allocate memory hooks",
+        says="a fork failed: memory or, with EFA, huge pages are used up",
+    ),
+    Signature(
+        mode=ddp.REDUCTION_NOT_FINISHED,
+        role=Role.INITIATOR,
+        literal="expected to have finished reduction in the prior",
+        pattern=re.compile(
+            r"Expected to have finished reduction in the prior iteration before starting a new one"
+        ),
+        example="RuntimeError: Expected to have finished reduction in the prior iteration before starting "
+        "a new one.",
+        near_miss="INFO expected to have finished reduction in the prior hour",
+        says="DDP waited for gradients that the last step did not produce",
+        vague=True,
+    ),
+    Signature(
+        mode=ddp.PARAMETERS_WITHOUT_GRADIENT,
+        role=Role.INITIATOR,
+        literal="which did not receive grad for rank",
+        pattern=re.compile(
+            r"Parameter(?:s| indices) which did not receive grad for rank (?P<rank>\d+): "
+            r"(?P<which>[\w., ]{1,120})"
+        ),
+        example="Parameter indices which did not receive grad for rank 3: 270 271",
+        near_miss="INFO parameters which did not receive grad for rank reasons",
+        says="parameters got no gradient: {which}",
+    ),
+    Signature(
+        mode=ddp.FIND_UNUSED_LEFT_ON,
+        role=Role.ADVISORY,
+        literal="did not find any unused parameters",
+        pattern=re.compile(
+            r"find_unused_parameters=True was specified in DDP constructor, but did not find any unused"
+        ),
+        example="Warning: find_unused_parameters=True was specified in DDP constructor, but did not find "
+        "any unused "
+        "parameters in the forward pass.",
+        near_miss="INFO did not find any unused parameters",
+        says="find_unused_parameters=True finds nothing and costs time in every step",
+    ),
+    Signature(
+        mode=ddp.GROUP_NEVER_DESTROYED,
+        role=Role.ADVISORY,
+        literal="destroy",
+        pattern=re.compile(
+            r"(?:process group has NOT been destroyed before we destruct ProcessGroupNCCL"
+            r"|destroy_process_group\(\) was not called before program exit)"
+        ),
+        example="[rank0]:[W] Warning: WARNING: process group has NOT been destroyed before we destruct "
+        "ProcessGroupNCCL.",
+        near_miss="INFO destroy_process_group() was called",
+        says="the process group was not destroyed at the end",
+    ),
+    Signature(
+        mode=job_runtime.LOSS_NOT_FINITE,
+        role=Role.INITIATOR,
+        literal="floatingpointerror",
+        pattern=re.compile(r"^(?:\S*\.)?FloatingPointError: (?P<what>.{1,120})"),
+        example="FloatingPointError: Loss became infinite or NaN at iteration=1980!",
+        near_miss="INFO raising FloatingPointError: on",
+        says="{what}",
+    ),
+    Signature(
+        mode=job_runtime.LOSS_NOT_FINITE,
+        role=Role.INITIATOR,
+        literal="loss is",
+        pattern=re.compile(
+            r"\bloss is (?:nan|inf(?:inite)?|-inf|not finite|non-finite)\b.{0,30}"
+            r"(?:stop|abort|exit|terminat|quit)|^\w*Error: .*\bloss is (?:nan|inf|not finite|non-finite)",
+            re.I,
+        ),
+        example="Loss is nan, stopping training",
+        near_miss="INFO if the loss is nan, the step is skipped",
+        says="the loss is not finite",
+    ),
+    Signature(
+        mode=job_runtime.LOSS_NOT_FINITE,
+        role=Role.INITIATOR,
+        literal="loss scale",
+        pattern=re.compile(r"Minimum loss scale reached|loss scale already at minimum", re.I),
+        example="Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting "
+        "run.",
+        near_miss="INFO the loss scale is 65536, the minimum 1",
+        says="the fp16 loss scale fell to its minimum: the gradients overflow at every step",
+    ),
+    Signature(
+        mode=job_runtime.LOSS_NOT_FINITE,
+        role=Role.INITIATOR,
+        literal="returned nan values in its",
+        pattern=re.compile(r"Function '(?P<function>\w+)' returned nan values in its \d+th output"),
+        example="RuntimeError: Function 'MulBackward0' returned nan values in its 0th output.",
+        near_miss="INFO no layer returned nan values in its output",
+        says="{function} gave NaN gradients",
+    ),
+    Signature(
+        mode=job_runtime.LOSS_NOT_FINITE,
+        role=Role.INITIATOR,
+        literal="nan in",
+        pattern=re.compile(r"found NaN in (?:local )?(?:forward loss|grad norm|loss)", re.I),
+        example="AssertionError: Rank 3: found NaN in forward loss calculation. Device: 3, node: gpu-1",
+        near_miss="INFO found nan in 0 columns",
+        says="the loss or a gradient is NaN",
+    ),
+    Signature(
+        mode=job_runtime.LOSS_NOT_FINITE,
+        role=Role.SYMPTOM,
+        literal="nan",
+        pattern=re.compile(r"\b(?:\w+_)?loss['\"]?\s*[:=]?\s*(?:tensor\()?-?nan\b", re.I),
+        example="step 120 | train_loss: nan | lr 1e-3",
+        near_miss="step 120 | loss: 2.31 | nan_steps 0 | grad_norm: inf",
+        says="the loss is not finite",
+        vague=True,
+    ),
+    Signature(
+        mode=training_compiler.GPU_NUM_DEVICES_WRONG,
+        role=Role.INITIATOR,
+        literal="missing xla configuration",
+        pattern=re.compile(r"(?:RuntimeError:|computation_client\.cc).*Missing XLA configuration"),
+        example="RuntimeError: tensorflow/compiler/xla/xla_client/computation_client.cc:234 : Missing XLA "
+        "configuration",
+        near_miss="INFO 'missing XLA configuration' means GPU_NUM_DEVICES",
+        says="torch_xla does not know its devices",
+    ),
+)

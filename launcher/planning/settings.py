@@ -1,0 +1,198 @@
+"""The settings that a job's processes get, each with its reason and its source.
+
+The aws-ofi-nccl plugin in the images tunes NCCL per instance type by itself, so this is mostly a
+matter of not undoing that: only what depends on the job is set, and never over the user's value.
+Left alone on purpose: the provider, protocol, algorithm, tuner, buffer and chunk sizes (the plugin's),
+NCCL_SOCKET_IFNAME (only the container knows its interface), FI_EFA_USE_DEVICE_RDMA and
+FI_EFA_SET_CUDA_SYNC_MEMOPS (fixes for plugins and EFA installers whose version no image tag tells),
+TORCH_NCCL_ASYNC_ERROR_HANDLING (the flight recorder needs its default), TORCH_NCCL_BLOCKING_WAIT (it
+switches the watchdog off that dumps the record) and PYTORCH_CUDA_ALLOC_CONF (opt-in: it can break
+memory registration).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from launcher.cluster.instances import InstanceFacts
+from launcher.jobs.specification import JobSpec, Strategy
+from launcher.jobs.start import is_booted
+from launcher.jobs.torch_version import torch_version
+
+OUTPUT_DATA = "/opt/ml/output/data"
+"""What lies here is kept after the job."""
+
+FLIGHT_RECORDER_PATH = f"{OUTPUT_DATA}/flight_recorder/rank_"
+"""Prefix of the flight recorder's dumps; the boot makes the folder."""
+
+TOOLKIT_RECORDER_PATH = f"{OUTPUT_DATA}/flight_recorder_rank_"
+"""The prefix where the image's toolkit starts the script: nobody makes a folder, so none is needed."""
+
+_RECORDER = "PyTorch documentation: flight recorder"
+_DISTRIBUTED = "PyTorch documentation: torch.distributed"
+
+# On torch that knows both names the newer one wins, so a user's older one would be overwritten.
+_OLDER_NAMES = {
+    "TORCH_FR_BUFFER_SIZE": "TORCH_NCCL_TRACE_BUFFER_SIZE",
+    "TORCH_FR_DUMP_TEMP_FILE": "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One environment variable of the job: why it has this value, and who says so.
+
+    `overridden_by` names the user's own variable where there is one: that stands, this is not sent.
+    """
+
+    name: str
+    value: str
+    reason: str
+    source: str
+    overridden_by: str | None = None
+
+
+def settings(job: JobSpec, facts: InstanceFacts | None, processes_per_host: int) -> list[Setting]:
+    """The settings for a job; `facts` is None for an unknown instance type.
+
+    Those that the user's environment overrides are among them, and say by what.
+    """
+    chosen = (
+        *_evidence(job),
+        *_threads(facts, processes_per_host),
+        *_transport(job, facts),
+        *_compiler(job, facts, processes_per_host),
+        *(_debugging(job, facts) if job.profile == "debug" else ()),
+    )
+    return [_yielding_to(job.environment, setting) for setting in chosen]
+
+
+def job_environment(user: Mapping[str, str], chosen: Iterable[Setting]) -> dict[str, str]:
+    """The settings with the user's environment on top: what the user gave is never overwritten."""
+    return {**{item.name: item.value for item in chosen if item.overridden_by is None}, **user}
+
+
+def _yielding_to(user: Mapping[str, str], setting: Setting) -> Setting:
+    for name in (setting.name, _OLDER_NAMES.get(setting.name, setting.name)):
+        if name in user:
+            return replace(setting, overridden_by=name)
+    return setting
+
+
+def _evidence(job: JobSpec) -> Iterator[Setting]:
+    """NCCL's log level, and the flight recorder."""
+    debug = job.profile == "debug"
+    yield Setting(
+        "NCCL_DEBUG",
+        "INFO" if debug else "WARN",
+        "shows how NCCL came to its choices, on every rank"
+        if debug
+        else "its warnings are the first evidence of a network fault; INFO, which the images' own nccl.conf "
+        "asks for, buries them",
+        "NVIDIA NCCL user guide: environment variables",
+    )
+    # torch 2.9 renamed two of them and warns of the old names on every rank; older versions know only those.
+    renamed = (torch_version(job) or (0, 0)) >= (2, 9)
+    yield Setting(
+        "TORCH_FR_BUFFER_SIZE" if renamed else "TORCH_NCCL_TRACE_BUFFER_SIZE",
+        "20000",
+        "keeps the last 20,000 collectives of each rank: the only evidence of which rank a hang waits for "
+        "(a torch without the recorder ignores it)",
+        _RECORDER,
+    )
+    yield Setting(
+        "TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "writes that record when a collective times out", _RECORDER
+    )
+    yield Setting(
+        "TORCH_FR_DUMP_TEMP_FILE" if renamed else "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
+        FLIGHT_RECORDER_PATH if is_booted(job) else TOOLKIT_RECORDER_PATH,
+        "where it is written: a path that is kept after the job",
+        _RECORDER,
+    )
+
+
+def _threads(facts: InstanceFacts | None, processes_per_host: int) -> Iterator[Setting]:
+    if facts is not None:
+        yield Setting(
+            "OMP_NUM_THREADS",
+            str(max(1, facts.vcpus // processes_per_host)),
+            f"{facts.vcpus} vCPUs over {_processes(processes_per_host)}; torchrun would set 1",
+            "PyTorch documentation: torchrun, OMP_NUM_THREADS",
+        )
+
+
+def _transport(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Setting]:
+    """What NCCL's own choice and the plugin's tuning leave open, by instance type and image."""
+    if facts is None or not facts.has_gpus:
+        return
+    family = facts.instance_type.split(".")[1]
+    if family in ("g5", "g6") and facts.accelerators > 1:
+        yield Setting(
+            "NCCL_SHM_USE_CUDA_MEMCPY",
+            "1",
+            f"the {facts.accelerators} GPUs have no NVLink: copying through shared memory with the copy "
+            "engines about doubles the bandwidth within the host",
+            "awsome-distributed-training 1.architectures/efa-cheatsheet.md",
+        )
+    # The wheels of torch 2.5 and 2.6 carry NCCL 2.21.5, the AWS images of both build 2.23.4 beside it.
+    known_nccl = job.framework is not None and job.distribution.strategy is not Strategy.SMP
+    several_efa_hosts = facts.efa_interfaces > 0 and job.resources.instance_count > 1
+    if known_nccl and several_efa_hosts and torch_version(job) in ((2, 5), (2, 6)):
+        yield Setting(
+            "OFI_NCCL_ABORT_ON_ERROR",
+            "1",
+            "NCCL 2.21 to 2.23, which this image has, ignores errors of the EFA plugin: the job would hang "
+            "instead of ending",
+            "aws-ofi-nccl release notes; aws/deep-learning-containers pytorch/training/docker",
+        )
+
+
+def _compiler(job: JobSpec, facts: InstanceFacts | None, processes_per_host: int) -> Iterator[Setting]:
+    if job.distribution.strategy is Strategy.TORCH_XLA:
+        yield Setting(
+            "GPU_NUM_DEVICES",
+            str(facts.accelerators if facts and facts.has_gpus else processes_per_host),
+            "the GPUs of one host; without it torch_xla stops with 'Missing XLA configuration'",
+            "Amazon SageMaker developer guide: training-compiler-troubleshooting",
+        )
+
+
+def _debugging(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Setting]:
+    """`profile: debug` as a whole; slow, so never in a normal run."""
+    # DETAIL wraps the process group, which DistributedDataParallel's logger takes for gloo's own where the
+    # group is gloo's: a segmentation fault in its constructor (logger.cpp, set_env_variables; torch 2.13).
+    by_gloo = facts is not None and not facts.has_gpus
+    yield Setting(
+        "NCCL_DEBUG_SUBSYS",
+        "INIT,NET,ENV",
+        "shows how NCCL chose its network and which settings it met",
+        "NVIDIA NCCL user guide: environment variables",
+    )
+    yield Setting(
+        "TORCH_DISTRIBUTED_DEBUG",
+        "INFO" if by_gloo else "DETAIL",
+        "names the parameters that got no gradient (DETAIL would crash DistributedDataParallel over gloo, "
+        "which hosts without GPUs use)"
+        if by_gloo
+        else "checks at every collective that all ranks call the same one, and names those that do not",
+        _DISTRIBUTED,
+    )
+    yield Setting(
+        "CUDA_LAUNCH_BLOCKING",
+        "1",
+        "lets a traceback end at the kernel that failed, not at a later one",
+        "PyTorch documentation: notes/cuda",
+    )
+    # torch has no variable for it: the boot acts on this one, and the toolkit knows nothing of it.
+    if is_booted(job):
+        yield Setting(
+            "SLIPWAY_DETECT_ANOMALY",
+            "1",
+            "ends the job at the first NaN in a backward pass, and names the operation of the forward pass",
+            "PyTorch documentation: torch.autograd.set_detect_anomaly",
+        )
+
+
+def _processes(number: int) -> str:
+    return "1 process" if number == 1 else f"{number} processes"

@@ -1,0 +1,88 @@
+"""All rules on a job, in the order in which their findings are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from launcher.failure_modes.model import Finding
+from launcher.rules.job.batches import batches_are_even, objects_are_not_sharded_unevenly
+from launcher.rules.job.checkpoints import (
+    checkpoint_directory_is_made,
+    large_checkpoints_go_to_lustre,
+    what_restarts_has_a_checkpoint,
+)
+from launcher.rules.job.credentials import no_credentials
+from launcher.rules.job.dataset import large_data_is_not_downloaded
+from launcher.rules.job.debugger import debugger_off_with_model_parallel, debugger_off_with_smddp_checkpoints
+from launcher.rules.job.efa_environment import (
+    device_rdma_only_where_it_is,
+    efa_is_not_turned_off,
+    plugin_is_found,
+    plugin_tunes_by_itself,
+)
+from launcher.rules.job.hosts import several_hosts_have_efa
+from launcher.rules.job.instance_type import known_alternatives, known_instance_type
+from launcher.rules.job.limits import (
+    further_types_need_retries,
+    max_wait_needs_spot,
+    own_sync_is_in_the_script,
+    volume_has_a_meaning,
+    waiting_includes_running,
+    warm_pools_are_not_spot,
+)
+from launcher.rules.job.lustre import lustre_is_in_the_jobs_zone, lustre_paths_are_below_the_mount
+from launcher.rules.job.memory import state_leaves_room
+from launcher.rules.job.nccl_environment import no_debugging_in_a_normal_run, no_obsolete_environment
+from launcher.rules.job.processes import one_process_per_accelerator
+from launcher.rules.job.source import entry_point_is_there
+from launcher.rules.job.subject import JobSubject
+from launcher.rules.job.training_compiler import compiled_training_is_compared, compiler_knows_its_gpus
+from launcher.rules.job.tuning import (
+    image_has_the_toolkit,
+    tuned_jobs_have_no_debugger,
+    tuned_jobs_share_no_checkpoints,
+)
+from launcher.rules.job.workers import workers_have_their_cpus
+
+RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
+    known_instance_type,
+    known_alternatives,
+    one_process_per_accelerator,
+    entry_point_is_there,
+    max_wait_needs_spot,
+    waiting_includes_running,
+    warm_pools_are_not_spot,
+    volume_has_a_meaning,
+    further_types_need_retries,
+    own_sync_is_in_the_script,
+    no_credentials,
+    efa_is_not_turned_off,
+    plugin_is_found,
+    device_rdma_only_where_it_is,
+    plugin_tunes_by_itself,
+    no_obsolete_environment,
+    no_debugging_in_a_normal_run,
+    several_hosts_have_efa,
+    compiler_knows_its_gpus,
+    compiled_training_is_compared,
+    debugger_off_with_smddp_checkpoints,
+    debugger_off_with_model_parallel,
+    large_checkpoints_go_to_lustre,
+    what_restarts_has_a_checkpoint,
+    checkpoint_directory_is_made,
+    tuned_jobs_share_no_checkpoints,
+    tuned_jobs_have_no_debugger,
+    image_has_the_toolkit,
+    lustre_is_in_the_jobs_zone,
+    lustre_paths_are_below_the_mount,
+    large_data_is_not_downloaded,
+    batches_are_even,
+    objects_are_not_sharded_unevenly,
+    workers_have_their_cpus,
+    state_leaves_room,
+)
+
+
+def check_job(subject: JobSubject) -> list[Finding]:
+    """What every rule finds."""
+    return [finding for rule in RULES for finding in rule(subject)]

@@ -1,0 +1,191 @@
+"""Variables of the user that turn EFA off, keep its plugin from loading, or fight it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from launcher.failure_modes import nccl, network
+from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
+from launcher.failure_modes.registry import finds
+from launcher.rules.job.subject import GivenVariable, JobSubject
+
+
+@finds(Stage.SPEC, nccl.FIGHTS_THE_PLUGIN)
+def efa_is_not_turned_off(subject: JobSubject) -> Iterator[Finding]:
+    """Providers and networks other than EFA's, where there is EFA; EFA's, where there is none."""
+    if subject.facts is None:
+        return
+    for variable in subject.variables():
+        if variable.name == "FI_PROVIDER":
+            harm = _provider_harm(variable.value, subject)
+        elif variable.name == "NCCL_NET":
+            harm = _network_harm(variable.value, subject)
+        else:
+            continue
+        if harm:
+            yield _finding(subject, nccl.FIGHTS_THE_PLUGIN, variable, harm)
+
+
+@finds(Stage.SPEC, nccl.FIGHTS_THE_PLUGIN)
+def plugin_tunes_by_itself(subject: JobSubject) -> Iterator[Finding]:
+    """What NCCL and the plugin choose for each instance type is better left to them."""
+    for variable in subject.variables():
+        harm = _tuning_harm(variable, subject)
+        if harm:
+            yield _finding(subject, nccl.FIGHTS_THE_PLUGIN, variable, harm, Severity.WARNING)
+
+
+@finds(Stage.SPEC, network.EFA_NOT_USED)
+def plugin_is_found(subject: JobSubject) -> Iterator[Finding]:
+    """Without the plugin NCCL falls back to TCP, and says so only in a verbose log."""
+    if not subject.has_efa:
+        return
+    for variable in subject.variables():
+        value = variable.value
+        if variable.name == "NCCL_NET_PLUGIN" and value.lower() == "none":
+            harm = "keeps NCCL from loading aws-ofi-nccl: every message would go over TCP"
+            yield _finding(subject, network.EFA_NOT_USED, variable, harm)
+        elif variable.name == "NCCL_NET_PLUGIN" and value and not _names_the_plugin(value):
+            harm = "loads another plugin than aws-ofi-nccl; without that one NCCL falls back to TCP"
+            yield _finding(subject, network.EFA_NOT_USED, variable, harm, Severity.WARNING)
+        elif variable.name in ("LD_LIBRARY_PATH", "LD_PRELOAD") and not _names_the_plugin(value):
+            harm = (
+                "replaces the image's own value, by which NCCL finds libnccl-net.so of aws-ofi-nccl and "
+                "libfabric; where they are not found it falls back to TCP"
+            )
+            yield _finding(
+                subject,
+                network.EFA_NOT_USED,
+                variable,
+                harm,
+                Severity.WARNING,
+                f"Do not set {variable.name} for the job; extend it in the script's own start, or put the "
+                "libraries on the loader's path in an image of your own.",
+            )
+
+
+@finds(Stage.SPEC, network.DEVICE_RDMA_FAILS)
+def device_rdma_only_where_it_is(subject: JobSubject) -> Iterator[Finding]:
+    """Forced on a device that cannot read by RDMA, libfabric aborts the process."""
+    if subject.facts is None or subject.facts.gpudirect_rdma is not False:
+        return
+    for variable in subject.variables():
+        if variable.name == "FI_EFA_USE_DEVICE_RDMA" and variable.value.strip() == "1":
+            harm = f"forces RDMA, which {_type(subject)} lacks: every process would abort at its start"
+            yield _finding(subject, network.DEVICE_RDMA_FAILS, variable, harm)
+
+
+def _provider_harm(value: str, subject: JobSubject) -> str | None:
+    excluding = value.strip().startswith("^")
+    names = {part.strip().lower() for part in value.strip().lstrip("^").replace(";", ",").split(",")} - {""}
+    efa_is_left = not names or ("efa" in names) is not excluding
+    if subject.has_efa and not efa_is_left:
+        return f"turns EFA off on {_type(subject)}: every message between hosts would go over TCP"
+    if not subject.has_efa and names == {"efa"} and not excluding:
+        return f"asks for EFA, which {_type(subject)} does not have: libfabric would find no provider"
+    return None
+
+
+def _network_harm(value: str, subject: JobSubject) -> str | None:
+    network_name = value.strip().lower()
+    is_the_plugins = network_name in ("aws libfabric", "ofi")
+    if not network_name or (is_the_plugins and subject.has_efa):
+        return None
+    if is_the_plugins:
+        return f"asks for EFA's network, which {_type(subject)} does not have: NCCL would not start"
+    if network_name == "ib":
+        return "asks for InfiniBand, which no training instance has: NCCL would not start"
+    if network_name == "socket" and subject.has_efa:
+        return f"turns EFA off on {_type(subject)}: NCCL would use TCP sockets"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Advice:
+    """What a variable does to a job; not with the harmless values, and with some only where EFA is."""
+
+    harm: str
+    harmless: tuple[str, ...] = ("",)
+    with_efa_only: bool = False
+
+
+_OFF = ("", "0")
+_TUNED = _Advice("overrides what the plugin chooses for this instance type", with_efa_only=True)
+
+_ADVICE = {
+    "NCCL_IB_DISABLE": _Advice(
+        "has no effect on EFA, which is no InfiniBand; it is a sign of settings copied from other hosts", _OFF
+    ),
+    "NCCL_PROTO": _Advice("takes the other protocols from NCCL and disables the plugin's tuner"),
+    "NCCL_ALGO": _Advice("takes the other algorithms from NCCL and disables the plugin's tuner"),
+    "NCCL_P2P_DISABLE": _Advice("gives up NVLink and PCIe between the GPUs of a host", _OFF),
+    "RDMAV_FORK_SAFE": _Advice(
+        "is of older guides: it slows registration down, and libfabric makes forking safe by itself", _OFF
+    ),
+    "RDMAV_HUGEPAGES_SAFE": _Advice("is of older guides: it slows every memory registration down", _OFF),
+    "FI_EFA_FORK_SAFE": _Advice("is set by the plugin already", with_efa_only=True),
+    "NCCL_MIN_NCHANNELS": _Advice("asks for more channels, which starve EFA", with_efa_only=True),
+    **dict.fromkeys(
+        (
+            "NCCL_TUNER_PLUGIN",
+            "NCCL_BUFFSIZE",
+            "NCCL_P2P_NET_CHUNKSIZE",
+            "NCCL_TOPO_FILE",
+            "NCCL_NVLS_ENABLE",
+            "NCCL_NVLSTREE_MAX_CHUNKSIZE",
+            "NCCL_NVLS_CHUNKSIZE",
+            "NCCL_NET_FORCE_FLUSH",
+            "NCCL_NETDEVS_POLICY",
+        ),
+        _TUNED,
+    ),
+}
+
+
+def _tuning_harm(variable: GivenVariable, subject: JobSubject) -> str | None:
+    value = variable.value.strip()
+    if variable.name == "NCCL_SOCKET_IFNAME":
+        return _interface_harm(value)
+    if variable.name == "FI_EFA_USE_DEVICE_RDMA":
+        has_rdma = subject.facts is not None and subject.facts.gpudirect_rdma is True
+        return "copies every message through host memory" if has_rdma and value == "0" else None
+    advice = _ADVICE.get(variable.name)
+    if advice is None or value in advice.harmless or (advice.with_efa_only and not subject.has_efa):
+        return None
+    return advice.harm
+
+
+def _interface_harm(value: str) -> str | None:
+    """Fixed names, and exclusions that meet SageMaker's own interface, which is called eth0 or ens5."""
+    names = [name for name in value.lstrip("^").split(",") if name]
+    if value.startswith("^"):
+        met = [name for name in names if "eth0".startswith(name) or "ens5".startswith(name)]
+        return f"excludes SageMaker's own interface with {met[0]}" if met else None
+    return "names an interface that some host lacks; NCCL finds none there and stops" if names else None
+
+
+def _names_the_plugin(value: str) -> bool:
+    return "ofi" in value.lower() or "nccl-net" in value.lower()
+
+
+def _type(subject: JobSubject) -> str:
+    return subject.job.resources.instance_type
+
+
+def _finding(
+    subject: JobSubject,
+    mode: FailureMode,
+    variable: GivenVariable,
+    harm: str,
+    severity: Severity | None = None,
+    remedy: str | None = None,
+) -> Finding:
+    return mode.finding(
+        Stage.SPEC,
+        f"{variable.name}={variable.value} {harm}",
+        remedy=remedy,
+        severity=severity,
+        location=subject.locate(*variable.path),
+        subject=variable.subject,
+    )

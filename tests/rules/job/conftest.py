@@ -1,0 +1,69 @@
+"""A job of a few lines, judged by all rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from launcher.cluster.instances import instance_facts
+from launcher.cluster.manifest import Cluster
+from launcher.failure_modes.model import Finding
+from launcher.jobs.load import load_job
+from launcher.rules.job.check import check_job
+from launcher.rules.job.subject import JobSubject
+from launcher.source.tree import read_source
+
+
+class Judge(Protocol):
+    """Findings of a job with the given fields; all of them, or those of one code."""
+
+    def __call__(
+        self,
+        code: str | None = None,
+        *,
+        manifest: dict[str, Any] | None = None,
+        names: tuple[str, ...] = (),
+        **fields: Any,
+    ) -> list[Finding]: ...
+
+
+@pytest.fixture
+def judge(write_job: Callable[..., Path]) -> Judge:
+    def findings(
+        code: str | None = None,
+        *,
+        manifest: dict[str, Any] | None = None,
+        names: tuple[str, ...] = (),
+        **fields: Any,
+    ) -> list[Finding]:
+        if "code_section" in fields:
+            fields["code"] = fields.pop("code_section")
+        loaded = load_job(write_job(**fields))
+        assert loaded.spec is not None, loaded.findings
+        subject = JobSubject(
+            job=loaded.spec,
+            facts=instance_facts(loaded.spec.resources.instance_type),
+            source=read_source(loaded.spec, loaded.file.parent),
+            locate=loaded.location,
+            cluster=None if manifest is None else Cluster.model_validate(manifest),
+            names=frozenset(names),
+        )
+        found = check_job(subject)
+        return [finding for finding in found if code in (None, finding.code)]
+
+    return findings
+
+
+@pytest.fixture
+def severity_of(judge: Judge) -> Callable[..., str | None]:
+    """The severity of the one finding of a code, None where there is none."""
+
+    def severity(code: str, **fields: Any) -> str | None:
+        found = judge(code, **fields)
+        assert len(found) <= 1, [finding.message for finding in found]
+        return found[0].severity.value if found else None
+
+    return severity
