@@ -35,7 +35,7 @@ LAUNCHER = """
 import sys
 from pathlib import Path
 
-from launcher.aws.errors import aws_client
+from launcher.aws.clients import aws_client
 from launcher.backends.sagemaker import upload
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import Refusal
