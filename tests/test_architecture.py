@@ -2,20 +2,123 @@
 
 from __future__ import annotations
 
+import ast
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+ROOMS = ("launcher", "slipway", "stacks", "constructs")
 HEAVY = ("boto3", "botocore", "pydantic", "yaml", "rich", "aws_cdk", "torch", "sagemaker")
 
 
+MAY_IMPORT_OF_OURS = {
+    "constructs": ("constructs", "launcher.cluster", "launcher.failure_modes"),
+    "stacks": ("constructs", "stacks", "launcher.cluster", "launcher.failure_modes"),
+}
+"""What the two folders of the CDK's side may import."""
+
+FORBIDDEN = [
+    # From each room to one above it.
+    ("launcher/session/outcome.py", "launcher.cli.output"),
+    ("launcher/backends/interface.py", "launcher.session.outcome"),
+    ("launcher/rules/live/acls.py", "launcher.backends.interface"),
+    ("launcher/planning/naming.py", "launcher.rules.job.check"),
+    ("launcher/diagnosis/model.py", "launcher.rules.live.check"),
+    ("launcher/diagnosis/model.py", "launcher.planning.naming"),
+    ("launcher/account/quotas.py", "launcher.planning.naming"),
+    ("launcher/jobs/values.py", "launcher.account.quotas"),
+    ("launcher/source/names.py", "launcher.jobs.values"),
+    ("launcher/aws/errors.py", "launcher.jobs.values"),
+    ("launcher/cluster/instances.py", "launcher.aws.errors"),
+    ("launcher/documents/document.py", "launcher.cluster.instances"),
+    ("launcher/failure_modes/model.py", "launcher.documents.document"),
+    ("launcher/text/durations.py", "launcher.failure_modes.model"),
+    # To the world, straight and by a detour.
+    ("launcher/rules/live/acls.py", "launcher.aws.clients"),
+    ("launcher/rules/live/acls.py", "launcher.account.questions.asking"),
+    ("launcher/planning/naming.py", "launcher.aws.errors"),
+    ("launcher/diagnosis/model.py", "boto3"),
+    ("launcher/account/quotas.py", "launcher.aws.errors"),
+    ("launcher/failure_modes/model.py", "yaml"),
+    ("launcher/backends/interface.py", "rich"),
+    ("launcher/session/outcome.py", "botocore"),
+    # Between neighbours.
+    ("launcher/rules/job/hosts.py", "launcher.rules.live.acls"),
+    ("launcher/backends/local/logs.py", "launcher.backends.queue"),
+    # The container's side and the CDK's.
+    ("launcher/session/outcome.py", "slipway.boot"),
+    ("launcher/planning/naming.py", "aws_cdk"),
+    ("slipway/container.py", "launcher.jobs.values"),
+    ("slipway/container.py", "yaml"),
+    ("stacks/queue.py", "launcher.session.outcome"),
+    ("stacks/queue.py", "launcher.jobs.values"),
+    ("constructs/training_key.py", "launcher.session.outcome"),
+    ("constructs/checks/app.py", "launcher.rules.live.acls"),
+    ("constructs/training_key.py", "stacks.network"),
+]
+"""A module of each room, and what it may not import: each direction of docs/design.md at least once."""
+
+
 def test_the_imports_run_one_way() -> None:
+    assert _broken_contracts(ROOT) == ""
+    assert list(_imports_across(ROOT)) == []
+
+
+@pytest.fixture(scope="module")
+def copied_house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    copy = tmp_path_factory.mktemp("house")
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, copy / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    return copy
+
+
+@pytest.mark.parametrize(("file", "forbidden"), FORBIDDEN)
+def test_a_forbidden_import_is_refused(copied_house: Path, file: str, forbidden: str) -> None:
+    module = copied_house / file
+    before = module.read_text("utf-8")
+    # Inside of a function, where an import hides best.
+    module.write_text(f"{before}\n\ndef _hidden() -> None:\n    import {forbidden}  # noqa: F401\n", "utf-8")
+    try:
+        refused = _broken_contracts(copied_house) + "".join(_imports_across(copied_house))
+    finally:
+        module.write_text(before, "utf-8")
+    assert forbidden.partition(".")[0] in refused
+    assert file.removesuffix(".py").replace("/", ".") in refused
+
+
+def _broken_contracts(root: Path) -> str:
+    """What import-linter says where a contract of pyproject.toml is broken; nothing where all are kept."""
     tool = Path(sys.executable).with_name("lint-imports")
-    run = subprocess.run([tool, "--no-cache"], cwd=ROOT, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout
+    run = subprocess.run([tool, "--no-cache"], cwd=root, capture_output=True, text=True)
+    return "" if run.returncode == 0 else run.stdout + run.stderr
+
+
+def _imports_across(root: Path) -> Iterator[str]:
+    """What constructs/ and stacks/ import of ours and may not, by their syntax trees."""
+    for folder, allowed in MAY_IMPORT_OF_OURS.items():
+        for file in sorted((root / folder).rglob("*.py")):
+            module = ".".join(file.relative_to(root).with_suffix("").parts)
+            for name in _imported(ast.parse(file.read_text("utf-8"))):
+                if name.partition(".")[0] in ROOMS and not _lies_in(name, allowed):
+                    yield f"{module} imports {name}\n"
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _lies_in(name: str, rooms: tuple[str, ...]) -> bool:
+    return any(name == room or name.startswith(f"{room}.") for room in rooms)
 
 
 @pytest.mark.parametrize(
@@ -58,3 +161,33 @@ def test_constructs_is_no_package_of_its_own() -> None:
 
     assert not (ROOT / "constructs" / "__init__.py").exists()
     assert "site-packages" in constructs.__file__
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    found: dict[str, list[str]] = {}
+    for room in ROOMS:
+        for file in sorted((ROOT / room).rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    found.setdefault(node.name.lstrip("_"), []).append(str(file.relative_to(ROOT)))
+    assert {name: files for name, files in found.items() if len(files) > 1} == {}
+
+
+def test_nobody_asks_which_backend_it_is() -> None:
+    asking = [
+        f"{file.relative_to(ROOT)}:{node.lineno}"
+        for file in sorted((ROOT / "launcher").rglob("*.py"))
+        if "backends" not in file.parts
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance"
+        if "Backend" in ast.unparse(node.args[1])
+    ]
+    assert asking == []
+
+
+def test_each_room_tells_its_story() -> None:
+    stories = {
+        str(file.parent.relative_to(ROOT)): ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
+        for file in (ROOT / "launcher").rglob("__init__.py")
+    }
+    assert {room: story for room, story in stories.items() if len(story.split()) < 25} == {}
