@@ -1,1 +1,7 @@
-"""From what a failed job left behind to its cause."""
+"""From what a failed job left behind to its root cause.
+
+Lines of all hosts come in, mixed, with what the service says; a `Diagnosis` goes out. `scan` finds the few
+lines that matter, `reader` matches them with the rows of `signatures` and notes each as a sighting, and
+`attribution` decides which of them is the root cause, on which rank, and what only followed from it.
+`redaction` sees to it that nothing secret is shown.
+"""

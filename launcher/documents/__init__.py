@@ -1,4 +1,6 @@
-"""YAML files that people write: parsed with positions, and validated against a model, all errors at once.
+"""YAML that people write: read with positions, and validated against a model, all errors at once.
 
-Job files and cluster files are both read here, so that both are refused in the same words.
+`document` turns untrusted text into plain data and remembers where each value stands; `validation` holds it
+against a pydantic model and gives a finding for each mistake, with its line and what was meant. Job files and
+cluster files are both read here, so that both are refused in the same words.
 """

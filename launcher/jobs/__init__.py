@@ -1,1 +1,6 @@
-"""The job file: YAML with positions, and `JobSpec`, its schema, parser and documentation in one."""
+"""The job file: `JobSpec` is its schema, its parser and its documentation in one.
+
+A file comes in with overrides and the values of `${NAME}`, a `LoadedJob` goes out: the specification, or the
+findings that keep it from being one, and where each field stands. What a field means by itself is checked
+here; what needs facts about instances, clusters or images is the plan's and the rules' to judge.
+"""

@@ -1,1 +1,6 @@
-"""The life of a launch: prepare, submit, follow."""
+"""The life of a launch: prepare, judge, submit, follow, and try again where the cause allows it.
+
+`launching` is the sequence that the command line and `launcher.api` share; `preparation` makes the plan,
+`live` asks the account, `attempts` and `retry` decide what comes after a failure. `following` watches a job
+to its end. The session hands clients and clocks down and is handed what shows its progress.
+"""

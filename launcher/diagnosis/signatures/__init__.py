@@ -1,1 +1,5 @@
-"""What failures look like in logs: signatures as rows of data, a file per family."""
+"""What failures look like in logs: rows of data, a file per family, all in `table`.
+
+A `Signature` has a pattern, the role of such a line in the story of a failure (initiator, symptom, cascade,
+teardown, advisory), one line that matches and one near miss that does not; both are tested for every row.
+"""

@@ -1,1 +1,5 @@
-"""Rules on the job file and the plan, offline."""
+"""Rules on a job and its plan, offline: in comes a `JobSubject`, out come findings at fields of the job file.
+
+A rule is one function, named by what it demands and marked with `@finds(Stage.SPEC, mode)`; `check` lists all
+of them in the order in which their findings are shown, and a test sees that none is left out.
+"""
