@@ -1,22 +1,43 @@
 """Launch distributed training on Amazon SageMaker, and refuse what would stall there.
 
-For notebooks and programs: `from launcher import plan, launch`. They are loaded when asked for, so that
-the command line pays for nothing that it does not use.
+For notebooks and programs this is the whole public face, with types:
+
+    from launcher import launch, plan
+
+    made = plan("job.yaml", overrides={"resources.instance_count": "4"})   # a TrainingPlan; calls nothing
+    job = launch("job.yaml", cluster="dev")                                # the SDK's own TrainingJob
+
+`LaunchRefusedError` carries the `Finding`s that forbid a launch; it and whatever else a person can act on
+is a `Refusal`, and what AWS refuses an `AwsRefusal`. All other modules are the launcher's own and may change;
+the command line is the `launch` script. Names are loaded when asked for, so that the command line pays for
+nothing that it does not use.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from launcher.api import launch, plan
+    from launcher.api import LaunchRefusedError, launch, plan
+    from launcher.failure_modes.model import Finding
+    from launcher.failure_modes.refusal import AwsRefusal, Refusal
+    from launcher.planning.training_plan import TrainingPlan
 
-__all__ = ["launch", "plan"]
+__all__ = ["AwsRefusal", "Finding", "LaunchRefusedError", "Refusal", "TrainingPlan", "launch", "plan"]
+
+_HOMES = {
+    "AwsRefusal": "launcher.failure_modes.refusal",
+    "Finding": "launcher.failure_modes.model",
+    "LaunchRefusedError": "launcher.api",
+    "Refusal": "launcher.failure_modes.refusal",
+    "TrainingPlan": "launcher.planning.training_plan",
+    "launch": "launcher.api",
+    "plan": "launcher.api",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from launcher import api
-
-        return getattr(api, name)
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -71,3 +71,11 @@ def test_importing_the_package_loads_nothing_of_it() -> None:
     program = "import sys, launcher; print([name for name in sys.modules if name.startswith('launcher.')])"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there() -> None:
+    assert [name for name in launcher.__all__ if getattr(launcher, name, None) is None] == []
+
+
+def test_types_come_with_the_package() -> None:
+    assert (Path(launcher.__file__).parent / "py.typed").exists()
