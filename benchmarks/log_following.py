@@ -219,7 +219,7 @@ def show() -> dict[str, float]:
 
     from launcher.backends.interface import JobState, JobStatus, LogLine
     from launcher.cli.job_view import JobView
-    from launcher.session.monitor import Monitor
+    from launcher.session.following.monitor import Monitor
 
     hosts = range(1, HOSTS + 1)
     lines = [

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from launcher.backends.interface import Backend
-    from launcher.session.log_filter import LogFilter
+    from launcher.session.following.log_filter import LogFilter
     from launcher.session.outcome import Outcome
     from launcher.session.run import Interrupted
 

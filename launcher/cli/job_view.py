@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.cli.output import OutputFormat, console, message, print_json
 from launcher.diagnosis.redaction import redacted
-from launcher.session.stall import Moving, Stall
+from launcher.session.following.stall import Moving, Stall
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.live import Live
     from rich.table import Table
 
+    from launcher.session.following.progress import TrainingProgress
     from launcher.session.outcome import Outcome
-    from launcher.session.progress import TrainingProgress
 
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red")
 STATE_STYLES = {JobState.COMPLETED: "bold green", JobState.FAILED: "bold red"}
@@ -156,7 +156,7 @@ def metrics_line(progress: TrainingProgress) -> Any:
     """Step, metrics and the curve of the one that is drawn."""
     from rich.text import Text
 
-    from launcher.session.progress import curve_in_blocks
+    from launcher.session.following.progress import curve_in_blocks
 
     text = Text()
     for name, value in progress.values.items():

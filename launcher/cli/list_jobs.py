@@ -32,8 +32,8 @@ def list_jobs(
     """List jobs, newest first."""
     from launcher.aws.session import session_region
     from launcher.backends.interface import JobQuery
+    from launcher.session.following.log_filter import parse_since
     from launcher.session.jobs import list_jobs as jobs_of
-    from launcher.session.log_filter import parse_since
 
     if limit < 0:
         raise Refusal(f"--limit {limit} is no number of jobs.", "Give a number above 0, or 0 for all.")

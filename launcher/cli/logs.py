@@ -19,10 +19,10 @@ from launcher.failure_modes.refusal import Refusal
 if TYPE_CHECKING:
     from launcher.backends.interface import JobStatus, LogLine
     from launcher.cli.job_view import JobView
+    from launcher.session.following.log_filter import LogFilter
+    from launcher.session.following.progress import TrainingProgress
+    from launcher.session.following.stall import Moving, Stall
     from launcher.session.jobs import FoundJob
-    from launcher.session.log_filter import LogFilter
-    from launcher.session.progress import TrainingProgress
-    from launcher.session.stall import Moving, Stall
 
 
 def logs(
@@ -57,7 +57,7 @@ def logs(
 def _filter(
     job: FoundJob, hosts: list[str] | None, rank: int | None, grep: str | None, since: str | None
 ) -> LogFilter:
-    from launcher.session.log_filter import LogFilter, compile_pattern, parse_since
+    from launcher.session.following.log_filter import LogFilter, compile_pattern, parse_since
 
     processes, count = job.status.processes_per_host, job.status.hosts
     if rank is not None and processes and count and not 0 <= rank < processes * count:

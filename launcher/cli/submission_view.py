@@ -44,7 +44,7 @@ class AttemptsView:
     def decided(self, outcome: Outcome, decision: TryAgain | GiveUp) -> None:
         """Before another attempt, show how the last one ended and why and when the next one comes."""
         from launcher.cli.job_view import duration, show_outcome
-        from launcher.diagnosis.retry import Retry
+        from launcher.failure_modes.model import Retry
         from launcher.session.retry import GiveUp
 
         if isinstance(decision, GiveUp):

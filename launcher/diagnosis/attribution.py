@@ -10,10 +10,10 @@ from launcher.diagnosis.model import Diagnosis, RootCause
 from launcher.diagnosis.reader import Reading
 from launcher.diagnosis.reason import BEFORE_ALL_LINES
 from launcher.diagnosis.redaction import redacted, shown
-from launcher.diagnosis.retry import retry_after
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import Role
-from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes import checkpoints, data, nccl
+from launcher.failure_modes.model import Finding, Retry, Severity, Stage
 
 CLOSE = 12
 """Lines of a host between a context and the symptom that it explains."""
@@ -23,7 +23,9 @@ _NAMED_RANKS = 8
 _COPY_BELOW = 3
 _SURVIVED = 500
 """Lines of its host after a vague sign, more than a failing job prints while it comes down."""
-_LAGS = ("NCCL004", "DATA001", "CKPT003")
+
+_LAGS = (nccl.COLLECTIVE_TIMED_OUT, data.UNEVEN_BATCHES, checkpoints.STATE_DICT_NOT_ON_EVERY_RANK)
+"""Modes in which ranks wait for others that lag behind: those that waited name the operation."""
 
 
 def judge(reading: Reading, reason: Sequence[Sighting], *, succeeded: bool = False) -> Diagnosis:
@@ -39,14 +41,14 @@ def judge(reading: Reading, reason: Sequence[Sighting], *, succeeded: bool = Fal
     root = _first(signs)
     if root is None:
         findings = tuple(_grouped(notes, warn=True))
-        return Diagnosis(None, (), findings, retry_after(None))
+        return Diagnosis(None, (), findings, Retry.NEVER)
     others = [sign for sign in signs if sign is not root]
     explained, context = _explained(root, signs, reading)
     explained = _attributed(explained, others)
     cause = _root_cause(explained, others, context)
     consequences = tuple(_grouped(sign for sign in others if not _same(sign, root)))
     findings = (cause.finding, *consequences, *_grouped(notes, warn=True))
-    return Diagnosis(cause, consequences, findings, retry_after(cause.finding.code))
+    return Diagnosis(cause, consequences, findings, explained.mode.retry)
 
 
 def _was_survived(sign: Sighting, reading: Reading) -> bool:
@@ -69,8 +71,8 @@ def _first(signs: Sequence[Sighting]) -> Sighting | None:
     # What the boot wrote is a diagnosis already: among signs of one weight it comes before the lines.
     weight = min(_weight(sign) for sign in signs)
     best = [sign for sign in signs if _weight(sign) == weight]
-    told = [sign for sign in best if sign.index == BEFORE_ALL_LINES]
-    best = told or best
+    reported = [sign for sign in best if sign.index == BEFORE_ALL_LINES]
+    best = reported or best
     comparable = best[0].clock is not None and len({sign.clock for sign in best}) == 1
     return min(
         best, key=lambda sign: (sign.time if comparable and sign.time is not None else 0.0, *_position(sign))
@@ -94,7 +96,7 @@ def _explained(root: Sighting, signs: Iterable[Sighting], reading: Reading) -> t
         near = (
             (sign.host or "") in (host, root.host or "") and 0 < sign.index - index <= CLOSE for sign in alike
         )
-        if root.code in context.of and any(near):
+        if root.mode in context.of and any(near):
             return replace(root, mode=context.mode), text
     return root, None
 
@@ -108,15 +110,15 @@ def _attributed(root: Sighting, others: Sequence[Sighting]) -> Sighting:
         named = [sign for sign in others if sign.rank is not None and _tells_of(sign, root)]
         if len({sign.rank for sign in named}) == 1:
             root = replace(root, rank=named[0].rank, host=root.host or named[0].host)
-    if root.code in _LAGS and (apart := _apart([root, *others])):
+    if root.mode in _LAGS and (apart := _apart([root, *others])):
         root = replace(root, what=f"{root.what}; {apart}")
     return root
 
 
 def _tells_of(sign: Sighting, root: Sighting) -> bool:
     """Whether a sign that has a rank speaks of the same failure: a late name, or torchrun's table."""
-    if root.code in _LAGS:
-        return sign.code in _LAGS and "ms" in sign.captured
+    if root.mode in _LAGS:
+        return sign.mode in _LAGS and "ms" in sign.captured
     if sign.host == root.host and sign.details and 0 < sign.index - root.index <= _COPY_BELOW:
         return True  # torch prints an exception, and again with its traceback behind the rank's prefix.
     if "exitcode" in sign.captured:

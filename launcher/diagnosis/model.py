@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.diagnosis.retry import Retry
-from launcher.failure_modes.model import Finding
+from launcher.failure_modes.model import Finding, Retry
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from launcher.diagnosis.signatures.signature import Context, Role
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.tracebacks import BOX_END, HEADER, Traceback, opened
 from launcher.failure_modes import hardware, job_runtime
-from launcher.failure_modes.model import Stage
+from launcher.failure_modes.model import FailureMode, Stage
 from launcher.failure_modes.registry import finds
 
 _SUMMARY = "root cause (first observed failure)"
@@ -54,7 +54,7 @@ class Reader:
         self._seen: dict[tuple[object, str | None, int | None], None] = {}
         self._places: dict[tuple[str, int], tuple[str | None, tuple[str, ...]]] = {}
         self._contexts: dict[tuple[int, str], tuple[Context, str, int, str]] = {}
-        self._symptoms: set[tuple[str, str]] = set()
+        self._symptoms: set[tuple[FailureMode, str]] = set()
         self._reading = Reading()
 
     def read(self, records: Iterable[LogRecord]) -> Reading:
@@ -89,10 +89,10 @@ class Reader:
                 time=candidate.time,
             )
             self._note(row, _with_traceback(sighting, beside))
-            self._symptoms.add((row.code, candidate.host))
+            self._symptoms.add((row.mode, candidate.host))
         for number, context in enumerate(CONTEXTS):
             if context in contexts_of(line.text) and not any(
-                (code, candidate.host) in self._symptoms for code in context.of
+                (mode, candidate.host) in self._symptoms for mode in context.of
             ):
                 self._contexts[number, candidate.host] = (context, candidate.host, candidate.index, line.text)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from launcher.diagnosis.failure_reason import finding_of
 from launcher.diagnosis.matching import ROLES, rows_matching
@@ -11,17 +11,17 @@ from launcher.diagnosis.record import Line, parse
 from launcher.diagnosis.sighting import Sighting, sighting_of
 from launcher.diagnosis.signatures.signature import Role
 from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.model import Symptom
 
 BEFORE_ALL_LINES = -1
 """The place of the reason among the lines of a log."""
 
-SYMPTOMS = {
-    "NCCL004": Role.SYMPTOM,
-    "NCCL005": Role.SYMPTOM,
-    "NCCL008": Role.SYMPTOM,
-    "NCCL006": Role.CASCADE,
+_ROLES: Mapping[Symptom | None, Role] = {
+    None: Role.INITIATOR,
+    Symptom.EFFECT: Role.SYMPTOM,
+    Symptom.ECHO: Role.CASCADE,
 }
-"""Codes that the boot writes for ranks that waited for, or lost, another one."""
+"""What a report of the container is in the story of the failure, by the symptom of its failure mode."""
 
 _WHO = re.compile(r"^(?:rank (?P<rank>\d+)|torchrun) on (?P<host>[\w.-]+): ", re.MULTILINE)
 _PLACE = re.compile(r" \((?P<place>[^\s()]+:\d+)\)(?:\n|$)")
@@ -46,9 +46,10 @@ def _of_boot(failure_reason: str | None) -> Iterator[Sighting]:
     who = _WHO.match(headline)
     place = _PLACE.search(finding.message)
     what = headline[who.end() :] if who else headline
+    mode = CATALOGUE[finding.code]
     yield Sighting(
-        mode=CATALOGUE[finding.code],
-        role=SYMPTOMS.get(finding.code, Role.INITIATOR),
+        mode=mode,
+        role=_ROLES[mode.symptom],
         vague=False,
         what=what[: -len(place[0].rstrip())].rstrip() if place and what.endswith(place[0].rstrip()) else what,
         rank=int(who["rank"]) if who and who["rank"] else None,

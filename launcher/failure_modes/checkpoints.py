@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launcher.failure_modes import sources
-from launcher.failure_modes.model import FailureMode, Severity
+from launcher.failure_modes.model import FailureMode, Retry, Severity
 
 PREFIX_NOT_UNIQUE = FailureMode(
     code="CKPT001",
@@ -68,6 +68,8 @@ LARGE_UPLOAD_FAILS = FailureMode(
         "silence."
     ),
     sources=(sources.MODEL_PARALLEL_GUIDE,),
+    # SageMaker's internal errors: what its own RetryStrategy repeats.
+    retry=Retry.SAME,
 )
 
 UNEXPECTED_KEY_PREFIX = FailureMode(

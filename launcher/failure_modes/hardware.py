@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launcher.failure_modes import sources
-from launcher.failure_modes.model import FailureMode, Severity
+from launcher.failure_modes.model import FailureMode, Retry, Severity
 
 CUDA_OUT_OF_MEMORY = FailureMode(
     code="MEM001",
@@ -55,6 +55,7 @@ CLOSE_TO_MEMORY_LIMIT = FailureMode(
     ),
     sources=(sources.MODEL_PARALLEL_GUIDE, sources.TORCH_CUDA_NOTES),
     severity=Severity.WARNING,
+    retry=Retry.OTHER_HOSTS,
 )
 
 ECC_ERROR = FailureMode(
@@ -69,6 +70,7 @@ ECC_ERROR = FailureMode(
         "and the host to AWS Support."
     ),
     sources=(sources.MODEL_PARALLEL_GUIDE, sources.GPU_HEALTH_CHECK, sources.XID_ERRORS),
+    retry=Retry.OTHER_HOSTS,
 )
 
 GPU_FAULT = FailureMode(
@@ -84,4 +86,5 @@ GPU_FAULT = FailureMode(
         "the others restart from the checkpoint on other hosts and report the host to AWS Support."
     ),
     sources=(sources.GPU_HEALTH_CHECK, sources.XID_ERRORS, sources.MODEL_PARALLEL_GUIDE),
+    retry=Retry.OTHER_HOSTS,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launcher.failure_modes import sources
-from launcher.failure_modes.model import FailureMode
+from launcher.failure_modes.model import FailureMode, Retry
 
 NO_CAPACITY = FailureMode(
     code="CAP001",
@@ -18,6 +18,7 @@ NO_CAPACITY = FailureMode(
         "type, or reserve capacity with a training plan (`capacity: {training_plan: <arn>}`)."
     ),
     sources=(sources.CAPACITY_ISSUE, sources.TRAINING_JOB_API, sources.SPOT_TRAINING),
+    retry=Retry.LATER,
 )
 
 QUOTA_TOO_SMALL = FailureMode(

@@ -40,6 +40,29 @@ class Stage(StrEnum):
         return _LETTERS[self]
 
 
+class Retry(StrEnum):
+    """Whether it helps to run the job again as it is, after a failure of this mode."""
+
+    NEVER = "never"
+    """It would fail again: something must be changed first."""
+    SAME = "same"
+    """The failure was passing: the same job again."""
+    OTHER_HOSTS = "other-hosts"
+    """The hosts are at fault: a new job, which gets new hosts, not the same warm pool."""
+    LATER = "later"
+    """AWS could not give what was asked for; wait before submitting again."""
+
+
+class Symptom(StrEnum):
+    """What a failure mode shows of a failure whose cause lies elsewhere, from the stronger evidence to the
+    weaker."""
+
+    EFFECT = "effect"
+    """What a failure looks like where its cause is not in reach: a rank that waited, a call that failed."""
+    ECHO = "echo"
+    """What healthy ranks report because another one failed."""
+
+
 _LETTERS = {
     Stage.PROVISION: "P",
     Stage.SPEC: "S",
@@ -127,7 +150,9 @@ class FailureMode:
     """One known way in which a distributed training job stalls, crashes or wastes money.
 
     `cause` and `remedy` are sentences for a reader who knows PyTorch and AWS; `sources` name where
-    the knowledge comes from; `severity` is the default of its findings.
+    the knowledge comes from; `severity` is the default of its findings. `retry` says whether a job that
+    failed of it may simply run again. `symptom` is what it is evidence of where the
+    container reports it: None is a cause, which wins against any symptom of another rank or host.
     """
 
     code: str
@@ -136,6 +161,16 @@ class FailureMode:
     remedy: str
     sources: tuple[str, ...]
     severity: Severity = Severity.ERROR
+    retry: Retry = Retry.NEVER
+    symptom: Symptom | None = None
+
+    @property
+    def weakness(self) -> int:
+        """How little a report of this mode says of the cause: 0 for a cause, then 1 and 2.
+
+        Among the reports of several ranks or hosts the lowest one counts.
+        """
+        return 0 if self.symptom is None else 1 + list(Symptom).index(self.symptom)
 
     def finding(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launcher.failure_modes import sources
-from launcher.failure_modes.model import FailureMode, Severity
+from launcher.failure_modes.model import FailureMode, Retry, Severity, Symptom
 
 FIGHTS_THE_PLUGIN = FailureMode(
     code="NCCL001",
@@ -83,6 +83,7 @@ COLLECTIVE_TIMED_OUT = FailureMode(
         sources.TORCH_FLIGHT_RECORDER,
         sources.TORCH_NCCL_TIMEOUT,
     ),
+    symptom=Symptom.EFFECT,
 )
 
 SYSTEM_ERROR = FailureMode(
@@ -99,6 +100,7 @@ SYSTEM_ERROR = FailureMode(
         "with NCCL_DEBUG=WARN the line before the error names the call that failed."
     ),
     sources=(sources.MODEL_PARALLEL_GUIDE, sources.NCCL_TROUBLESHOOTING),
+    symptom=Symptom.EFFECT,
 )
 
 CLOSED_BY_PEER = FailureMode(
@@ -113,6 +115,9 @@ CLOSED_BY_PEER = FailureMode(
         "of its own, suspect a lost host: restart from the checkpoint on other hosts."
     ),
     sources=(sources.DDP_ERROR_ARTICLE, sources.NCCL_REMOTE_ERROR_ISSUE),
+    # Without another cause in reach, a lost connection is a lost host.
+    retry=Retry.OTHER_HOSTS,
+    symptom=Symptom.ECHO,
 )
 
 INITIALISATION_STALLED = FailureMode(
@@ -149,6 +154,9 @@ RENDEZVOUS_TIMED_OUT = FailureMode(
         "`pip install` before or after the rendezvous on every rank alike."
     ),
     sources=(sources.DDP_GUIDE, sources.TORCH_RENDEZVOUS),
+    # A host that came too late, as a port that is still held below, is of the moment.
+    retry=Retry.SAME,
+    symptom=Symptom.EFFECT,
 )
 
 PORT_IN_USE = FailureMode(
@@ -165,6 +173,7 @@ PORT_IN_USE = FailureMode(
         "`--rdzv-endpoint localhost:0`."
     ),
     sources=(sources.TORCH_RUN, sources.DDP_ERROR_ARTICLE),
+    retry=Retry.SAME,
 )
 
 VERSIONS_DIFFER = FailureMode(

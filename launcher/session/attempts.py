@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from launcher.backends.interface import JobState, OnProgress
-from launcher.diagnosis.retry import Retry
+from launcher.failure_modes.model import Retry
 from launcher.jobs.checkpoint import Checkpoint
 from launcher.jobs.load import LoadedJob
 from launcher.jobs.specification import JobSpec

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from launcher.diagnosis.retry import Retry
+from launcher.failure_modes.model import Retry
 
 FIRST_WAIT_SECONDS = 300.0
 LONGEST_WAIT_SECONDS = 3600.0

@@ -13,10 +13,10 @@ from launcher.backends.local.backend import LocalBackend
 from launcher.cluster.manifest_store import cache_manifest, is_path
 from launcher.jobs.load import LoadedJob
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.follow import Follower, Pace
+from launcher.session.following.follow import Follower, Pace
+from launcher.session.following.log_filter import LogFilter
+from launcher.session.following.monitor import Monitor, Screen
 from launcher.session.jobs import LOCAL_HOME
-from launcher.session.log_filter import LogFilter
-from launcher.session.monitor import Monitor, Screen
 from launcher.session.outcome import Outcome, outcome_of
 from launcher.session.preparation import prepare
 from launcher.session.source_code import JobCode, read_code

@@ -70,13 +70,13 @@ def test_a_local_job_is_diagnosed_by_name(
 ) -> None:
     from launcher.backends.interface import JobState
     from launcher.backends.local.processes import ProcessId
-    from launcher.backends.local.status import Record
+    from launcher.backends.local.status import JobRecord
 
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / ".slipway" / "local" / "llama-1"
     (folder / "hosts" / "algo-1" / "ml").mkdir(parents=True)
     (folder / "hosts" / "algo-1" / "log").write_text("starting\n")
-    record = Record("llama-1", str(folder), ProcessId.of_this_process(), 1)
+    record = JobRecord("llama-1", str(folder), ProcessId.of_this_process(), 1)
     record.change(
         JobState.FAILED, failure_reason="AlgorithmError: MEM001 rank 2 on algo-1: full, exit code: 1"
     )

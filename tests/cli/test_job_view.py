@@ -8,7 +8,7 @@ from rich.console import Console
 
 from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.cli.job_view import JobView, metrics_line
-from launcher.session.progress import TrainingProgress
+from launcher.session.following.progress import TrainingProgress
 
 TRAINING = JobStatus("job", JobState.IN_PROGRESS, "Training", seconds=65, explanation="image downloaded")
 PROGRESS = TrainingProgress({"step": 120, "loss": 0.25}, "loss", (4.0, 2.0, 1.0, 0.25))

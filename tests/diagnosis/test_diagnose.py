@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from launcher.diagnosis.attribution import CLOSE
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.record import Record
-from launcher.diagnosis.retry import Retry
+from launcher.failure_modes.model import Retry
 from tests.diagnosis.cases import cases, records
 
 OUT_OF_MEMORY = (
@@ -149,6 +150,13 @@ def test_a_time_out_while_saving_is_told_as_such_and_one_long_after_is_not() -> 
     assert root_of(*records(saving + "step\n" * 20 + TIMED_OUT)) == "NCCL004"
 
 
+def test_a_dozen_lines_are_near_enough_for_a_time_out_to_be_of_the_saving() -> None:
+    saving = "INFO Retrieving optimizer state dict...\n"
+    assert root_of(*records(saving + "step\n" * (CLOSE - 1) + TIMED_OUT)) == "CKPT003"
+    assert root_of(*records(saving + "step\n" * CLOSE + TIMED_OUT)) == "NCCL004"
+    assert CLOSE == 12
+
+
 def test_an_exception_that_is_just_the_scripts_own_is_less_than_a_known_failure() -> None:
     assert root_of(*records(f"{TRACEBACK}\n{OUT_OF_MEMORY}")) == "MEM001"
 
@@ -159,6 +167,10 @@ def test_an_exception_that_is_just_the_scripts_own_is_less_than_a_known_failure(
         ("CapacityError: Unable to provision requested ML compute capacity.", Retry.LATER),
         ("RuntimeError: CUDA error: uncorrectable ECC error encountered", Retry.OTHER_HOSTS),
         ("InternalServerError: We encountered an internal error. Please try again.", Retry.SAME),
+        (
+            "RuntimeError: The server socket has failed to bind to [::]:29500: Address already in use",
+            Retry.SAME,
+        ),
         (OUT_OF_MEMORY, Retry.NEVER),
         ("all is well", Retry.NEVER),
     ],
@@ -219,6 +231,12 @@ def test_an_error_in_passing_that_training_survived_is_none() -> None:
     mention = "ValueError: could not log to the tracker\n"
     assert root_of(*records(mention + "step 1 loss 2.0")) == "CODE001"
     assert root_of(*records(mention + "step 1 loss 2.0\n" * 600)) is None
+
+
+def test_what_a_failing_job_prints_while_it_comes_down_does_not_hide_its_failure() -> None:
+    mention = "ValueError: could not log to the tracker\n"
+    assert root_of(*records(mention + "closing\n" * 450)) == "CODE001"
+    assert root_of(*records(mention + "closing\n" * 550)) is None
 
 
 @pytest.mark.parametrize(

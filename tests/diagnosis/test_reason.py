@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from launcher.diagnosis.diagnose import diagnose
+from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.model import FailureMode
 from tests.diagnosis.cases import records
 
 BOOT = (
@@ -73,6 +75,19 @@ def test_the_boots_cause_comes_before_any_line() -> None:
 
 def test_the_boots_symptom_gives_way_to_a_cause_in_the_lines() -> None:
     assert diagnose(records(FULL, "algo-1"), WAITED).root_cause.finding.code == "HW001"
+
+
+@pytest.mark.parametrize("mode", CATALOGUE.values(), ids=lambda mode: mode.code)
+def test_a_report_that_only_names_a_symptom_gives_way_and_any_other_does_not(mode: FailureMode) -> None:
+    reason = f"AlgorithmError: {mode.code} rank 3 on algo-2: RuntimeError: x, exit code: 1"
+    root = diagnose(records(FULL, "algo-1"), reason).root_cause
+    assert root.finding.code == (mode.code if mode.symptom is None else "HW001")
+
+
+def test_of_two_symptoms_the_one_that_waited_counts_more_than_the_echo() -> None:
+    lost = "AlgorithmError: NCCL006 rank 3 on algo-2: RuntimeError: Connection closed by peer, exit code: 1"
+    line = "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 15/16 clients joined."
+    assert diagnose(records(line, "algo-1"), lost).root_cause.finding.code == "NCCL008"
 
 
 def test_the_boots_symptom_comes_before_those_of_the_lines() -> None:

@@ -12,7 +12,7 @@ import pytest
 from launcher import failure_modes
 from launcher.failure_modes import sources
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
-from launcher.failure_modes.model import FailureMode
+from launcher.failure_modes.model import FailureMode, Retry
 
 DOCUMENTED = json.loads((Path(__file__).parent / "documented_severities.json").read_text("utf-8"))
 """Code to default severity, in the documented order."""
@@ -51,6 +51,33 @@ def test_no_mode_stands_in_two_families() -> None:
 @each_mode
 def test_a_mode_is_found_under_its_own_code(mode: FailureMode) -> None:
     assert CATALOGUE[mode.code] is mode
+
+
+def test_only_what_passes_by_itself_or_with_other_hosts_is_run_again() -> None:
+    assert {mode.code: mode.retry.value for mode in CATALOGUE.values() if mode.retry is not Retry.NEVER} == {
+        "CAP001": "later",
+        "CKPT004": "same",
+        "HW001": "other-hosts",
+        "HW002": "other-hosts",
+        "MEM003": "other-hosts",
+        "NCCL006": "other-hosts",
+        "NCCL008": "same",
+        "NCCL009": "same",
+    }
+
+
+def test_what_is_no_cause_of_its_own_is_marked_as_a_symptom() -> None:
+    assert {mode.code: mode.symptom.value for mode in CATALOGUE.values() if mode.symptom is not None} == {
+        "NCCL004": "effect",
+        "NCCL005": "effect",
+        "NCCL006": "echo",
+        "NCCL008": "effect",
+    }
+
+
+def test_a_cause_counts_before_an_effect_and_an_effect_before_an_echo() -> None:
+    weakness = [CATALOGUE[code].weakness for code in ("MEM001", "NCCL004", "NCCL006")]
+    assert weakness == [0, 1, 2]
 
 
 @each_mode

@@ -10,7 +10,7 @@ import pytest
 
 from launcher.backends.interface import JobState, JobStatus
 from launcher.diagnosis.model import Diagnosis
-from launcher.diagnosis.retry import Retry
+from launcher.failure_modes.model import Retry
 from launcher.jobs.load import LoadedJob, load_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.attempts import FIRST_TAG, NUMBER_TAG, Place, run_attempts

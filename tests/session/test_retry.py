@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.diagnosis.retry import Retry
+from launcher.failure_modes.model import Retry
 from launcher.session.retry import (
     ATTEMPTS_WITHOUT_PROGRESS,
     FIRST_WAIT_SECONDS,

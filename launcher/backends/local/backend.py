@@ -42,7 +42,7 @@ from launcher.backends.local.layout import (
 )
 from launcher.backends.local.logs import Position, read_lines
 from launcher.backends.local.processes import ProcessId, boots_among, kill_all, processes_of
-from launcher.backends.local.status import Record, read_record, write_private
+from launcher.backends.local.status import JobRecord, read_record, write_private
 from launcher.planning.request_view import metrics_in, processes_per_host_in
 from launcher.planning.training_plan import Request, TrainingPlan
 
@@ -106,7 +106,7 @@ class LocalBackend:
             folder.mkdir(mode=0o700, parents=True)
         except FileExistsError:
             raise BackendError(f"there is a local job {name} already.", "Use another name.") from None
-        record = Record(name, str(folder), ProcessId.of_this_process(), len(hosts))
+        record = JobRecord(name, str(folder), ProcessId.of_this_process(), len(hosts))
         job = LocalJob(record, hosts, max_seconds=_max_seconds(request), grace=self._grace)
         try:
             write_private(folder / "request.json", request)
@@ -199,7 +199,7 @@ class LocalBackend:
                 kill_all(job.folder)
         self._running.clear()
 
-    def _living_record(self, job_name: str) -> Record:
+    def _living_record(self, job_name: str) -> JobRecord:
         record = self._record(job_name)
         if record.state.is_final or record.launcher.is_alive:
             return record
@@ -231,7 +231,7 @@ class LocalBackend:
             )
         return checkpoints
 
-    def _record(self, job_name: str) -> Record:
+    def _record(self, job_name: str) -> JobRecord:
         # What is no name could also be a path to somewhere else.
         record = read_record(self._home / job_name) if _JOB_NAME.fullmatch(job_name) else None
         if record is None:
@@ -253,7 +253,7 @@ class LocalBackend:
         return ", ".join(self.job_names()) or "none"
 
 
-def _summary(record: Record) -> JobSummary:
+def _summary(record: JobRecord) -> JobSummary:
     started = datetime.fromtimestamp(record.started, UTC)
     ended = datetime.fromtimestamp(record.ended, UTC) if record.ended else None
     return JobSummary(record.name, record.state, record.phase, started, ended)

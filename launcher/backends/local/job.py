@@ -16,7 +16,7 @@ from launcher.backends.interface import JobState
 from launcher.backends.local.layout import Host
 from launcher.backends.local.logs import LogClock
 from launcher.backends.local.processes import boots_among, kill, kill_all, processes_of
-from launcher.backends.local.status import HostEnd, Record, failure_reason
+from launcher.backends.local.status import HostEnd, JobRecord, failure_reason
 
 POLL_SECONDS = 0.1
 STOP_FILE = "stop"
@@ -57,7 +57,7 @@ class LocalJob(threading.Thread):
     """
 
     def __init__(
-        self, record: Record, hosts: Sequence[Host], *, max_seconds: float, grace: Grace | None = None
+        self, record: JobRecord, hosts: Sequence[Host], *, max_seconds: float, grace: Grace | None = None
     ) -> None:
         super().__init__(name=record.name, daemon=True)
         self.folder = Path(record.folder)

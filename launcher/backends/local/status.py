@@ -14,13 +14,16 @@ from typing import Any
 from launcher.backends.interface import JobState, JobStatus
 from launcher.backends.local.layout import Host
 from launcher.backends.local.processes import ProcessId
+from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.hardware import HOST_OUT_OF_MEMORY
+from launcher.failure_modes.model import Symptom
 
-_SYMPTOMS = ("NCCL004", "NCCL006")
-"""Codes of hosts that wait for, or lost, another one: from the weaker to the weakest evidence."""
+_WITHOUT_A_REPORT = len(Symptom) + 1
+"""Weaker evidence than any symptom: a host whose boot wrote nothing."""
 
 
 @dataclass(slots=True)
-class Record:
+class JobRecord:
     """A job's status file. Times are seconds since the epoch."""
 
     name: str
@@ -61,14 +64,14 @@ class Record:
         )
 
 
-def read_record(folder: Path) -> Record | None:
+def read_record(folder: Path) -> JobRecord | None:
     """The record of the job in `folder`, or None where there is none."""
     try:
         content = json.loads(status_file(folder).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     state, launcher = JobState(content.pop("state")), ProcessId(**content.pop("launcher"))
-    return Record(**content, state=state, launcher=launcher)
+    return JobRecord(**content, state=state, launcher=launcher)
 
 
 def status_file(folder: Path) -> Path:
@@ -114,9 +117,10 @@ def _candidate(end: HostEnd) -> tuple[tuple[int, float], str, HostEnd]:
         when = end.host.failure.stat().st_mtime
     except FileNotFoundError:
         if end.exit_code == -9:
-            text = f"MEM002 {end.host.name}: the boot was killed by SIGKILL: the usual reason is host memory"
+            code, host = HOST_OUT_OF_MEMORY.code, end.host.name
+            text = f"{code} {host}: the boot was killed by SIGKILL: the usual reason is host memory"
             return (0, end.time), text, end
         text = f"{end.host.name}: the boot ended without a report; {end.host.log} shows what it printed"
-        return (len(_SYMPTOMS) + 1, end.time), text, end
-    code = text.split(" ", 1)[0]
-    return (_SYMPTOMS.index(code) + 1 if code in _SYMPTOMS else 0, when), text, end
+        return (_WITHOUT_A_REPORT, end.time), text, end
+    mode = CATALOGUE.get(text.split(" ", 1)[0])
+    return (mode.weakness if mode else 0, when), text, end

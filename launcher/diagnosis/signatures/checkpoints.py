@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from launcher.diagnosis.signatures.signature import Context, Role, Signature
-from launcher.failure_modes import checkpoints, debugger
+from launcher.failure_modes import checkpoints, debugger, nccl
 
 _WRAPPER = r"(?:_orig_mod|module)\."
 _MISSING, _UNEXPECTED = r"Missing key\(s\) in state_dict:", r"Unexpected key\(s\) in state_dict:"
@@ -76,7 +76,7 @@ SIGNATURES = (
 CONTEXTS = (
     Context(
         mode=checkpoints.STATE_DICT_NOT_ON_EVERY_RANK,
-        of=("NCCL004",),
+        of=(nccl.COLLECTIVE_TIMED_OUT,),
         literal="checkpoint",
         pattern=re.compile(
             r"\b(?:[Ss]aving|[Ww]riting|[Ss]tart(?:ing)? (?:to save|saving)) (?:\w+ ){0,3}?checkpoint"
@@ -87,7 +87,7 @@ CONTEXTS = (
     ),
     Context(
         mode=checkpoints.STATE_DICT_NOT_ON_EVERY_RANK,
-        of=("NCCL004",),
+        of=(nccl.COLLECTIVE_TIMED_OUT,),
         literal="dict",
         pattern=re.compile(
             r"\b(?:[Rr]etrieving|[Gg]athering|[Gg]etting|[Cc]onsolidating|[Cc]ollecting) (?:\w+ "

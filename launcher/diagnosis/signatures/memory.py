@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from launcher.diagnosis.signatures.signature import Context, Role, Signature
-from launcher.failure_modes import hardware
+from launcher.failure_modes import hardware, job_runtime
 
 _SIZE = r"[\d.]+ ?[KMGT]i?B"
 
@@ -204,7 +204,7 @@ SIGNATURES = (
 CONTEXTS = (
     Context(
         mode=hardware.HOST_OUT_OF_MEMORY,
-        of=("CODE001",),
+        of=(job_runtime.SCRIPT_RAISED,),
         literal="cpu virtual memory",
         pattern=re.compile(r"CPU Virtual Memory: +used = [\d.]+ GB, percent = (?:8[5-9]|9\d|100)(?:\.\d+)?%"),
         example="[2024-01-15 09:20:11,403] [INFO] CPU Virtual Memory:  used = 27.1 GB, percent = 86.2%",

@@ -68,12 +68,12 @@ class Signature:
 class Context:
     """A line that is ordinary by itself and, shortly before a symptom, tells what the symptom meant.
 
-    `of` names the codes of such symptoms, `mode` what they then are. `literal`, `pattern`, `example` and
+    `of` are the modes of such symptoms, `mode` what they then are. `literal`, `pattern`, `example` and
     `near_miss` as in `Signature`.
     """
 
     mode: FailureMode
-    of: tuple[str, ...]
+    of: tuple[FailureMode, ...]
     literal: str
     pattern: re.Pattern[str]
     example: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from launcher.backends.interface import LogLine
-from launcher.session.progress import ProgressReader, curve_in_blocks
+from launcher.session.following.progress import ProgressReader, curve_in_blocks
 
 
 def lines(*texts: str, host: str = "algo-1") -> list[LogLine]:

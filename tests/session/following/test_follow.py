@@ -8,7 +8,7 @@ import pytest
 
 from launcher.backends.interface import Cursor, JobState, JobStatus, LogBatch, LogLine
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.follow import Follower, Pace
+from launcher.session.following.follow import Follower, Pace
 
 
 class ScriptedBackend:

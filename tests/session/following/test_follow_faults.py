@@ -13,7 +13,7 @@ from moto import mock_aws
 from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import AwsRefusal
-from launcher.session.follow import Follower, Pace
+from launcher.session.following.follow import Follower, Pace
 from tests.emulator.faults import (
     DENIED,
     EMPTY,

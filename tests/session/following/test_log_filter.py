@@ -8,7 +8,7 @@ import pytest
 
 from launcher.backends.interface import LogLine
 from launcher.failure_modes.refusal import Refusal
-from launcher.session.log_filter import LogFilter, compile_pattern, parse_since, rank_of
+from launcher.session.following.log_filter import LogFilter, compile_pattern, parse_since, rank_of
 
 NOW = datetime(2026, 8, 20, 12, 0, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from launcher.backends.interface import LogLine
-from launcher.session.log_filter import rank_of
+from launcher.session.following.log_filter import rank_of
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _EQUALS = r"['\"]?\s*(?:[:=]\s*)?[\[(]?"

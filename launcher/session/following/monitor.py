@@ -7,32 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from launcher.backends.interface import JobStatus, LogLine
-from launcher.session.log_filter import LogFilter
-from launcher.session.progress import ProgressReader, TrainingProgress
-from launcher.session.stall import Moving, Stall, StallWatch
+from launcher.session.following.follow import Display
+from launcher.session.following.log_filter import LogFilter
+from launcher.session.following.progress import ProgressReader, TrainingProgress
+from launcher.session.following.stall import Moving, Stall, StallWatch
 
 
-class Screen(Protocol):
-    """Where it is shown."""
-
-    def status(self, status: JobStatus) -> None:
-        """The job is like this now."""
-        ...
-
-    def lines(self, lines: Sequence[LogLine]) -> None:
-        """These lines are to be shown."""
-        ...
-
-    def trouble(self, text: str | None) -> None:
-        """Nothing can be seen for now, and why; None when it can again."""
-        ...
+class Screen(Display, Protocol):
+    """Where the user sees a followed job: a display that is also told of progress and stalls."""
 
     def progress(self, progress: TrainingProgress) -> None:
-        """The training has come so far."""
+        """The training has come so far; `progress` holds the newest values and the curve."""
         ...
 
     def stall(self, change: Stall | Moving) -> None:
-        """The job has fallen silent, or moves again."""
+        """The job stands still, or moves again after that."""
         ...
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from launcher.backends.interface import JobState, JobStatus, LogLine
-from launcher.session.stall import Moving, Stall, StallWatch
+from launcher.session.following.stall import Moving, Stall, StallWatch
 
 
 class Job:
