@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.diagnosis.attribution import CLOSE
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.record import Record
 from launcher.failure_modes.model import Retry
@@ -152,9 +151,8 @@ def test_a_time_out_while_saving_is_told_as_such_and_one_long_after_is_not() -> 
 
 def test_a_dozen_lines_are_near_enough_for_a_time_out_to_be_of_the_saving() -> None:
     saving = "INFO Retrieving optimizer state dict...\n"
-    assert root_of(*records(saving + "step\n" * (CLOSE - 1) + TIMED_OUT)) == "CKPT003"
-    assert root_of(*records(saving + "step\n" * CLOSE + TIMED_OUT)) == "NCCL004"
-    assert CLOSE == 12
+    assert root_of(*records(saving + "step\n" * 11 + TIMED_OUT)) == "CKPT003"
+    assert root_of(*records(saving + "step\n" * 12 + TIMED_OUT)) == "NCCL004"
 
 
 def test_an_exception_that_is_just_the_scripts_own_is_less_than_a_known_failure() -> None:

@@ -86,7 +86,7 @@ def test_a_report_that_only_names_a_symptom_gives_way_and_any_other_does_not(mod
 
 def test_of_two_symptoms_the_one_that_waited_counts_more_than_the_echo() -> None:
     lost = "AlgorithmError: NCCL006 rank 3 on algo-2: RuntimeError: Connection closed by peer, exit code: 1"
-    line = "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 15/16 clients joined."
+    line = "DistStoreError: Timed out after 601 seconds waiting for clients. 15/16 clients joined."
     assert diagnose(records(line, "algo-1"), lost).root_cause.finding.code == "NCCL008"
 
 
