@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -13,6 +12,8 @@ from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.cli.output import OutputFormat, console, message, print_json
 from launcher.diagnosis.redaction import redacted
 from launcher.session.following.stall import Moving, Stall
+from launcher.text.controls import without_controls
+from launcher.text.line_origin import origin_of
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -26,8 +27,6 @@ COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red")
 STATE_STYLES = {JobState.COMPLETED: "bold green", JobState.FAILED: "bold red"}
 _CURVE_WIDTH = 48
 _REFRESHES_PER_SECOND = 4
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
-_RANK = re.compile(r"^\[(?:rank\s?|default|Rank |\d+,)(\d+)[^\]]*\](?:<std(?:out|err)>)?:?")
 
 
 class JobView:
@@ -134,22 +133,26 @@ class _Lines:
         styles = [console.get_style(colour) for colour in COLOURS]
 
         @cache
-        def coloured(text: str, number: str) -> Segment:
-            return Segment(text, styles[int(number or 0) % len(styles)])
+        def coloured(text: str, number: int) -> Segment:
+            return Segment(text, styles[number % len(styles)])
 
         for _, host, text in self._lines:
-            yield coloured(f"{host} ", _digits(host))
+            yield coloured(f"{host} ", _number_of(host))
             text = _harmless(text)
-            rank = _RANK.match(text)
-            if rank is not None:
-                yield coloured(rank[0], rank[1])
-                text = text[rank.end() :]
+            origin = origin_of(text)
+            if origin.mark is not None:
+                start, end = origin.mark
+                if start:
+                    yield Segment(text[:start])
+                rank = origin.local_rank if origin.rank is None else origin.rank
+                yield coloured(text[start:end], rank or 0)
+                text = text[end:]
             yield Segment(f"{text}\n")
 
 
 def _harmless(text: str) -> str:
     """A line without control characters and without its end; most have neither."""
-    return text if text.isprintable() else _ESCAPES.sub("", text).rstrip("\n")
+    return text if text.isprintable() else without_controls(text).rstrip("\n")
 
 
 def metrics_line(progress: TrainingProgress) -> Any:
@@ -223,5 +226,6 @@ def duration(seconds: float) -> str:
 
 
 @cache
-def _digits(host: str) -> str:
-    return "".join(filter(str.isdigit, host))
+def _number_of(host: str) -> int:
+    """The digits of a host's name as one number, 0 where it has none: hosts side by side differ in colour."""
+    return int("".join(filter(str.isdecimal, host)) or 0)

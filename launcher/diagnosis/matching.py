@@ -50,7 +50,7 @@ def _record(candidate: Candidate, line: Line) -> str:
     lines = [line.text]
     for text in candidate.following[:_LINES_OF_A_RECORD]:
         following = parse(text)
-        if following.rank != line.rank or not following.text.startswith((" ", "\t")):
+        if following.writer != line.writer or not following.text.startswith((" ", "\t")):
             break
         lines.append(following.text)
     return "\n".join(lines)

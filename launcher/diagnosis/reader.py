@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from launcher.diagnosis.matching import best_row, contexts_of, rows_matching
-from launcher.diagnosis.record import Line, LogRecord, parse, printed_time
+from launcher.diagnosis.record import Line, LogRecord, parse
 from launcher.diagnosis.scan import Candidate, Scanner
 from launcher.diagnosis.sighting import Sighting, sighting_of
 from launcher.diagnosis.signatures.signature import Context, Role
@@ -16,6 +16,7 @@ from launcher.diagnosis.tracebacks import BOX_END, HEADER, Traceback, opened
 from launcher.failure_modes import hardware, job_runtime
 from launcher.failure_modes.model import FailureMode, Stage
 from launcher.failure_modes.registry import finds
+from launcher.text.line_origin import printed_time
 
 _SUMMARY = "root cause (first observed failure)"
 _SUCCESS, _FAILURE = "reporting training success", "reporting training failure"
@@ -107,17 +108,17 @@ class Reader:
         tracebacks = self._open.setdefault(candidate.host, {})
         begun = opened(line.text)
         if begun is not None:
-            tracebacks[line.stream] = (begun, candidate, line)
+            tracebacks[line.writer] = (begun, candidate, line)
             self._scanner.all_of.add(candidate.host)
             return None
-        under_way = tracebacks.get(line.stream)
+        under_way = tracebacks.get(line.writer)
         if under_way is None:
             return None
         traceback, header, first = under_way
         traceback.add(line.text)
         if not traceback.is_complete:
             return None
-        del tracebacks[line.stream]
+        del tracebacks[line.writer]
         if not tracebacks:
             self._scanner.all_of.discard(candidate.host)
         if not traceback.exception:

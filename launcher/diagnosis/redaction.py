@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from launcher.diagnosis.record import without_controls
+from launcher.text.controls import without_controls
 
 HIDDEN = "[hidden]"
 LONGEST = 400

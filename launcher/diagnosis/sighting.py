@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from launcher.diagnosis.record import Line, printed_time
+from launcher.diagnosis.record import Line
 from launcher.diagnosis.signatures.signature import Role, Signature
 from launcher.failure_modes.model import FailureMode
+from launcher.text.line_origin import printed_time
 
 _PROCESS_GROUP_RANK = re.compile(r"\[(?:PG [^\]]*)?Rank (?P<rank>\d+)\]")
 """Who writes a line of ProcessGroupNCCL, whatever it reports."""

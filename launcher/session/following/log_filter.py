@@ -10,25 +10,20 @@ from datetime import UTC, datetime, timedelta
 from launcher.backends.interface import LogLine
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.values import parse_duration
+from launcher.text.controls import without_controls
+from launcher.text.line_origin import Origin, origin_of
 
-_GLOBAL_RANK = re.compile(
-    r"^\s*(?:\[rank\s?(\d+)\]:?"  # torchrun with the boot's template; PyTorch's own prefix since 2.2
-    r"|\[\d+,(?:mpirank:)?(\d+)(?:,algo-\d+)?\]<std(?:out|err)>:?"  # Open MPI with --tag-output
-    r"|\[Rank (\d+)\])"  # PyTorch's watchdog before 2.2
-)
-_LOCAL_RANK = re.compile(r"^\s*\[default(\d+)\]:")
-"""torchrun without a template: `default` is the role, the number the local rank."""
-
-_HOST_NUMBER = re.compile(r"^algo-(\d+)$")
+_HOST = re.compile(r"algo-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """All conditions hold together; None is no condition.
+    """Which lines to show: those that fulfil all conditions; None is no condition.
 
-    `hosts` are names as `algo-2`, `rank` a global rank, `pattern` is searched in the text, and `since` is
-    in seconds since the epoch. `processes_per_host` gives local ranks and unmarked lines of hosts with one
-    process their global rank.
+    `hosts` are names such as `algo-2`: the lines of their streams, and those that mpirun collected from them
+    into another host's. `rank` is a global rank, `pattern` is searched in the text, and `since` is in seconds
+    since the epoch. `processes_per_host` gives local ranks, and unmarked lines of hosts with one process,
+    their global rank.
     """
 
     hosts: frozenset[str] | None = None
@@ -42,10 +37,10 @@ class LogFilter:
         return [line for line in lines if self.matches(line)]
 
     def matches(self, line: LogLine) -> bool:
-        """Whether one line does."""
+        """Whether a line fulfils every condition."""
         if self.since is not None and line.time < self.since:
             return False
-        if self.hosts is not None and line.host not in self.hosts:
+        if self.hosts is not None and line.host not in self.hosts and _origin(line).host not in self.hosts:
             return False
         if self.rank is not None and rank_of(line, self.processes_per_host) != self.rank:
             return False
@@ -57,25 +52,27 @@ def rank_of(line: LogLine, processes_per_host: int | None = None) -> int | None:
 
     Hosts have their ranks in the order of their numbers, as the boot and the toolkit give them.
     """
-    marked = _GLOBAL_RANK.match(line.text)
-    if marked is not None:
-        return int(next(group for group in marked.groups() if group is not None))
-    host = _HOST_NUMBER.match(line.host)
-    if host is None or processes_per_host is None:
+    origin = _origin(line)
+    if origin.rank is not None or processes_per_host is None:
+        return origin.rank
+    host = _HOST.fullmatch(origin.host or "") or _HOST.fullmatch(line.host)
+    local_rank = 0 if processes_per_host == 1 else origin.local_rank
+    if host is None or local_rank is None:
         return None
-    local = _LOCAL_RANK.match(line.text)
-    if local is not None:
-        return (int(host[1]) - 1) * processes_per_host + int(local[1])
-    return int(host[1]) - 1 if processes_per_host == 1 else None
+    return (int(host[1]) - 1) * processes_per_host + local_rank
+
+
+def _origin(line: LogLine) -> Origin:
+    return origin_of(without_controls(line.text))
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """The regular expression of `--grep`; raises Refusal for one that is none."""
+    """The regular expression of `--grep`; raises Refusal for a text that is not one."""
     try:
         return re.compile(text)
     except re.error as error:
         raise Refusal(
-            f"--grep {text!r} is no regular expression: {error}.", "Escape special characters with \\."
+            f"--grep {text!r} is not a regular expression: {error}.", "Escape special characters with \\."
         ) from None
 
 
@@ -90,9 +87,9 @@ def parse_since(text: str, now: datetime) -> datetime:
     except (ValueError, OverflowError):
         pass
     try:
-        told = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise Refusal(
             f"--since {text!r} is neither a span nor a time.", "Write it like 10m, 7d or 2026-08-20T11:30."
         ) from None
-    return told if told.tzinfo else told.replace(tzinfo=now.tzinfo or UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo or UTC)

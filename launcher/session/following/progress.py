@@ -86,15 +86,16 @@ class ProgressReader:
         return TrainingProgress(dict(self._values), self._drawn, tuple(self._curve)) if found else None
 
     def _read(self, line: LogLine) -> bool:
-        # Nobody takes over from rank 0, so the lines of all others need not be looked into.
-        settled = self._speaker is not None and self._speaker[1] == 0
-        if settled and self._speaker != (line.host, rank_of(line, self._processes_per_host)):
+        current = self._speaker
+        # Nobody takes over from rank 0, so the lines of all others need not be looked into. The host tells
+        # most of them apart, and costs next to nothing.
+        if current and current[1] == 0 and (line.host != current[0] or self._speaker_of(line) != current):
             return False
         values = self._values_in(line.text)
         if not values:
             return False
-        speaker = (line.host, rank_of(line, self._processes_per_host))
-        if self._speaker is None or (speaker[1] == 0 and self._speaker[1] != 0):
+        speaker = self._speaker_of(line)
+        if current is None or (speaker[1] == 0 and current[1] != 0):
             self._speaker = speaker
         if speaker != self._speaker:
             return False
@@ -102,6 +103,9 @@ class ProgressReader:
         if self._drawn in values and math.isfinite(values[self._drawn]):
             self._draw(values[self._drawn])
         return True
+
+    def _speaker_of(self, line: LogLine) -> tuple[str, int | None]:
+        return line.host, rank_of(line, self._processes_per_host)
 
     def _values_in(self, text: str) -> dict[str, float]:
         values = {}

@@ -63,5 +63,5 @@ def test_neither_span_nor_time_is_refused() -> None:
 
 
 def test_a_broken_regular_expression_is_refused() -> None:
-    with pytest.raises(Refusal, match="no regular expression"):
+    with pytest.raises(Refusal, match="not a regular expression"):
         compile_pattern("loss=(")

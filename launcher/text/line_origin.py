@@ -1,0 +1,109 @@
+"""Who printed a log line, and when, as the line's own prefixes tell.
+
+Prefixes stack, in any order: `[1,23]<stdout>:` (mpirun), `[rank3]:` (torch), `[default3]:` (torchrun; the
+3 is the local rank), `algo-1-ABCDE_1  | ` (docker compose), `10.0.0.1: ` (pdsh), `algo-1:126:199 [5] `
+(NCCL; the 5 is the local device, not the rank), ISO times, the kernel's seconds.
+
+This is the one reader of them: the diagnosis, `launch logs --rank` and `--host`, the progress of a followed
+job and the colours on the terminal all ask here, so that a line has the same rank everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import NamedTuple
+
+
+class Origin(NamedTuple):
+    """Where a line comes from; None is what it does not tell.
+
+    `rank` is global and `local_rank` counts on its host; `host` is as printed, `algo-2` where it can be;
+    `device` is NCCL's local device. The message begins at `start`. `mark` is where in the text the rank
+    stands, from and to. `writer` tells apart the processes whose lines are mixed in one stream.
+    """
+
+    rank: int | None
+    local_rank: int | None
+    host: str | None
+    device: int | None
+    start: int
+    mark: tuple[int, int] | None
+    writer: int | None
+
+
+_NO_HOST = r"(?<!\.py)(?<!Error)(?<!Exception)(?<!Warning)(?<!Failure)"
+"""What ends a script's name, or an exception's with its module, and not the name of a host."""
+
+_PREFIX = re.compile(
+    r"\s*(?:"
+    r"(?P<mark>"
+    r"\[\d+,(?:mpirank:)?(?P<mpi>\d{1,6})(?:,(?P<mpihost>[\w.-]+))?\]<std(?:out|err|diag)>:?"
+    r"|\[rank ?(?P<rank>\d{1,6})\]:?"
+    r"|\[default(?P<local>\d{1,6})\]:"
+    r") ?"
+    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?\]?[ \t]"
+    r"|\[ *\d+\.\d+\] |\[\w{3} \w{3} +\d+ [\d:]+ \d{4}\] "
+    r"|(?:\w+-)?(?P<algo>algo-\d+)-\w+(?:_\d+)? *\| ?"
+    r"|(?P<nccl>[A-Za-z][\w.-]*):\d+:\d+ \[(?P<device>\d+)\] "
+    r"|(?P<pdsh>(?:\d{1,3}\.){3}\d{1,3}|algo-\d+|(?=[^\s:]*\d)[A-Za-z]\w*[-.][\w.-]+" + _NO_HOST + "): "
+    r")"
+)
+_MOST_PREFIXES = 8
+
+_PROCESS_GROUP = re.compile(r"\s*(?:\[[EWIF][^\]]*\] ?)?(\[(?:PG [^\]]*)?Rank (\d{1,6})\])")
+"""How PyTorch's process groups begin a line of theirs, after glog's header: the rank in the group, which is
+the global one in the group of all ranks. It belongs to the message and counts where no prefix has a rank."""
+
+
+def origin_of(text: str) -> Origin:
+    """The origin of a line without control characters (see `without_controls`).
+
+    Spaces before a prefix go with it, the indentation after the last one belongs to the message.
+    """
+    rank = local_rank = host = device = mark = None
+    start = 0
+    for _ in range(_MOST_PREFIXES):
+        match = _PREFIX.match(text, start)
+        if match is None:
+            break
+        start = match.end()
+        if match.lastindex is None:
+            continue  # a time
+        marked, mpi, mpi_host, torch, local, algo, nccl, number, pdsh = match.groups()
+        if marked is not None:
+            if local is None:
+                rank, mark = int(mpi or torch), match.span("mark")
+            else:
+                local_rank, mark = int(local), mark or match.span("mark")
+        host = mpi_host or algo or nccl or pdsh or host
+        if number is not None:
+            device = int(number)
+    writer = local_rank if rank is None else rank
+    if writer is None and (group := _PROCESS_GROUP.match(text, start)):
+        rank, mark = int(group[2]), group.span(1)
+    return Origin(rank, local_rank, host, device, start, mark, writer)
+
+
+_ISO = re.compile(r"\b(\d{4}-\d\d-\d\d)[T _](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")
+_GLOG = re.compile(r"(?:^|\[)[EWIF](\d{1,2})(\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?")
+
+
+def printed_time(text: str) -> tuple[str, float] | None:
+    """The kind of clock and the seconds on it that a line prints, or None: only like clocks compare.
+
+    glog's lines have no year; PyTorch writes the month without a leading zero.
+    """
+    if match := _GLOG.search(text):
+        return _seconds("glog", f"2000-{int(match[1]):02}-{match[2]}", match[3], match[4])
+    if match := _ISO.search(text):
+        return _seconds("iso", match[1], match[2], match[3])
+    return None
+
+
+def _seconds(clock: str, day: str, time: str, fraction: str | None) -> tuple[str, float] | None:
+    try:
+        moment = datetime.fromisoformat(f"{day}T{time}+00:00")
+    except ValueError:
+        return None
+    return clock, moment.timestamp() + float(f"0.{fraction or 0}")
