@@ -13,6 +13,7 @@ from launcher.cli.output import OutputFormat, console, message, print_json
 from launcher.diagnosis.redaction import redacted
 from launcher.session.following.stall import Moving, Stall
 from launcher.text.controls import without_controls
+from launcher.text.durations import elapsed_time
 from launcher.text.line_origin import origin_of
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class JobView:
         changed = self._status is None or status.phase != self._status.phase
         self._status, self._seen_at = status, time.monotonic()
         if self._live is None and changed:
-            after = f" after {duration(status.seconds)}" if status.seconds else ""
+            after = f" after {elapsed_time(status.seconds)}" if status.seconds else ""
             self._console.print(f"[{status.phase}]{after}", style="dim", markup=False)
 
     def lines(self, lines: Sequence[LogLine]) -> None:
@@ -112,7 +113,7 @@ class JobView:
         since = time.monotonic() - self._seen_at
         parts = [status.name]
         if status.seconds is not None:
-            parts.append(duration(status.seconds + since))
+            parts.append(elapsed_time(status.seconds + since))
         if status.explanation:
             parts.append(status.explanation)
         return Text.assemble((status.phase, "bold"), (f" {' · '.join(parts)}", "dim"))
@@ -188,7 +189,7 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
 
     status = outcome.status
     style = STATE_STYLES.get(status.state, "bold yellow")
-    took = f" after {duration(status.seconds)}" if status.seconds is not None else ""
+    took = f" after {elapsed_time(status.seconds)}" if status.seconds is not None else ""
     console.print(Text.assemble((str(status.state), style), f" {status.name}{took}"))
     if outcome.diagnosis is not None and outcome.failure is not None:
         show_cause(console, outcome.diagnosis)
@@ -213,16 +214,6 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "output": status.output,
         "seconds": status.seconds,
     }
-
-
-def duration(seconds: float) -> str:
-    """Such as 42s, 3m07s, 2h05m."""
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02d}s"
-    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
 
 
 @cache

@@ -70,7 +70,8 @@ def _show(jobs: list[JobSummary]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from launcher.cli.job_view import STATE_STYLES, duration
+    from launcher.cli.job_view import STATE_STYLES
+    from launcher.text.durations import elapsed_time
 
     if not jobs:
         message("no jobs")
@@ -84,7 +85,7 @@ def _show(jobs: list[JobSummary]) -> None:
         state = Text(job.state.value, STATE_STYLES.get(job.state, ""))
         if job.phase != job.state.value:
             state.append(f" ({job.phase})", "dim")
-        took = duration((job.ended - job.created).total_seconds()) if job.ended else ""
+        took = elapsed_time((job.ended - job.created).total_seconds()) if job.ended else ""
         table.add_row(job.name, state, f"{job.created.astimezone():%Y-%m-%d %H:%M}", took)
     console().print(table, soft_wrap=True)
 

@@ -186,12 +186,12 @@ def _range(searched: dict[str, Any]) -> str:
 
 
 def _limits(training: dict[str, Any]) -> str:
-    from launcher.planning.cost import span_in_words
+    from launcher.text.durations import exact_duration
 
     condition = training["StoppingCondition"]
-    limits = [f"{span_in_words(condition['MaxRuntimeInSeconds'])} of running"]
+    limits = [f"{exact_duration(condition['MaxRuntimeInSeconds'])} of running"]
     if "MaxWaitTimeInSeconds" in condition:
-        limits.append(f"{span_in_words(condition['MaxWaitTimeInSeconds'])} with the waiting for spot")
+        limits.append(f"{exact_duration(condition['MaxWaitTimeInSeconds'])} with the waiting for spot")
     retries = training.get("RetryStrategy", {}).get("MaximumRetryAttempts", 0)
     limits.append("no retries" if not retries else f"{retries} {'retry' if retries == 1 else 'retries'}")
     return ", ".join(limits)

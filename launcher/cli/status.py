@@ -35,13 +35,14 @@ def status(name: JobName, /, *, output: OutputOption = OutputFormat.TEXT) -> int
 def _show(outcome: Outcome) -> None:
     from rich.text import Text
 
-    from launcher.cli.job_view import duration, show_outcome
+    from launcher.cli.job_view import show_outcome
+    from launcher.text.durations import elapsed_time
 
     screen, job = console(), outcome.status
     if job.state.is_final:
         show_outcome(screen, outcome)
     else:
-        took = f" for {duration(job.seconds)}" if job.seconds is not None else ""
+        took = f" for {elapsed_time(job.seconds)}" if job.seconds is not None else ""
         screen.print(Text.assemble((job.phase, "bold"), f" {job.name}{took}"))
         if job.explanation:
             screen.print(job.explanation, style="dim", markup=False)
@@ -51,9 +52,9 @@ def _show(outcome: Outcome) -> None:
 
 
 def _span(transition: Transition) -> str:
-    from launcher.cli.job_view import duration
+    from launcher.text.durations import elapsed_time
 
-    return duration(transition.ended - transition.started) if transition.ended is not None else "now"
+    return elapsed_time(transition.ended - transition.started) if transition.ended is not None else "now"
 
 
 def _json(outcome: Outcome) -> dict[str, Any]:

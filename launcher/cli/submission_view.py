@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from launcher.cli.output import message
+from launcher.text.sizes import size_in_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,7 +21,7 @@ def show_progress(progress: Progress) -> None:
     if not progress.total:
         message(progress.step)
         return
-    share = f"{progress.step}: {100 * progress.done // progress.total}% of {size(progress.total)}"
+    share = f"{progress.step}: {100 * progress.done // progress.total}% of {size_in_words(progress.total)}"
     done = progress.done >= progress.total
     if sys.stderr.isatty():
         print(f"\r{share}", end="\n" if done else "", file=sys.stderr, flush=True)
@@ -43,23 +44,15 @@ class AttemptsView:
 
     def decided(self, outcome: Outcome, decision: TryAgain | GiveUp) -> None:
         """Before another attempt, show how the last one ended and why and when the next one comes."""
-        from launcher.cli.job_view import duration, show_outcome
+        from launcher.cli.job_view import show_outcome
         from launcher.failure_modes.model import Retry
         from launcher.session.retry import GiveUp
+        from launcher.text.durations import elapsed_time
 
         if isinstance(decision, GiveUp):
             if len(self.names) > 1 or (outcome.diagnosis and outcome.diagnosis.retry is not Retry.NEVER):
                 message(f"not tried again: {decision.why}")
             return
         show_outcome(self._screen, outcome)
-        wait = f" in {duration(decision.wait_seconds)}" if decision.wait_seconds else ""
+        wait = f" in {elapsed_time(decision.wait_seconds)}" if decision.wait_seconds else ""
         message(f"trying again{wait} on {decision.instance_type}: {decision.why}")
-
-
-def size(count: float) -> str:
-    """Such as 512 B, 3.4 MB, 12 GB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"

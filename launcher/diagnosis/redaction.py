@@ -5,36 +5,28 @@ from __future__ import annotations
 import re
 
 from launcher.text.controls import without_controls
+from launcher.text.secrets import CREDENTIAL_FORMS, HIDDEN, without_secrets
 
-HIDDEN = "[hidden]"
 LONGEST = 400
 
 _NAME = (
     r"[\w.-]*(?:secret|token|passw(?:or)?d|passwd|credential|api[_-]?key|access[_-]?key"
     r"|private[_-]?key|auth(?!or))[\w.-]*"
 )
-_SECRETS = (
+_BY_WHAT_STANDS_BESIDE = (
+    re.compile(r"(?i:\b" + _NAME + r"[\"']?\s*(?:=|:|=>)\s*)(?P<value>\"[^\"]*\"?|'[^']*'?|[^\s,;&}]+)"),
+    re.compile(r"(?i:--" + _NAME + r"\s+)(?P<value>[^\s]+)"),
+    re.compile(r"(?i:\b(?:bearer|basic)\s+)(?P<value>[\w.~+/=-]{8,})"),
     re.compile(
-        r"(?P<kept>(?i:\b" + _NAME + r"[\"']?\s*(?:=|:|=>)\s*))(?P<value>\"[^\"]*\"?|'[^']*'?|[^\s,;&}]+)"
-    ),
-    re.compile(r"(?P<kept>(?i:--" + _NAME + r"\s+))(?P<value>[^\s]+)"),
-    re.compile(r"(?P<kept>(?i:\b(?:bearer|basic)\s+))(?P<value>[\w.~+/=-]{8,})"),
-    re.compile(r"(?P<kept>\b[a-z][\w+.-]*://[^\s/:@]+:)(?P<value>[^\s/@]+)(?=@)"),
-    re.compile(
-        r"(?P<kept>[?&](?i:X-Amz-(?:Signature|Credential|Security-Token)|"
-        r"sig(?:nature)?)=)(?P<value>[^\s&\"']+)"
-    ),
-    re.compile(r"(?P<kept>)(?P<value>\b(?:AKIA|ASIA)[A-Z0-9]{16}\b)"),
-    re.compile(
-        r"(?P<kept>)(?P<value>\b(?:hf_|gh[pousr]_|github_pat_|sk-|xox[abpr]-|glpat-|nvapi-)[\w-]{16,})"
-    ),
-    re.compile(r"(?P<kept>)(?P<value>\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"),
-    re.compile(r"(?P<kept>-----BEGIN [A-Z ]*PRIVATE KEY-----)(?P<value>.*)"),
-    # wandb and AWS secret keys by their form: forty characters, with both cases and a digit, or hexadecimal.
-    re.compile(
-        r"(?P<kept>)(?P<value>(?<![\w/+.-])(?=[\w/+]*[a-z])(?=[\w/+]*[A-Z])(?=[\w/+]*\d)[A-Za-z0-9/+]{40}(?![\w/+=.-]))"
+        r"[?&](?i:X-Amz-(?:Signature|Credential|Security-Token)|sig(?:nature)?)=(?P<value>[^\s&\"']+)"
     ),
 )
+_LIKE_A_KEY = re.compile(
+    r"(?P<value>(?<![\w/+.-])(?=[\w/+]*[a-z])(?=[\w/+]*[A-Z])(?=[\w/+]*\d)[A-Za-z0-9/+]{40}(?![\w/+=.-]))"
+)
+"""Secret keys of AWS, by what is known of their form: forty characters, with both cases and a digit."""
+
+_SECRETS = (*_BY_WHAT_STANDS_BESIDE, *(form for _, form in CREDENTIAL_FORMS), _LIKE_A_KEY)
 _GAPS = re.compile(r"[ \t]{3,}")
 _ENVIRONMENT = re.compile(r"^\s*(?:export |declare -x )?([A-Z][A-Z0-9_]{2,})=\S.*$")
 _DICTIONARY = re.compile(r"\benviron\(\{|\benv(?:ironment)?[\"']?\s*[:=]\s*\{", re.I)
@@ -58,5 +50,5 @@ def redacted(text: str) -> str:
     if match := _DICTIONARY.search(text):
         return text[: match.end()] + HIDDEN
     for pattern in _SECRETS:
-        text = pattern.sub(lambda match: f"{match['kept']}{HIDDEN}", text)
+        text = without_secrets(text, pattern)
     return text

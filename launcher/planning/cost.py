@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.planning.training_plan import Request
+from launcher.text.durations import exact_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +87,6 @@ def table_date() -> datetime.date:
     return max(price.as_of for prices in _table().values() for price in prices)
 
 
-def span_in_words(seconds: int) -> str:
-    """A duration as people write it in a job file, such as 30m, 24h or 1h30m."""
-    units = (("h", seconds // 3600), ("m", seconds % 3600 // 60), ("s", seconds % 60))
-    return "".join(f"{count}{unit}" for unit, count in units if count) or "0s"
-
-
 @dataclass(frozen=True, slots=True)
 class _Price:
     usd_per_hour: float
@@ -133,11 +128,11 @@ def _training(request: Request) -> Request:
 
 def _bounds(request: Request) -> str:
     """What the second figure is for."""
-    each = span_in_words(_training(request)["StoppingCondition"]["MaxRuntimeInSeconds"])
+    each = exact_duration(_training(request)["StoppingCondition"]["MaxRuntimeInSeconds"])
     search = _search(request)
     if "HyperParameterTuningJobConfig" not in request:
         return f"in {each}"
-    within = f", {span_in_words(search.max_seconds)} in all" if search.max_seconds is not None else ""
+    within = f", {exact_duration(search.max_seconds)} in all" if search.max_seconds is not None else ""
     return f"for {search.jobs} jobs of {each}, {search.parallel} at a time{within}"
 
 
@@ -157,7 +152,7 @@ def _on_demand(estimate: CostEstimate | None) -> str:
 def _warm_pool(hosts: dict[str, Any]) -> str:
     """A warm pool is billed like the job that it waits for (developer guide, train-warm-pools)."""
     seconds = hosts.get("KeepAlivePeriodInSeconds")
-    return f", without {span_in_words(seconds)} of warm pool" if seconds else ""
+    return f", without {exact_duration(seconds)} of warm pool" if seconds else ""
 
 
 def _usd(amount: float) -> str:

@@ -16,6 +16,7 @@ from launcher.planning.strategies.catalogue import strategy_of
 from launcher.source.errors import SourceError
 from launcher.source.files import SourceFile, largest, source_files
 from launcher.source.packaging import code_digest
+from launcher.text.sizes import size_in_words
 
 LARGE_BYTES = 100_000_000
 """More code than this is data that came along: it is read for every plan and sent with every change."""
@@ -74,7 +75,7 @@ def _too_large(
     total = sum(file.size for file in files)
     if total <= LARGE_BYTES:
         return
-    most = ", ".join(f"{name} ({size / 1e6:,.0f} MB)" for name, size in largest(files))
+    most = ", ".join(f"{name} ({size_in_words(size)})" for name, size in largest(files))
     yield _finding(
         f"the source directory {source_dir} holds {total / 1e6:,.0f} MB that every host downloads, most in "
         f"{most}",

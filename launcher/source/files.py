@@ -18,6 +18,7 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 from launcher.source.errors import SourceError
+from launcher.text.sizes import size_in_words
 
 IGNORE_FILES = (".gitignore", ".slipwayignore")
 
@@ -62,7 +63,7 @@ def source_files(source_dir: Path) -> list[SourceFile]:
     total = sum(file.size for file in files)
     if total > MOST_BYTES:
         raise SourceError(
-            f"the source folder {source_dir} holds {total / 1e9:.1f} GB, most of it in "
+            f"the source folder {source_dir} holds {size_in_words(total)}, most of it in "
             f"{_listed(largest(files))}; every host would download it.",
             "Leave data out by .slipwayignore and give it as an input, or correct `code.source_dir`.",
         )
@@ -164,4 +165,4 @@ def _parts(file: SourceFile) -> tuple[str, ...]:
 
 
 def _listed(sizes: Iterable[tuple[str, int]]) -> str:
-    return ", ".join(f"{name} ({size / 1e6:,.0f} MB)" for name, size in sizes)
+    return ", ".join(f"{name} ({size_in_words(size)})" for name, size in sizes)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from launcher.cluster.instances import training_instance_types
-from launcher.planning.cost import cost_in_words, estimate_cost, span_in_words, table_date
+from launcher.planning.cost import cost_in_words, estimate_cost, table_date
 
 P5, DAY = "ml.p5.48xlarge", 86400
 TABLE: dict[str, Any] = json.loads(
@@ -137,14 +137,6 @@ def test_a_search_is_described_in_the_line() -> None:
     limits = {"MaxNumberOfTrainingJobs": 20, "MaxParallelTrainingJobs": 4, "MaxRuntimeInSeconds": 7200}
     words = cost_in_words(search(training(seconds=3600), **limits), "us-east-1")
     assert "for 20 jobs of 1h, 4 at a time, 2h in all (" in words
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0, "0s"), (90, "1m30s"), (1800, "30m"), (5400, "1h30m"), (DAY, "24h"), (28 * DAY, "672h")],
-)
-def test_a_span_reads_like_in_the_job_file(seconds: int, words: str) -> None:
-    assert span_in_words(seconds) == words
 
 
 @pytest.mark.parametrize("prices", TABLE["lists"], ids=lambda each: f"{each['region']} {each['as_of']}")

@@ -21,6 +21,7 @@ from launcher.backends.sagemaker.resume import copy_checkpoint
 from launcher.backends.sagemaker.upload import upload_code
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.training_plan import TrainingPlan
+from launcher.text.durations import duration_in_words
 
 ENDED_SECONDS = 3600
 """An interrupted launch whose job has ended meanwhile is still the one meant for so long; after that, who
@@ -131,7 +132,7 @@ def _interrupted(
 ) -> tuple[Claim, _Launch] | None:
     for claim in journal.interrupted(new):
         old, age = claim.launch, time.time() - claim.launch.started
-        told = f"a launch of {old.job} was interrupted {_ago(age)}"
+        told = f"a launch of {old.job} was interrupted {duration_in_words(age)} ago"
         try:
             status = existing_status(sagemaker, old.operation, old.name)
         except BaseException:
@@ -158,12 +159,3 @@ def _renamed(plan: TrainingPlan, name: str) -> TrainingPlan:
         return plan
     text = json.dumps(plan.request).replace(str(plan.name), name)
     return replace(plan, request=json.loads(text))
-
-
-def _ago(seconds: float) -> str:
-    minutes = int(seconds // 60)
-    if minutes < 1:
-        return "less than a minute ago"
-    if minutes < 120:
-        return f"{minutes} minute{'s' if minutes > 1 else ''} ago"
-    return f"{minutes // 60} hours ago"

@@ -10,23 +10,9 @@ from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.job.subject import JobSubject
+from launcher.text.secrets import credential_in
 
 Path = tuple[str | int, ...]
-
-# What a credential looks like by itself: the published forms of those who issue them.
-_FORMS = (
-    ("an AWS access key id", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    ("a private key", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY"),
-    ("a GitHub token", r"\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,})"),
-    ("a GitLab token", r"\bglpat-[A-Za-z0-9_-]{16,}"),
-    ("a Hugging Face token", r"\bhf_[A-Za-z0-9]{30,}"),
-    ("a Slack token", r"\bxox[abeprs]-[A-Za-z0-9-]{10,}"),
-    ("an API key", r"\b(?:sk-[A-Za-z0-9_-]{20,}|AIza[A-Za-z0-9_-]{35})"),
-    ("a JSON web token", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\."),
-    ("a password in a URL", r"\b[a-z][a-z0-9+.-]*://[^\s/:@]+:[^\s/:@]+@"),
-    ("an AWS secret", r"(?i)\baws_?(?:secret_?access_?key|session_?token)\s*[=:]\s*[A-Za-z0-9/+]{16,}"),
-)
-_SHAPES = tuple((what, re.compile(form)) for what, form in _FORMS)
 
 # Names that say of their value that it is one. Words like pad_token and max_tokens are none of them.
 _NAME = re.compile(
@@ -49,7 +35,7 @@ def no_credentials(subject: JobSubject) -> Iterator[Finding]:
     """Environment, hyperparameters (at any depth) and arguments, by the form of a value or by its name."""
     for path, name, value in _texts(subject):
         shown = _masked(name)
-        what = _shape(value) or _shape(name) or _named(name, value)
+        what = credential_in(value) or credential_in(name) or _named(name, value)
         if what:
             field = ".".join(_masked(str(part)) for part in path)
             yield job_file.CREDENTIAL.finding(
@@ -91,10 +77,6 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
         yield name, str(value)
 
 
-def _shape(text: str) -> str | None:
-    return next((what for what, shape in _SHAPES if shape.search(text)), None)
-
-
 def _named(name: str, value: str) -> str | None:
     if not _NAME.search(name.replace("-", "_").replace(".", "_").lower()):
         return None
@@ -105,4 +87,4 @@ def _named(name: str, value: str) -> str | None:
 
 
 def _masked(name: str) -> str:
-    return "a name" if _shape(name) else name
+    return "a name" if credential_in(name) else name

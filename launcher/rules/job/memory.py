@@ -10,6 +10,7 @@ from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import Strategy
 from launcher.rules.job.degrees import state_shards
 from launcher.rules.job.subject import JobSubject
+from launcher.text.sizes import gibibytes
 
 WEIGHT_AND_GRADIENT_BYTES, OPTIMIZER_BYTES = 4, 12
 """For each parameter, with Adam in mixed precision: a 2-byte weight and gradient; a 4-byte weight,
@@ -33,8 +34,8 @@ def state_leaves_room(subject: JobSubject) -> Iterator[Finding]:
     yield hardware.CLOSE_TO_MEMORY_LIMIT.finding(
         Stage.SPEC,
         f"{model.parameters / 1e9:g} billion parameters x {_terms(*shards)} bytes (weight and gradient, "
-        f"optimizer state of Adam in mixed precision) = {_gib(needed)} on each of {world} ranks, and "
-        f"{subject.job.resources.instance_type} has {_gib(memory)} for one: "
+        f"optimizer state of Adam in mixed precision) = {gibibytes(needed)} on each of {world} ranks, and "
+        f"{subject.job.resources.instance_type} has {gibibytes(memory)} for one: "
         + ("it would run out of memory" if needed > memory else "activations would hardly fit beside it"),
         remedy=_remedy(model.parameters, shards, world, memory),
         location=subject.locate("model", "parameters"),
@@ -63,12 +64,8 @@ def _remedy(parameters: float, shards: tuple[int, int], world: int, memory: floa
     total = parameters * (WEIGHT_AND_GRADIENT_BYTES + OPTIMIZER_BYTES)
     least = int(-(-total // (FULL * memory)))
     if min(shards) < world and world >= least:
-        return f"Shard the state, with FSDP: over all {world} ranks it is {_gib(total / world)} each."
+        return f"Shard the state, with FSDP: over all {world} ranks it is {gibibytes(total / world)} each."
     return (
         f"Shard it over at least {least} ranks of this type (more hosts, with FSDP), take a type with more "
         "memory, or an optimizer with less state."
     )
-
-
-def _gib(size: float) -> str:
-    return f"{size / 2**30:,.1f} GiB"

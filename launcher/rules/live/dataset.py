@@ -10,6 +10,7 @@ from launcher.failure_modes import storage
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.rules.live.rule import live_rule
 from launcher.rules.live.subject import LiveSubject, Place, known
+from launcher.text.sizes import gigabytes, size_in_words
 
 LARGE_DATASET_BYTES = 500 * 1000**3
 """As in the rule on the job file: more than this is long to download at every start and retry."""
@@ -35,11 +36,11 @@ def downloads_are_small(subject: LiveSubject) -> Iterator[Finding]:
         at_least = "at least " if listed.more else ""
         too_large = disk is not None and size > disk
         if size > LARGE_DATASET_BYTES or too_large:
-            fits = f", which does not fit on its {_gb(disk)} of disk" if disk and too_large else ""
+            fits = f", which does not fit on its {gigabytes(disk)} of disk" if disk and too_large else ""
             yield _finding(
                 subject,
                 place,
-                f"{place.uri} holds {at_least}{_gb(size)} for each host "
+                f"{place.uri} holds {at_least}{gigabytes(size)} for each host "
                 f"({at_least}{listed.objects:,} objects){fits}",
             )
         elif listed.more and listed.size_bytes < SMALL_OBJECT_BYTES * listed.objects:
@@ -47,8 +48,8 @@ def downloads_are_small(subject: LiveSubject) -> Iterator[Finding]:
                 subject,
                 place,
                 f"{place.uri} holds more than {listed.objects:,} objects, and the first have "
-                f"{listed.size_bytes / listed.objects / 1e3:,.0f} kB on average, so their number decides how "
-                "long the download takes",
+                f"{size_in_words(listed.size_bytes / listed.objects)} on average, so their number decides "
+                "how long the download takes",
                 "Put the files together into fewer and larger ones (tar, TFRecord, Parquet; 150 MB or so), "
                 "or read them from the file system.",
                 Severity.INFO,
@@ -78,8 +79,8 @@ def large_data_is_mounted(subject: LiveSubject) -> Iterator[Finding]:
         yield _finding(
             subject,
             unseen[0],
-            f"the data ({_gb(size)}) is larger than the file system ({_gb(capacity)}), so it is in what is "
-            f"downloaded ({', '.join(place.what for place in unseen)})",
+            f"the data ({gigabytes(size)}) is larger than the file system ({gigabytes(capacity)}), so it is "
+            f"in what is downloaded ({', '.join(place.what for place in unseen)})",
         )
 
 
@@ -138,10 +139,6 @@ def _folder(uri: str) -> str:
 def _capacity_bytes(subject: LiveSubject) -> int | None:
     found = known(subject.account.file_system)
     return None if found is None or found.capacity_gib is None else found.capacity_gib * 2**30
-
-
-def _gb(size: float) -> str:
-    return f"{size / 1e9:,.0f} GB"
 
 
 def _finding(

@@ -10,6 +10,7 @@ from typing import Protocol
 from launcher.aws.faults import CredentialsExpired, Outage
 from launcher.backends.interface import Backend, Cursor, JobStatus, LogBatch, LogLine
 from launcher.failure_modes.refusal import AwsRefusal
+from launcher.text.durations import duration_in_words
 
 _FIRST_WAIT = 1.0
 _LONGEST_WAIT = 30.0
@@ -142,7 +143,7 @@ class Follower:
     def _wait(self, refusal: AwsRefusal, longest: float, what: str) -> None:
         if self._waited >= longest:
             raise self._left_alone(refusal) from refusal
-        since = f" (for {_span(self._waited)} now)" if self._waited >= 1 else ""
+        since = f" (for {duration_in_words(self._waited)} now)" if self._waited >= 1 else ""
         self._display.trouble(f"{what}{since}; the job is not affected")
         wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2**self._tries, longest - self._waited)
         self._tries = min(self._tries + 1, 16)
@@ -158,7 +159,3 @@ class Follower:
             f"{refusal.message}{gone_on}",
             f"{refusal.remedy} Come back with: launch logs {self._job_name} --follow",
         )
-
-
-def _span(seconds: float) -> str:
-    return f"{int(seconds)} seconds" if seconds < 120 else f"{int(seconds // 60)} minutes"

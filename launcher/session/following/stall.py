@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from launcher.backends.interface import JobStatus, LogLine
 from launcher.failure_modes import checkpoints, data, job_runtime, nccl, network, storage
 from launcher.failure_modes.model import FailureMode
+from launcher.text.durations import duration_in_words
 
 _LONGEST_GAP = 60.0
 """Between two looks nobody looked: a laptop may have slept, so no more than this of it counts."""
@@ -83,7 +84,7 @@ class Stall:
         """What is strange, and what it usually is."""
         likely = "; ".join(f"{mode.code}, {mode.title}" for mode in self.situation.likely)
         return (
-            f"{self.job_name} {self.situation.doing}, and nothing new for {int(self.seconds // 60)} minutes. "
+            f"{self.job_name} {self.situation.doing}, and nothing new for {duration_in_words(self.seconds)}. "
             f"Likely: {likely}."
         )
 

@@ -19,6 +19,7 @@ TEXT = "wJalrXUtnFEMI/K7MDENG"
         pytest.param("X", "ghp_" + "a" * 36, True, id="GitHub"),
         pytest.param("X", "hf_" + "a" * 34, True, id="Hugging Face"),
         pytest.param("X", "xoxb-1234567890-abc", True, id="Slack"),
+        pytest.param("X", "nvapi-" + "a" * 64, True, id="NVIDIA"),
         pytest.param("X", "https://me:pass@host/x", True, id="password in a URL"),
         pytest.param("X", "https://host:8080/x", False, id="port in a URL"),
         pytest.param("AWS_SECRET_ACCESS_KEY", TEXT, True, id="secret key by its name"),
