@@ -62,10 +62,10 @@ LARGE_UPLOAD_FAILS = FailureMode(
         "was."
     ),
     remedy=(
-        "Set `checkpoint.sync: slipway`, which uploads from the container with retries and checks, or "
-        "write to `checkpoint.lustre`. A script that calls `aws s3 sync` itself must check its exit code "
-        "(subprocess.run with check=True): the function in AWS's guide does not, and loses checkpoints in "
-        "silence."
+        "Write to `checkpoint.lustre`, or set `checkpoint.sync: slipway` and let the script upload to "
+        "SLIPWAY_CHECKPOINT_URI itself, with retries. A script that calls `aws s3 sync` must check its exit "
+        "code (subprocess.run with check=True): the function in AWS's guide does not, and loses checkpoints "
+        "in silence."
     ),
     sources=(sources.MODEL_PARALLEL_GUIDE,),
     # SageMaker's internal errors: what its own RetryStrategy repeats.

@@ -15,8 +15,8 @@ WITH_SMDDP_AND_CHECKPOINTS = FailureMode(
     ),
     remedy=(
         "Leave `debugger: false`: Debugger is turned off and the plan says so. To keep it, set "
-        "`checkpoint.sync: slipway`, which takes the checkpoints out of the request and uploads them from "
-        "the container."
+        "`checkpoint.sync: slipway`, which takes the checkpoints out of the request; the script itself must "
+        "then upload them to SLIPWAY_CHECKPOINT_URI."
     ),
     sources=(sources.DATA_PARALLEL_GUIDE,),
 )

@@ -129,9 +129,9 @@ INITIALISATION_STALLED = FailureMode(
         "host that never came up leave all ranks waiting in silence."
     ),
     remedy=(
-        "Run `launch check JOB.yaml --live` and repair EFA001 to EFA003 first; the health gate in the "
-        "container names the host that cannot be reached. Pass `device_id` to init_process_group, so that "
-        "the communicator is built at once and fails early."
+        "Run `launch check JOB.yaml --live` and fix EFA001 to EFA003 first. Then look for the host whose "
+        "log is empty or ends earlier than the others': `launch logs NAME --host 2` shows one. Pass "
+        "`device_id` to init_process_group, so that the communicator is built at once and fails early."
     ),
     sources=(
         sources.DATA_PARALLEL_GUIDE,

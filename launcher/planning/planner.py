@@ -129,14 +129,14 @@ def _checkpoint_settings(job: JobSpec, job_name: str, destination: Destination) 
     if checkpoint.sync == "slipway" and destination.checkpoints is not None:
         told["SLIPWAY_CHECKPOINT_URI"] = (
             destination.checkpoints,
-            "where the script's CheckpointManager moves checkpoints, in SageMaker's place",
+            "where the script itself must upload its checkpoints: SageMaker does not",
         )
     return [
         Setting(
             name,
             value,
             reason,
-            "Slipway: docs/design.md",
+            "Slipway: docs/job-file.md",
             overridden_by=name if name in job.environment else None,
         )
         for name, (value, reason) in told.items()
