@@ -48,7 +48,7 @@ _INTRODUCTION = f"""\
 
 # The job file
 
-What `launch` reads: one YAML file per job. `launch check JOB.yaml` tells all its mistakes at once, with
+What `launch` reads: one YAML file per job. `launch check JOB.yaml` reports all its mistakes at once, with
 line and column; `launch plan JOB.yaml` shows what becomes of it.
 
 Editors that speak the YAML language server complete and check it as it is written, with this as the

@@ -66,7 +66,7 @@ class Container:
 def read_container(root: Path) -> Container:
     """Read the config files below `root`.
 
-    Raises OSError or ValueError where the resource config is missing or is no JSON. Hyperparameters
+    Raises OSError or ValueError where the resource config is missing or not JSON. Hyperparameters
     and channels may be missing: the service leaves the files out of a job that has none.
     """
     config = root / "input" / "config"

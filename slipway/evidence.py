@@ -85,7 +85,7 @@ def judge(output: str, exit_code: int | None, code_folder: str, *, recorded: boo
 def last_chain(text: str) -> list[str]:
     """The last traceback in a text, with those it says it came from: the oldest first.
 
-    What Python reports of its own teardown ("Exception ignored in") is no traceback of the failure.
+    What Python reports of its own teardown ("Exception ignored in") is not a traceback of the failure.
     """
     before, *blocks = text.split(_HEADER)
     kept: list[tuple[str, str]] = []

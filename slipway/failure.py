@@ -53,7 +53,7 @@ class Cause:
     evidence: Evidence
 
     def text(self, host: str) -> str:
-        """The content of the failure file."""
+        """The content of the failure file of `host`: who failed, why and where, then the traceback's end."""
         who = f"rank {self.rank} on {host}" if self.rank is not None else f"torchrun on {host}"
         place = f" ({self.evidence.place})" if self.evidence.place else ""
         message = self.evidence.message.replace("\n", " ")

@@ -25,7 +25,7 @@ class Rendezvous:
 def find_rendezvous(container: Container, environment: Mapping[str, str]) -> Rendezvous:
     """The first host on MASTER_PORT, or on 7777; SLIPWAY_RENDEZVOUS=address:port overrides both.
 
-    Raises ValueError for a port that is no number.
+    Raises ValueError for a port that is not a number.
     """
     override = environment.get("SLIPWAY_RENDEZVOUS")
     if override:
@@ -40,7 +40,7 @@ def check_port(rendezvous: Rendezvous, host: str) -> None:
     Raises BootError (NCCL009) where another process holds the port.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As the store itself does: connections of an earlier process that linger are no hindrance.
+        # As the store itself does: connections of an earlier process that linger do not matter.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("", rendezvous.port))

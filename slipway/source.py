@@ -47,4 +47,4 @@ def _check(member: tarfile.TarInfo, archive: Path) -> None:
     if path.is_absolute() or ".." in path.parts:
         raise BootError("CODE002", f"{archive.name} holds {member.name!r}, a path outside its folder")
     if not (member.isfile() or member.isdir()):
-        raise BootError("CODE002", f"{archive.name} holds {member.name!r}, which is no regular file")
+        raise BootError("CODE002", f"{archive.name} holds {member.name!r}, which is not a regular file")

@@ -68,8 +68,8 @@ def _show(terminal: Console, diagnosis: Diagnosis, failed: bool) -> None:
 
     cause = diagnosis.root_cause
     if cause is None:
-        told = "The job failed, but nothing in its logs is known" if failed else "No failure found"
-        terminal.print(Text(f"{told}.", "bold yellow" if failed else "bold green"))
+        verdict = "The job failed, but nothing in its logs is known" if failed else "No failure found"
+        terminal.print(Text(f"{verdict}.", "bold yellow" if failed else "bold green"))
     show_cause(terminal, diagnosis)
     show_consequences(terminal, diagnosis)
     if cause is not None:

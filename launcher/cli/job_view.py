@@ -80,7 +80,7 @@ class JobView:
         self._trouble = text
 
     def progress(self, progress: TrainingProgress) -> None:
-        """Take up what the panel shows of the training."""
+        """Show the newest metrics in the panel; without a terminal nothing is printed."""
         self._progress = progress
 
     def stall(self, change: Stall | Moving) -> None:
@@ -202,7 +202,7 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
-    """How a job ended, for a program."""
+    """How a job ended, in the shape that `--output json` prints."""
     status = outcome.status
     cause = outcome.diagnosis.root_cause if outcome.diagnosis else None
     return {

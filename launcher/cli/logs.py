@@ -118,19 +118,19 @@ def _print_json(job: FoundJob, chosen: LogFilter, follow: bool) -> int:
 
 
 class _Silent:
-    """A screen for lines alone: what hinders reading goes to stderr, the rest is not shown."""
+    """What screens for lines alone leave out; only why nothing can be read goes to stderr."""
 
     def status(self, status: JobStatus) -> None:
-        """Nothing."""
+        """Not shown."""
 
     def progress(self, progress: TrainingProgress) -> None:
-        """Nothing."""
+        """Not shown."""
 
     def stall(self, change: Stall | Moving) -> None:
-        """Nothing."""
+        """Not shown."""
 
     def trouble(self, text: str | None) -> None:
-        """On stderr."""
+        """Say on stderr why nothing can be read, or that it can again."""
         message(text or "connected again")
 
 
@@ -139,13 +139,13 @@ class _LinesAlone(_Silent):
         self._view = view
 
     def lines(self, lines: Sequence[LogLine]) -> None:
-        """As a followed job's."""
+        """Print the lines in the colours of a followed job."""
         self._view.lines(lines)
 
 
 class _JsonLines(_Silent):
     def lines(self, lines: Sequence[LogLine]) -> None:
-        """One object a line."""
+        """Print one JSON object for each line."""
         for line in lines:
             record = {"time": line.time, "host": line.host, "text": line.text}
             sys.stdout.write(json.dumps(record, ensure_ascii=False) + "\n")

@@ -1,4 +1,4 @@
-"""Which rows a candidate line matches."""
+"""Which rows of the signatures a candidate line matches, and which of them counts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rows_matching(text: str) -> Iterator[tuple[Signature, dict[str, str]]]:
 
 
 def contexts_of(text: str) -> list[Context]:
-    """The contexts that a line gives."""
+    """The contexts that match a line, in the order of the table."""
     lower = text.lower()
     return [row for row in CONTEXTS if row.literal in lower and row.pattern.search(text)]
 

@@ -47,7 +47,7 @@ class Reading:
 
 
 class Reader:
-    """Turns records into a reading."""
+    """Turns the records of all hosts into one reading, in one pass. A reader reads once."""
 
     def __init__(self) -> None:
         self._scanner = Scanner(LITERALS)
@@ -59,7 +59,7 @@ class Reader:
         self._reading = Reading()
 
     def read(self, records: Iterable[LogRecord]) -> Reading:
-        """Read all records."""
+        """Read all records, those of one host in their order, and return what was noted."""
         for candidate in self._scanner.feed(records):
             self._look_at(candidate)
         for tracebacks in self._open.values():

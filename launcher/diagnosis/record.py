@@ -24,7 +24,7 @@ class LogRecord(Protocol):
 
     @property
     def text(self) -> str:
-        """The line without its line break."""
+        """The line as printed, with its prefixes and without its line break."""
         ...
 
 

@@ -17,10 +17,10 @@ from typing import TypeAlias
 from launcher.diagnosis.record import LogRecord
 
 CHUNK = 1024
-"""Lines of a host that are searched together."""
+"""Lines of a host that are joined and searched together."""
 
 AHEAD = 8
-"""Lines after a candidate that may belong to it."""
+"""Lines after a candidate that may belong to it: a traceback's frames, torchrun's table of failures."""
 
 
 _Tree: TypeAlias = dict[str, "_Tree"]
@@ -77,7 +77,7 @@ class Scanner:
         hits = sorted(found)
         number = -1
         while True:
-            # What is wanted may change with every candidate, so it is asked anew each time.
+            # What is wanted may change with every candidate, so it is looked up each time.
             number = number + 1 if host in self.all_of else _after(hits, number, len(lines))
             if number >= len(lines):
                 break

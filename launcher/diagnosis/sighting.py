@@ -22,7 +22,7 @@ _GOES_ON = re.compile(
     r"(?:ignoring|skipping) (?:this |the )?(?:batch|step|sample|error))\b",
     re.I,
 )
-"""What whoever has dealt with an error writes beside it: such a line is no root cause."""
+"""What a program writes beside an error that it has dealt with: such a line is not a root cause."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Traceback:
 
     @property
     def kind(self) -> str:
-        """The exception's type as it is written."""
+        """The exception's type as printed, such as `torch.OutOfMemoryError`; empty where none was read."""
         match = _ANY_EXCEPTION.match(self.exception)
         return match["type"] if match else ""
 
@@ -88,7 +88,7 @@ class Traceback:
 
 
 def opened(text: str) -> Traceback | None:
-    """The traceback that this line begins, or None."""
+    """The traceback that this line begins, to which the following lines are added; None for other lines."""
     column = text.find(HEADER)
     if column >= 0:
         return Traceback(column, shape_of(text[:column]))

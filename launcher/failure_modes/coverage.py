@@ -25,7 +25,7 @@ IN_WORDS: Final[Mapping[Stage, str]] = MappingProxyType(
         Stage.RUNTIME: "handled or reported inside the container",
     }
 )
-"""What being caught at a stage means."""
+"""What it means for a failure mode to be caught at a stage, as `launch explain` prints it."""
 
 
 def stages_covered(code: str) -> tuple[Stage, ...]:

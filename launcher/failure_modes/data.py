@@ -12,7 +12,7 @@ UNEVEN_BATCHES = FailureMode(
         "Every backward pass averages the gradients over all ranks. A rank that runs out of batches leaves "
         "the loop, and the others wait for it in one batch more, until the timeout. Sharding by file, "
         "ShardedByS3Key and iterable datasets do this; a DistributedSampler does not, as it pads or drops "
-        "to equal numbers, so drop_last is no cure for it."
+        "to equal numbers, so drop_last does not prevent it."
     ),
     remedy=(
         "Use a DistributedSampler over the same data on every rank, or cut every rank to the smallest "

@@ -1,4 +1,4 @@
-"""Memory that runs out and GPUs that break."""
+"""Memory that runs out, on the GPU and on the host, and GPUs that break."""
 
 from __future__ import annotations
 

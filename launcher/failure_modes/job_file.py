@@ -10,7 +10,7 @@ UNREADABLE = FailureMode(
     title="not YAML, or not a mapping",
     cause=(
         "The job file cannot be read as one YAML mapping: a syntax error, a duplicate key, bytes that are "
-        "not UTF-8, an empty file, a list, or aliases that expand beyond 10,000 nodes. Nothing further can "
+        "not UTF-8, an empty file, a list, or aliases that expand beyond 10,000 nodes. Nothing else can "
         "be checked."
     ),
     remedy=(

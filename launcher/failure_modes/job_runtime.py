@@ -99,7 +99,7 @@ ENTRY_POINT_MISSING = FailureMode(
 
 ENVIRONMENT_VALUE_NOT_STRING = FailureMode(
     code="CODE003",
-    title="a value that is no string put into os.environ",
+    title="a value that is not a string put into os.environ",
     cause=(
         "os.environ holds strings only: `os.environ['GPU_NUM_DEVICES'] = 4`, as AWS's own guide shows it, "
         "raises TypeError ('str expected, not int') on every rank, once all hosts are up."

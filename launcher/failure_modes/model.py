@@ -1,6 +1,6 @@
 """What a failure mode is, and the finding that says one was met.
 
-A `FailureMode` is a row of the catalogue: knowledge, told once. A `Finding` is the one currency in
+A `FailureMode` is a row of the catalogue: knowledge, written down once. A `Finding` is the one currency in
 which every stage reports: the job-file rules, the script lint, the live checks, the diagnosis and
 the container all speak it, and its JSON form is a contract of the command line.
 """

@@ -111,7 +111,7 @@ CLOSED_BY_PEER = FailureMode(
         "connection or a broken pipe, often more loudly than the first one did. These ranks are healthy."
     ),
     remedy=(
-        "Find the rank that failed first, by time, and repair what stopped it. Only if no rank has a cause "
+        "Find the rank that failed first, by time, and fix what stopped it. Only if no rank has a cause "
         "of its own, suspect a lost host: restart from the checkpoint on other hosts."
     ),
     sources=(sources.DDP_ERROR_ARTICLE, sources.NCCL_REMOTE_ERROR_ISSUE),

@@ -19,6 +19,6 @@ class Refusal(Exception):
 
 
 class AwsRefusal(Refusal):
-    """AWS refused, or cannot be reached."""
+    """AWS refused a call, or cannot be reached; the exit code is 3."""
 
     exit_code = 3

@@ -55,7 +55,7 @@ def register(
     name: str,
     function: Callable[..., Any] | None = None,
 ) -> None:
-    """Record that `name` finds these modes at this stage: for tables of data, which are no functions.
+    """Record that `name` finds these modes at this stage: for tables of data, which cannot be decorated.
 
     Raises ValueError without modes.
     """

@@ -16,7 +16,7 @@ LUSTRE_NOT_AVAILABLE = FailureMode(
     remedy=(
         "Wait until the lifecycle is AVAILABLE; `launch` waits for CREATING with progress. FAILED, "
         "DELETING and MISCONFIGURED do not heal by waiting: read FailureDetails of "
-        "`aws fsx describe-file-systems`, then repair or replace the file system."
+        "`aws fsx describe-file-systems`, then fix or replace the file system."
     ),
     sources=(sources.MODEL_PARALLEL_GUIDE, sources.FILE_SYSTEM_API),
 )
@@ -76,7 +76,7 @@ LUSTRE_MOUNT_FAILED = FailureMode(
         "argument' a wrong mount name or a directory that does not exist."
     ),
     remedy=(
-        "Run `launch check JOB.yaml --live` and repair FSX001 to FSX004. Create the directory on the file "
+        "Run `launch check JOB.yaml --live` and fix FSX001 to FSX004. Create the directory on the file "
         "system before the job, and let the role call fsx:DescribeFileSystems."
     ),
     sources=(sources.FSX_MOUNT_FAILS, sources.TRAINING_DATA_ACCESS),

@@ -39,7 +39,7 @@ NO_MARK_STEP = FailureMode(
     cause=(
         "torch_xla only records operations until it is told to run them. Without xm.mark_step() after the "
         "update, the next forward pass, prints and logs may see stale values, and the recorded graph grows "
-        "and is compiled anew."
+        "and is compiled again."
     ),
     remedy=(
         "Call xm.mark_step() after every optimizer step and before reading values to print or log them; "

@@ -1,4 +1,4 @@
-"""Log files as the records of hosts."""
+"""Log files and standard input as the diagnosis reads them: records with the host that printed them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _LONGEST_LINE = 1 << 16
 def records_of(paths: Sequence[Path], stdin: BinaryIO | None = None) -> Iterator[Record]:
     """The lines of the files, folders and standard input (`-`), file by file.
 
-    The host is the `algo-N` in the path, else the file's name where there are several. What is no UTF-8 is
-    replaced, never refused. Raises Refusal before the first line where a path cannot be read.
+    The host is the `algo-N` in the path, else the file's name where there are several. What is not
+    UTF-8 is replaced, never refused. Raises Refusal before the first line where a path cannot be read.
     """
     files = list(dict.fromkeys(file for path in paths for file in _files(path)))
     for file in files:

@@ -1,4 +1,4 @@
-"""How a followed job ended, and why."""
+"""How a followed job ended, and why: its final status, and the diagnosis of a failure."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class TryAgain:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """No further attempt, and why not."""
+    """No other attempt, and why not."""
 
     why: str
 
@@ -53,10 +53,10 @@ def after_failure(
 ) -> TryAgain | GiveUp:
     """What to do after the last of these attempts failed.
 
-    `instance_types` are those that the job may use, the preferred first. An attempt that came further
+    `instance_types` are those that the job may use, the preferred first. An attempt that got further
     than all before it does not use up `max_retries`; two in a row that did not end the retries. Waiting
-    for capacity counts as well: an attempt that got no hosts came nowhere, but says nothing of the
-    cause, so only the budget bounds it.
+    for capacity counts as well: an attempt that got no hosts made no progress, but says nothing
+    about the cause, so only the budget bounds it.
     """
     last = attempts[-1]
     if last.retry is Retry.NEVER:
@@ -67,7 +67,7 @@ def after_failure(
     if spent > max_retries:
         return GiveUp(f"limits.max_retries ({max_retries}) is used up")
     if _stuck(attempts):
-        return GiveUp(f"{ATTEMPTS_WITHOUT_PROGRESS} attempts in a row came no further")
+        return GiveUp(f"{ATTEMPTS_WITHOUT_PROGRESS} attempts in a row got no further")
     if last.retry is Retry.LATER:
         return _later(attempts, instance_types)
     hosts = "on other hosts" if last.retry is Retry.OTHER_HOSTS else "from the last checkpoint"
@@ -75,7 +75,7 @@ def after_failure(
 
 
 def _advances(attempts: Sequence[Attempt]) -> list[bool]:
-    """For each attempt, whether it came further than all before it."""
+    """For each attempt, whether it got further than all before it."""
     furthest = float("-inf")
     advances = []
     for attempt in attempts:
@@ -86,7 +86,7 @@ def _advances(attempts: Sequence[Attempt]) -> list[bool]:
 
 
 def _stuck(attempts: Sequence[Attempt]) -> bool:
-    """Whether the last attempts that had hosts came no further than those before them."""
+    """Whether the last attempts that had hosts got no further than those before them."""
     ran = [
         advanced
         for attempt, advanced in zip(attempts, _advances(attempts), strict=True)

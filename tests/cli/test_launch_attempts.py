@@ -78,7 +78,7 @@ def test_hosts_at_fault_are_left_and_the_checkpoint_goes_along(
     assert len(script.requests) == 3
     assert ended["attempts"] == [request["TrainingJobName"] for request in script.requests]
     assert script.checkpoints(1) == ["step-100.pt", "step-200.pt"]
-    assert "2 attempts in a row came no further" in err
+    assert "2 attempts in a row got no further" in err
 
 
 def test_without_capacity_the_next_type_is_tried_then_waited_for(

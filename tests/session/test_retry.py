@@ -57,7 +57,7 @@ def test_an_attempt_that_got_further_does_not_use_up_the_budget() -> None:
 def test_two_attempts_in_a_row_without_progress_end_it() -> None:
     came = [attempt(step=500), attempt(step=500)]
     assert isinstance(next_of(*came, max_retries=30), TryAgain)
-    assert next_of(*came, attempt(step=480), max_retries=30) == GiveUp("2 attempts in a row came no further")
+    assert next_of(*came, attempt(step=480), max_retries=30) == GiveUp("2 attempts in a row got no further")
 
 
 def test_progress_after_an_attempt_without_starts_the_count_anew() -> None:

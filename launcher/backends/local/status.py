@@ -75,7 +75,7 @@ def read_record(folder: Path) -> JobRecord | None:
 
 
 def status_file(folder: Path) -> Path:
-    """Where a job's record is kept."""
+    """The file in a job's folder that holds its record."""
     return folder / "status.json"
 
 

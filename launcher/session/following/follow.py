@@ -17,14 +17,14 @@ _LONGEST_WAIT = 30.0
 
 
 class Display(Protocol):
-    """Where a followed job is shown."""
+    """What a follower hands on at each look at the job."""
 
     def status(self, status: JobStatus) -> None:
-        """The job is like this now; called at every look, changed or not."""
+        """The job's state at this look; called at every one, changed or not."""
         ...
 
     def lines(self, lines: Sequence[LogLine]) -> None:
-        """The hosts printed these lines."""
+        """The hosts printed these lines since the last look, in the order of their times."""
         ...
 
     def trouble(self, text: str | None) -> None:

@@ -1,4 +1,4 @@
-"""What a followed job's screen gets: the chosen lines, its progress, and a word when it stands still."""
+"""What the screen of a followed job gets: the chosen lines, its progress, a warning when it stands still."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from launcher.session.following.stall import Moving, Stall, StallWatch
 
 
 class Screen(Display, Protocol):
-    """Where the user sees a followed job: a display that is also told of progress and stalls."""
+    """Where the user sees a followed job: a display that also shows progress and stalls."""
 
     def progress(self, progress: TrainingProgress) -> None:
         """The training has come so far; `progress` holds the newest values and the curve."""
@@ -54,7 +54,7 @@ class Monitor:
         self._look = (self._clock(), status)
 
     def lines(self, lines: Sequence[LogLine]) -> None:
-        """Show those of the lines that the filter lets through, and the progress they tell of."""
+        """Show those of the lines that the filter lets through, and the progress that they report."""
         shown = lines if self._filter is None else self._filter.keep(lines)
         if shown:
             self._screen.lines(shown)
@@ -65,7 +65,7 @@ class Monitor:
         self._judge(lines, stepped=progress is not None)
 
     def trouble(self, text: str | None) -> None:
-        """Hand on why nothing can be seen."""
+        """Hand on to the screen why nothing can be seen, or None when it can again."""
         self._screen.trouble(text)
 
     def _advance(self, progress: TrainingProgress) -> None:

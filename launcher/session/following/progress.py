@@ -79,7 +79,7 @@ class ProgressReader:
         self._drawn = next((name for name in self._patterns if "loss" in name.lower()), None)
 
     def read(self, lines: Sequence[LogLine]) -> TrainingProgress | None:
-        """The progress after these lines, None where they tell nothing new."""
+        """The progress after these lines; None where they hold no metric of the rank that is read."""
         found = False
         for line in lines:
             found |= self._read(line)

@@ -1,4 +1,4 @@
-"""Whether a job stands still, and what that usually means: a state machine without a clock of its own."""
+"""Whether a job stands still, and what that usually means: a state machine that is given the time."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _PHASES = {
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A job that has stood still for `seconds`."""
+    """A job that has stood still for `seconds`, and what it was doing when it fell silent."""
 
     job_name: str
     seconds: float
@@ -81,7 +81,7 @@ class Stall:
 
     @property
     def message(self) -> str:
-        """What is strange, and what it usually is."""
+        """What the job was doing, for how long nothing has come, and the likeliest failure modes."""
         likely = "; ".join(f"{mode.code}, {mode.title}" for mode in self.situation.likely)
         return (
             f"{self.job_name} {self.situation.doing}, and nothing new for {duration_in_words(self.seconds)}. "
@@ -90,7 +90,7 @@ class Stall:
 
     @property
     def remedy(self) -> str:
-        """The commands to look with."""
+        """The commands that show more."""
         return f"launch diagnose {self.job_name}   or   launch explain {self.situation.likely[0].code}"
 
 
@@ -102,9 +102,9 @@ class Moving:
 
 
 class StallWatch:
-    """Tells once when a job falls silent, and once when it moves again.
+    """Reports once when a job falls silent, and once when it moves again.
 
-    Feed it with what each look brought, empty or not.
+    Call `look` for every look at the job, also for those that brought no lines.
     """
 
     def __init__(self) -> None:
@@ -115,25 +115,28 @@ class StallWatch:
         self._steps = 0
         self._slowest = 0.0
         self._saving = False
-        self._told = False
+        self._reported = False
 
     def look(
         self, time: float, status: JobStatus, lines: Sequence[LogLine], *, stepped: bool
     ) -> Stall | Moving | None:
-        """What is to be told after a look; `time` is in seconds of any steady clock, `stepped` whether the
-        lines told of progress."""
+        """Whether this look shows that the job stands still, or moves again; None where nothing has changed.
+
+        `time` is in seconds of any steady clock, `lines` are those since the last look, and `stepped` says
+        whether they reported progress.
+        """
         gap = 0.0 if self._time is None else min(max(0.0, time - self._time), _LONGEST_GAP)
         self._time = time
         self._since_line += gap
         self._since_step += gap
         moved = self._note(status, lines, stepped)
-        if moved and self._told:
-            self._told = False
+        if moved and self._reported:
+            self._reported = False
             return Moving(status.name)
         situation = self._situation(status)
-        if self._told or situation is None or not self._is_stalled(situation):
+        if self._reported or situation is None or not self._is_stalled(situation):
             return None
-        self._told = True
+        self._reported = True
         return Stall(status.name, self._quiet, situation)
 
     @property
@@ -152,7 +155,7 @@ class StallWatch:
             self._since_line = 0.0
             # A line is a move too, unless the steps have been missed while lines went on.
             moved = moved or not self._steps or self._since_step <= _LINES_WITHOUT_STEPS * self._limit
-            self._saving = any(map(_tells_of_saving, lines[-50:]))
+            self._saving = any(map(_reports_saving, lines[-50:]))
         if stepped:
             self._steps += 1
             if self._steps > 1:
@@ -180,5 +183,5 @@ class StallWatch:
         return self._since_line > limit
 
 
-def _tells_of_saving(line: LogLine) -> bool:
+def _reports_saving(line: LogLine) -> bool:
     return _SAVING.search(line.text) is not None

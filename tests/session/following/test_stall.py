@@ -16,7 +16,7 @@ class Job:
     def __init__(self) -> None:
         self.watch = StallWatch()
         self.time = 0.0
-        self.told: list[Stall | Moving] = []
+        self.changes: list[Stall | Moving] = []
 
     def goes(
         self, minutes: float, phase: str = "Training", lines: Sequence[str] = (), stepped: bool = False
@@ -30,11 +30,11 @@ class Job:
         printed = [LogLine(self.time, "algo-1", text) for text in lines]
         change = self.watch.look(self.time, status, printed, stepped=stepped)
         if change is not None:
-            self.told.append(change)
+            self.changes.append(change)
 
     @property
     def codes(self) -> list[str]:
-        return [change.situation.likely[0].code for change in self.told if isinstance(change, Stall)]
+        return [change.situation.likely[0].code for change in self.changes if isinstance(change, Stall)]
 
 
 def test_silence_before_the_first_step_points_to_initialisation() -> None:
@@ -45,7 +45,7 @@ def test_silence_before_the_first_step_points_to_initialisation() -> None:
     assert job.codes == []
     job.goes(2)
     assert job.codes == ["NCCL007"]
-    stall = job.told[0]
+    stall = job.changes[0]
     assert isinstance(stall, Stall)
     assert "launch diagnose job" in stall.remedy
     assert "launch explain NCCL007" in stall.remedy
@@ -81,10 +81,10 @@ def test_it_is_told_once_and_taken_back_when_the_job_moves() -> None:
     job = Job()
     job.goes(5, lines=["loss=1"], stepped=True)
     job.goes(60)
-    assert len(job.told) == 1
+    assert len(job.changes) == 1
     job.goes(1, lines=["loss=0.9"], stepped=True)
     job.goes(5)
-    assert [type(change) for change in job.told] == [Stall, Moving]
+    assert [type(change) for change in job.changes] == [Stall, Moving]
 
 
 def test_slow_steps_are_no_stall() -> None:
@@ -93,7 +93,7 @@ def test_slow_steps_are_no_stall() -> None:
         job.goes(0.5, lines=["loss=1"], stepped=True)
         job.goes(9)
     job.goes(30)
-    assert job.told == []
+    assert job.changes == []
     job.goes(30)
     assert job.codes == ["NCCL004"]
 
@@ -102,11 +102,11 @@ def test_lines_that_go_on_without_steps_are_missed_later() -> None:
     job = Job()
     job.goes(5, lines=["loss=1"], stepped=True)
     job.goes(29, lines=["heartbeat"])
-    assert job.told == []
+    assert job.changes == []
     job.goes(3, lines=["heartbeat"])
     assert job.codes == ["NCCL004"]
     job.goes(10, lines=["heartbeat"])
-    assert len(job.told) == 1
+    assert len(job.changes) == 1
 
 
 def test_a_job_whose_lines_tell_no_steps_moves_with_its_lines() -> None:
@@ -114,7 +114,7 @@ def test_a_job_whose_lines_tell_no_steps_moves_with_its_lines() -> None:
     job.goes(120, lines=["processing"])
     job.goes(20)
     job.goes(1, lines=["processing"])
-    assert [type(change) for change in job.told] == [Stall, Moving]
+    assert [type(change) for change in job.changes] == [Stall, Moving]
 
 
 def test_a_night_in_which_nobody_looked_is_no_silence() -> None:
@@ -122,7 +122,7 @@ def test_a_night_in_which_nobody_looked_is_no_silence() -> None:
     job.goes(5, lines=["loss=1"], stepped=True)
     job.time += 8 * 3600
     job.goes(5)
-    assert job.told == []
+    assert job.changes == []
 
 
 def test_a_job_that_has_ended_does_not_stall() -> None:
