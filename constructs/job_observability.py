@@ -13,8 +13,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
-from constructs.permissions import TRAINING_LOGS
 from constructs.training_file_system import TrainingFileSystem
+
+from launcher.cluster.sagemaker_names import TRAINING_LOGS
 
 ENDS = ("Completed", "Failed", "Stopped")
 """The states in which a training job ends (SageMaker API reference, DescribeTrainingJob)."""

@@ -18,7 +18,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Subnet(_Part):
+class ClusterSubnet(_Part):
     """A private subnet that training jobs run in."""
 
     id: str
@@ -49,7 +49,7 @@ class Cluster(_Part):
     name: str
     region: str
     vpc_id: str
-    subnets: list[Subnet] = Field(min_length=1)
+    subnets: list[ClusterSubnet] = Field(min_length=1)
     security_group_ids: list[str] = Field(min_length=1)
     role_arn: str
     buckets: Buckets

@@ -13,6 +13,8 @@ import pytest
 
 from launcher.account.file_system import FileSystem
 from launcher.account.security_groups import fetch_security_groups
+from launcher.cluster.security_groups import Passage
+from launcher.cluster.training_network import efa_passage
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 from launcher.jobs.load import LoadedJob
 from launcher.planning.training_plan import TrainingPlan
@@ -216,7 +218,7 @@ def test_a_repair_adds_just_the_rules_and_only_once(planned, account: EmulatedAc
     assert [added for _, added in first] == [True]
     assert [added for _, added in second] == [False]
     (held,) = fetch_security_groups(account.client("ec2"), [group])
-    assert held.allows_all_to_itself("egress")
+    assert efa_passage(held, "egress") is Passage.OPEN
     assert len(held.towards("egress")) == 2
 
 

@@ -50,13 +50,13 @@ def file_system_is_in_the_jobs_zone(subject: LiveSubject) -> Iterator[Finding]:
         if each.availability_zone != found.availability_zone
     ]
     if elsewhere:
-        yield storage.LUSTRE_IN_ANOTHER_ZONE.finding(
-            Stage.LIVE,
+        yield storage.LUSTRE_IN_ANOTHER_ZONE.at(
+            ("network", "subnets"),
             f"the job may be placed in {', '.join(elsewhere)}, but its file system {found.id} is in "
             f"{found.availability_zone}: it would fail to mount it, or read across zones",
             remedy=f"Set `network.subnets` to a subnet in {found.availability_zone}, such as the file "
             f"system's own, {found.subnet_id}.",
-            location=subject.locate("network", "subnets"),
+            stage=Stage.LIVE,
             subject=found.id,
         )
 
@@ -69,13 +69,13 @@ def paths_begin_with_the_mount_name(subject: LiveSubject) -> Iterator[Finding]:
         return
     for mount in subject.mounts:
         if mount.file_system_id == found.id and not _is_below(mount, found):
-            yield storage.LUSTRE_PATH_OUTSIDE_MOUNT.finding(
-                Stage.LIVE,
+            yield storage.LUSTRE_PATH_OUTSIDE_MOUNT.at(
+                ("inputs", mount.channel),
                 f"the channel {mount.channel} mounts {mount.directory}, but the mount name of {found.id} is "
                 f"{found.mount_name}: the mount would be refused",
                 remedy=f"The path must begin with /{found.mount_name}. Where the cluster's manifest tells "
                 "another mount name, deploy the cluster again.",
-                location=subject.locate("inputs", mount.channel),
+                stage=Stage.LIVE,
                 subject=found.id,
             )
 
@@ -86,10 +86,10 @@ def _is_below(mount: Mount, file_system: FileSystem) -> bool:
 
 
 def _unavailable(subject: LiveSubject, mount: Mount, problem: str, remedy: str | None) -> Finding:
-    return storage.LUSTRE_NOT_AVAILABLE.finding(
-        Stage.LIVE,
+    return storage.LUSTRE_NOT_AVAILABLE.at(
+        ("inputs", mount.channel),
         f"{problem}: the {subject.hosts} hosts would start, be billed, and fail at the mount",
         remedy=remedy,
-        location=subject.locate("inputs", mount.channel),
+        stage=Stage.LIVE,
         subject=mount.file_system_id,
     )

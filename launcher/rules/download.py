@@ -1,0 +1,18 @@
+"""What downloading a training set to every host costs: the bounds and words of all rules about it."""
+
+from __future__ import annotations
+
+from launcher.cluster.instances import InstanceFacts
+
+LARGE_DATASET_BYTES = 500 * 1000**3
+"""More than this is long to download at every start and every retry."""
+
+
+def disk_bytes(facts: InstanceFacts | None, volume_size_gb: float) -> float | None:
+    """Where downloads go: the host's own NVMe drives, else the volume; None for an unknown type."""
+    return None if facts is None else (facts.local_nvme_gb or volume_size_gb) * 1e9
+
+
+def in_gigabytes(size: float) -> str:
+    """A number of bytes in words, such as `1,200 GB`."""
+    return f"{size / 1e9:,.0f} GB"
