@@ -1,4 +1,4 @@
-"""The same security groups are judged alike: in a template before its deployment, and in the account after."""
+"""The same security groups are judged alike: in a template at synthesis, and in the account afterwards."""
 
 from __future__ import annotations
 
@@ -94,13 +94,11 @@ def test_lustres_ports_have_one_verdict(groups: Groups, verdict: str) -> None:
     live = _live("FSX004", groups)
 
     assert bool(at_synthesis) is (verdict == "closed")
-    assert {each.severity.value for each in live if each.verified} == (
-        {"error"} if verdict == "closed" else set()
-    )
-    assert bool([each for each in live if not each.verified]) is (verdict == "unknown")
+    assert any(each.severity == "error" for each in live) is (verdict == "closed")
+    assert any(not each.verified for each in live) is (verdict == "unknown")
 
 
-TO_ITSELF = {way: held for way, held in zip(BOTH, itself(JOB_GROUP), strict=True)}
+TO_ITSELF = dict(zip(BOTH, itself(JOB_GROUP), strict=True))
 TCP = {way: rule(way, "tcp", (0, 65535), groups=[JOB_GROUP]) for way in BOTH}
 ADDRESS = {way: rule(way, ipv4=[ANY_IPV4]) for way in BOTH}
 PREFIX_LIST = {way: rule(way, prefix_lists=["pl-1"]) for way in BOTH}

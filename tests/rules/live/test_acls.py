@@ -44,9 +44,7 @@ NEIGHBOUR, HALF_OF_IT, PRIVATE = "10.0.1.0/24", "10.0.1.0/25", "10.0.0.0/8"
             id="private addresses are not those of AWS",
         ),
         pytest.param([entry(100, "egress", True, "52.0.0.0/8"), LAST], ANY, None, id="a public range alone"),
-        pytest.param(
-            [entry(100, "egress", True, PRIVATE), LAST], NEIGHBOUR, True, id="a range that holds it"
-        ),
+        pytest.param([entry(100, "egress", True, PRIVATE), LAST], NEIGHBOUR, True, id="a wider range"),
         pytest.param(
             [entry(50, "egress", False, HALF_OF_IT), entry(100, "egress", True), LAST],
             NEIGHBOUR,
