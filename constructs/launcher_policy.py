@@ -252,7 +252,7 @@ def _checks(stack: cdk.Stack, role_arn: str, file_system_arn: str | None) -> lis
 
 
 def _oneself(stack: cdk.Stack, role_arns: Sequence[str]) -> list[Permission]:
-    """Policies can name the user who asks, `${aws:username}`, but not the role: roles are told one by one.
+    """Policies can name the user who asks, `${aws:username}`, but not the role: roles are listed one by one.
 
     A role's session does not tell the role's path, without which IAM does not know it: iam:GetRole does.
     """

@@ -121,7 +121,7 @@ class TrainingFileSystem(Construct):
         """An alarm for when less than so many percent are free: a full file system fails every write.
 
         Args:
-            scope: where the alarm goes, such as the stack of those who are told.
+            scope: where the alarm goes, such as the stack that notifies.
             id: the alarm's id there.
             percent: of the capacity.
         """

@@ -57,7 +57,7 @@ class TrainingRole(iam.Role):
             subnets: where jobs may put network interfaces.
             security_groups: what they may attach to them.
             file_system_arn: the Lustre file system that jobs mount, if any.
-            data_buckets: further buckets that jobs read.
+            data_buckets: other buckets that jobs read.
             encryption_key: the key of the buckets and of the hosts' volumes, if it is the account's own.
         """
         stack = cdk.Stack.of(scope)

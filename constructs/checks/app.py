@@ -1,6 +1,6 @@
 """What the rules judge: the resources of an app, what its author said, and what follows from both.
 
-A stack does not say that a group is for EFA or a subnet for training: training jobs are no resources.
+A stack does not say that a group is for EFA or a subnet for training: training jobs are not resources.
 So the groups and subnets that are judged are found in this order.
 
 1. What the author named (`Declaration`), and then nothing is guessed from shapes.
@@ -9,7 +9,7 @@ So the groups and subnets that are judged are found in this order.
    with EFA for the groups, all of them for the subnet).
 3. By shape. A group that lets all traffic, or all of TCP, pass between its own members in at least one
    direction; two groups that admit all of each other's traffic; and the private subnets of the VPCs of
-   such groups. A narrow rule to itself, such as that of a database or of Lustre, is no sign of EFA.
+   such groups. A narrow rule to itself, such as that of a database or of Lustre, is not a sign of EFA.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class SecurityGroupRule:
 
 @dataclass(frozen=True, slots=True)
 class SecurityGroup:
-    """A security group with all its rules; `vpc_id` is None where it is not told."""
+    """A security group with all its rules; `vpc_id` is None where it is not known."""
 
     id: str
     vpc_id: str | None

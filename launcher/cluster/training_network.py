@@ -1,4 +1,4 @@
-"""What training asks of a network: told once, for constructs that build one and for all that judge one.
+"""What training asks of a network, for the constructs that build one and for all that judge one.
 
 EFA between the hosts, Lustre's ports between hosts and file system, a way to the services that a job
 calls, and addresses for every interface of the hosts.

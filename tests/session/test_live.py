@@ -164,6 +164,15 @@ def test_what_the_file_leaves_to_the_cluster_stands_where_that_is_named(
     assert finding.location == loaded.location("cluster")
 
 
+def test_what_the_file_names_itself_stands_there(planned, account: EmulatedAccount) -> None:
+    close_egress(account)
+    network = {"subnets": [account.ids["subnet"]], "security_group_ids": [account.ids["group"]]}
+    plan, loaded = planned(network=network)
+    (finding,) = check_live(plan, loaded).findings
+    assert finding.location == loaded.location("network", "security_group_ids")
+    assert finding.location != loaded.location("cluster")
+
+
 def test_placeholders_are_refused_by_name(write_job: WriteJob) -> None:
     loaded = read_job(JobSource(write_job()))
     with pytest.raises(Refusal, match="role_arn, bucket"):

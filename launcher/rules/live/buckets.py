@@ -49,7 +49,7 @@ def inputs_are_not_empty(subject: LiveSubject) -> Iterator[Finding]:
 
 @live_rule(storage.S3_ACCESS_DENIED)
 def inputs_can_be_listed(subject: LiveSubject) -> Iterator[Finding]:
-    """What may not be listed by who launches cannot be judged; the role may be allowed to."""
+    """What the caller may not list cannot be judged, though the role may be allowed to."""
     for fact in subject.account.prefixes.values():
         if isinstance(fact, Unverified):
             yield could_not_verify(storage.S3_ACCESS_DENIED, fact)

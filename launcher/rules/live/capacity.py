@@ -25,7 +25,7 @@ def warm_pool_has_room(subject: LiveSubject) -> Iterator[Finding]:
 
 @live_rule(job_runtime.QUOTA_TOO_SMALL, "offered_in", "subnets")
 def type_is_in_the_zone(subject: LiveSubject) -> Iterator[Finding]:
-    """EC2 tells the zones of a type; SageMaker may have it in fewer or more, so this only informs."""
+    """EC2 says which zones have a type; SageMaker may have it in others, so this is an information."""
     offered = known(subject.account.offered_in)
     zones = dict.fromkeys(each.availability_zone for each in subject.network.subnets)
     if offered is None or not zones or not offered.isdisjoint(zones):

@@ -1,4 +1,4 @@
-"""Large data that is downloaded: what lies in S3, and what the file system tells about it (FSX006)."""
+"""Large data that is downloaded: what lies in S3, and what the file system says about it (FSX006)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def downloads_are_small(subject: LiveSubject) -> Iterator[Finding]:
 
 @live_rule(storage.LARGE_DATASET_IN_FILE_MODE, "file_system", "associations")
 def large_data_is_mounted(subject: LiveSubject) -> Iterator[Finding]:
-    """A job that has both a file system and downloads: what only the account tells about them.
+    """A job that has both a file system and downloads: what only the account says about them.
 
     Either a download is the very prefix that the file system is linked to, or the data is larger than the
     file system, so it cannot be what is mounted. The size is that of the listing where that is complete,

@@ -29,13 +29,13 @@ def groups_exist(subject: LiveSubject) -> Iterator[Finding]:
 
 @live_rule(network.NO_INGRESS_FROM_ITSELF, "groups")
 def hosts_admit_each_other(subject: LiveSubject) -> Iterator[Finding]:
-    """All traffic from the group itself."""
+    """A group of the hosts admits all traffic from its own members."""
     yield from _to_itself(subject, network.NO_INGRESS_FROM_ITSELF, "ingress")
 
 
 @live_rule(network.NO_EGRESS_TO_ITSELF, "groups")
 def hosts_may_send_to_each_other(subject: LiveSubject) -> Iterator[Finding]:
-    """All traffic to the group itself; no range of addresses is in its place, not even 0.0.0.0/0."""
+    """A group of the hosts lets all traffic out to its own members; 0.0.0.0/0 does not stand in for it."""
     yield from _to_itself(subject, network.NO_EGRESS_TO_ITSELF, "egress")
 
 

@@ -16,7 +16,7 @@ from launcher.rules.live.subject import LiveSubject
 
 @live_rule(nccl.INITIALISATION_STALLED, "subnets", "groups")
 def network_is_one(subject: LiveSubject) -> Iterator[Finding]:
-    """Subnets and groups of one VPC; the request is refused otherwise."""
+    """Subnets and groups belong to one VPC; the request is refused otherwise."""
     subnets, groups = subject.network.subnets, subject.network.groups
     vpcs = dict.fromkeys(
         [*(each.vpc_id for each in subnets), *(each.vpc_id for each in groups if each.vpc_id is not None)]
@@ -61,14 +61,14 @@ def subnets_of_a_zone_are_connected(subject: LiveSubject) -> Iterator[Finding]:
     """
     if subject.hosts < 2:
         return
-    told = set()
+    reported = set()
     for here, there in permutations(subject.network.subnets, 2):
         acl = subject.network.acl(here.id)
-        if acl is None or acl.id in told or not _neighbours(here, there):
+        if acl is None or acl.id in reported or not _neighbours(here, there):
             continue
         if False not in (lets_pass(acl, way, ANSWERS, there.cidr) for way in BOTH_WAYS):
             continue
-        told.add(acl.id)
+        reported.add(acl.id)
         yield nccl.INITIALISATION_STALLED.at(
             ("network", "subnets"),
             f"the network ACL {acl.id} of {here.id} closes the way to {there.id} ({there.cidr}): hosts "

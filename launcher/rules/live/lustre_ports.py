@@ -36,7 +36,7 @@ class Side:
 
 @live_rule(storage.LUSTRE_PORTS_CLOSED, "file_system", "file_system_groups", "groups", "subnets")
 def lustre_ports_are_open(subject: LiveSubject) -> Iterator[Finding]:
-    """All of the ports, out of one side and into the other, both ways: servers call clients as well."""
+    """All of the ports pass out of one side and into the other, both ways: servers call clients as well."""
     for side in sides(subject):
         closed, unknown = side.ports(Passage.CLOSED), side.ports(Passage.UNKNOWN)
         if closed:
@@ -46,7 +46,7 @@ def lustre_ports_are_open(subject: LiveSubject) -> Iterator[Finding]:
 
 
 def sides(subject: LiveSubject) -> list[Side]:
-    """Both ends in both directions; none where one end has no group that is known."""
+    """Both ends in both directions; none where the groups of one end are not known."""
     hosts, servers = subject.network.groups, subject.file_system_groups
     file_system = known(subject.account.file_system)
     if not hosts or not servers or file_system is None:
@@ -77,7 +77,7 @@ def _unknown(side: Side, unknown: list[PortRange]) -> Finding:
         ("network", "security_group_ids"),
         f"could not verify that {_what(side, unknown)} pass ({_held(side)}): it depends on prefix lists or "
         "on ranges that hold only a part of the addresses",
-        remedy="Look whether they hold the addresses of both sides, or add rules that name the groups.",
+        remedy="Check whether they hold the addresses of both sides, or add rules that name the groups.",
         severity=Severity.WARNING,
         stage=Stage.LIVE,
         subject=side.groups[0].id,

@@ -46,7 +46,7 @@ def role_has_what_the_job_needs(subject: LiveSubject) -> Iterator[Finding]:
 
 @live_rule(storage.ROLE_INSUFFICIENT, "caller")
 def caller_may_submit(subject: LiveSubject) -> Iterator[Finding]:
-    """Who launches may pass the role to SageMaker."""
+    """The caller may create the job and pass the role to SageMaker."""
     caller = known(subject.account.caller)
     if caller and caller.denied:
         denied = "; ".join(f"{action} on {resource}" for action, resource in caller.denied)

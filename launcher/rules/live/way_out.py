@@ -62,8 +62,8 @@ def acls_let_https_pass(subject: LiveSubject) -> Iterator[Finding]:
                 ("network", "subnets"),
                 f"the network ACL {acl.id} of {subnet.id} does not let {' nor '.join(closed)}: the hosts "
                 "would not reach S3, and the job would fail after minutes of billing",
-                remedy=f"Let TCP {HTTPS_PORT} out to 0.0.0.0/0 and TCP 1024-65535 in from there, as ACLs do "
-                "not remember what was asked.",
+                remedy=f"Let TCP {HTTPS_PORT} out to 0.0.0.0/0 and TCP 1024-65535 in from there, as ACLs are "
+                "stateless.",
                 stage=Stage.LIVE,
                 subject=acl.id,
             )
