@@ -5,6 +5,7 @@ from __future__ import annotations
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from launcher.cluster.training_network import HTTPS_PORT
 from launcher.failure_modes import network
 from launcher.failure_modes.model import FailureMode
 
@@ -62,7 +63,7 @@ class EfaSecurityGroup(ec2.SecurityGroup):
         self.add_egress_rule(self, everything, "EFA to the other hosts")
         if isolated:
             s3 = ec2.Peer.prefix_list(s3_prefix_list_id) if s3_prefix_list_id else ec2.Peer.any_ipv4()
-            self.add_egress_rule(s3, ec2.Port.tcp(443), "S3 through its gateway endpoint")
+            self.add_egress_rule(s3, ec2.Port.tcp(HTTPS_PORT), "S3 through its gateway endpoint")
             return
         self.add_egress_rule(ec2.Peer.any_ipv4(), everything, "S3, ECR, logs and the like")
 

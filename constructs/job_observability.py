@@ -13,8 +13,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
-from constructs.permissions import TRAINING_LOGS
 from constructs.training_file_system import TrainingFileSystem
+
+from launcher.cluster.sagemaker_names import TRAINING_LOGS
 
 ENDS = ("Completed", "Failed", "Stopped")
 """The states in which a training job ends (SageMaker API reference, DescribeTrainingJob)."""
@@ -26,10 +27,10 @@ _PERIOD_MINUTES = 5
 
 
 class JobObservability(Construct):
-    """An encrypted topic on which jobs and alarms speak, a dashboard, and alarms.
+    """An encrypted topic for messages about jobs and alarms, a dashboard, and the alarms.
 
     A rule for each way in which a job ends sends a line to the topic; it matches the cluster's role, so
-    other jobs of the account are not told. SageMaker publishes its metrics per host (the dimension
+    other jobs of the account are left out. SageMaker publishes its metrics per host (the dimension
     `Host` is JOB/algo-N) and not per role or tag, so the dashboard and the alarm for idle GPUs are those
     of all training jobs of the account in the region. It publishes none about EFA.
 
@@ -40,7 +41,7 @@ class JobObservability(Construct):
     CloudWatch user guide, cloudwatch-metrics-insights-alarms (an alarm takes a query, but no search).
 
     Attributes:
-        topic: where everything is told.
+        topic: where all messages go.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class JobObservability(Construct):
         idle_gpu_minutes: int = 30,
         free_capacity_percent: int = 10,
     ) -> None:
-        """Create the topic and what speaks on it.
+        """Create the topic and what publishes to it.
 
         Args:
             scope: the parent construct.

@@ -10,7 +10,6 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 from constructs.permissions import (
-    TRAINING_LOGS,
     Permission,
     acknowledge_wildcards,
     bucket_arn,
@@ -20,6 +19,7 @@ from constructs.permissions import (
 )
 
 from launcher.cluster.manifest import manifest_parameter_name
+from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL, TRAINING_LOGS
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import FailureMode
 
@@ -191,7 +191,7 @@ def _jobs(stack: cdk.Stack, role_arn: str) -> list[Permission]:
             ["iam:PassRole"],
             [role_arn],
             "The cluster's execution role, to SageMaker only.",
-            {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
+            {"StringEquals": {"iam:PassedToService": SAGEMAKER_PRINCIPAL}},
         ),
         Permission(
             "ReadLogs",
@@ -252,7 +252,7 @@ def _checks(stack: cdk.Stack, role_arn: str, file_system_arn: str | None) -> lis
 
 
 def _oneself(stack: cdk.Stack, role_arns: Sequence[str]) -> list[Permission]:
-    """Policies can name the user who asks, `${aws:username}`, but not the role: roles are told one by one.
+    """Policies can name the user who asks, `${aws:username}`, but not the role: roles are listed one by one.
 
     A role's session does not tell the role's path, without which IAM does not know it: iam:GetRole does.
     """

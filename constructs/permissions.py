@@ -13,9 +13,6 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import IConstruct
 
-TRAINING_LOGS = "/aws/sagemaker/TrainingJobs"
-"""SageMaker's log group and its metrics' namespace (SageMaker developer guide, training-metrics)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Permission:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from launcher.cluster.training_network import HTTPS_PORT
 from launcher.failure_modes import network
 from launcher.failure_modes.model import FailureMode
 
@@ -65,7 +66,7 @@ class ServiceEndpoints(Construct):
             description="Service endpoints: HTTPS from the training hosts",
             allow_all_outbound=False,
         )
-        https = ec2.Port.tcp(443)
+        https = ec2.Port.tcp(HTTPS_PORT)
         self.security_group.add_ingress_rule(clients, https, "HTTPS from the training hosts")
         clients.add_egress_rule(self.security_group, https, "HTTPS to the service endpoints")
         services = {**_SERVICES, **({"Kms": _KMS} if kms else {}), **({"Fsx": _FSX} if fsx else {})}

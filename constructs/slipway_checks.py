@@ -10,7 +10,7 @@ import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_ec2 as ec2
 from constructs import IConstruct
-from constructs.checks.app import App, Told
+from constructs.checks.app import App, Declaration
 from constructs.checks.efa_egress import efa_groups_let_all_traffic_out_to_themselves
 from constructs.checks.efa_ingress import efa_groups_admit_all_traffic_from_themselves
 from constructs.checks.lustre_ports import lustre_ports_are_open_both_ways
@@ -62,7 +62,7 @@ class SlipwayChecks:
     Which groups and subnets are judged, `constructs.checks.app` tells; name them where that is not
     what is meant. A value that is known only at deployment is given the benefit of the doubt.
 
-    It is no subclass of cdk-nag's `NagPack`: that looks at one resource at a time, while a group's
+    It is not a subclass of cdk-nag's `NagPack`: that looks at one resource at a time, while a group's
     rules, a subnet's routes and a file system's ports are resources of their own, often of another
     stack, and it has one text per rule, where these name the value at fault.
     """
@@ -95,7 +95,9 @@ class SlipwayChecks:
         for instance_type in self._hosts:
             if instance_facts(instance_type) is None:
                 nearest = ", ".join(nearest_instance_types(instance_type)) or "ml.p5.48xlarge"
-                raise ValueError(f"{instance_type!r} is no training instance type; use one such as {nearest}")
+                raise ValueError(
+                    f"{instance_type!r} is not a training instance type; use one such as {nearest}"
+                )
 
     @property
     def name(self) -> str:
@@ -118,7 +120,7 @@ class SlipwayChecks:
             read_template(Path(each.template_path), each.stack_construct_path, each.region)
             for each in context.stack_templates
         )
-        told = Told(
+        declared = Declaration(
             efa_groups=self._ids(resolver, [(each, each.security_group_id) for each in self._groups]),
             training_subnets=self._ids(resolver, [(each, each.subnet_id) for each in self._subnets]),
             hosts=self._hosts,
@@ -126,7 +128,7 @@ class SlipwayChecks:
         resources = {resource.id: resource for resource in resolver.resources}
         found = [
             (finding, resources[str(finding.subject)])
-            for finding in findings(App(resolver.resources, told))
+            for finding in findings(App(resolver.resources, declared))
             if self._reports(resources[str(finding.subject)].template)
         ]
         return cdk.PolicyValidationPluginReport(

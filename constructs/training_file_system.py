@@ -9,8 +9,8 @@ from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from launcher.cluster.lustre import LUSTRE_TCP_PORTS
-from launcher.cluster.storage_specification import Association, LustreSpec
+from launcher.cluster.storage_specification import AssociationSpec, LustreSpec
+from launcher.cluster.training_network import LUSTRE_TCP_PORTS
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import FailureMode
 
@@ -121,7 +121,7 @@ class TrainingFileSystem(Construct):
         """An alarm for when less than so many percent are free: a full file system fails every write.
 
         Args:
-            scope: where the alarm goes, such as the stack of those who are told.
+            scope: where the alarm goes, such as the stack that notifies.
             id: the alarm's id there.
             percent: of the capacity.
         """
@@ -136,7 +136,7 @@ class TrainingFileSystem(Construct):
             treat_missing_data=cloudwatch.TreatMissingData.IGNORE,
         )
 
-    def _link(self, associations: list[Association]) -> None:
+    def _link(self, associations: list[AssociationSpec]) -> None:
         for number, each in enumerate(associations, 1):
             fsx.CfnDataRepositoryAssociation(
                 self,

@@ -11,7 +11,6 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 from constructs.permissions import (
-    TRAINING_LOGS,
     Permission,
     acknowledge_wildcards,
     bucket_arn,
@@ -19,6 +18,7 @@ from constructs.permissions import (
     policy_document,
 )
 
+from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL, TRAINING_LOGS
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import FailureMode
 
@@ -57,7 +57,7 @@ class TrainingRole(iam.Role):
             subnets: where jobs may put network interfaces.
             security_groups: what they may attach to them.
             file_system_arn: the Lustre file system that jobs mount, if any.
-            data_buckets: further buckets that jobs read.
+            data_buckets: other buckets that jobs read.
             encryption_key: the key of the buckets and of the hosts' volumes, if it is the account's own.
         """
         stack = cdk.Stack.of(scope)
@@ -77,7 +77,7 @@ class TrainingRole(iam.Role):
             id,
             description="What a training job of this cluster may do",
             assumed_by=iam.ServicePrincipal(
-                "sagemaker.amazonaws.com",
+                SAGEMAKER_PRINCIPAL,
                 # Keeps SageMaker from using the role on behalf of another account.
                 conditions={"StringEquals": {"aws:SourceAccount": stack.account}},
             ),

@@ -14,7 +14,7 @@ from constructs.cluster_manifest import ClusterManifest
 from constructs.training_buckets import TrainingBuckets
 from constructs.training_file_system import TrainingFileSystem
 
-from launcher.cluster.manifest import Buckets, Cluster, Lustre, Subnet
+from launcher.cluster.manifest import Buckets, Cluster, ClusterSubnet, Lustre
 from launcher.cluster.specification import ClusterSpec
 from stacks.access import AccessStack
 from stacks.network import NetworkStack
@@ -52,7 +52,7 @@ class ManifestStack(cdk.Stack):
                 region=spec.region,
                 vpc_id=network.network.vpc.vpc_id,
                 subnets=[
-                    Subnet(id=subnet.subnet_id, availability_zone=zone)
+                    ClusterSubnet(id=subnet.subnet_id, availability_zone=zone)
                     for subnet, zone in zip(network.network.subnets, network.network.zones, strict=True)
                 ],
                 security_group_ids=[network.efa_security_group.security_group_id],

@@ -1,4 +1,4 @@
-"""The observability stack: who is told what about the cluster's jobs."""
+"""The observability stack: who is notified of what happens to the cluster's jobs."""
 
 from __future__ import annotations
 

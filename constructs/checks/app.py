@@ -1,15 +1,15 @@
 """What the rules judge: the resources of an app, what its author said, and what follows from both.
 
-A stack does not say that a group is for EFA or a subnet for training: training jobs are no resources.
+A stack does not say that a group is for EFA or a subnet for training: training jobs are not resources.
 So the groups and subnets that are judged are found in this order.
 
-1. What the author named (`Told`), and then nothing is guessed from shapes.
+1. What the author named (`Declaration`), and then nothing is guessed from shapes.
 2. What is visibly used for it: network interfaces and launch templates of type `efa` or `efa-only`,
    Batch compute environments that use these, SageMaker HyperPod clusters, Lustre file systems (those
    with EFA for the groups, all of them for the subnet).
 3. By shape. A group that lets all traffic, or all of TCP, pass between its own members in at least one
    direction; two groups that admit all of each other's traffic; and the private subnets of the VPCs of
-   such groups. A narrow rule to itself, such as that of a database or of Lustre, is no sign of EFA.
+   such groups. A narrow rule to itself, such as that of a database or of Lustre, is not a sign of EFA.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from constructs.checks.security_groups import Group, security_groups
-from constructs.checks.subnets import Endpoint, Subnet, endpoints, subnets
+from constructs.checks.security_groups import security_groups
+from constructs.checks.subnets import TemplateEndpoint, TemplateSubnet, endpoints, subnets
 from constructs.checks.templates import Resource
 
+from launcher.cluster.security_groups import Passage, SecurityGroup, SecurityGroupRule
 from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
 
 _EFA = ("efa", "efa-only")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What the author of the app said: ids of groups and subnets, and hosts by instance type."""
+class Declaration:
+    """What the author of the app declares: ids of groups and subnets, and hosts by instance type."""
 
     efa_groups: tuple[str, ...] = ()
     training_subnets: tuple[str, ...] = ()
@@ -52,7 +53,7 @@ class EfaUse:
 class Placement:
     """Subnets of which jobs run in one; `each` must do, or, where it is not known which, one of them."""
 
-    subnets: tuple[Subnet, ...]
+    subnets: tuple[TemplateSubnet, ...]
     each: bool
 
 
@@ -61,26 +62,26 @@ class App:
 
     Attributes:
         resources: all of them.
-        told: what the author said.
+        declared: what the author said of it.
     """
 
-    def __init__(self, resources: tuple[Resource, ...], told: Told | None = None) -> None:
+    def __init__(self, resources: tuple[Resource, ...], declared: Declaration | None = None) -> None:
         """Take resolved resources."""
         self.resources = resources
-        self.told = told or Told()
+        self.declared = declared or Declaration()
 
     @cached_property
-    def groups(self) -> Mapping[str, Group]:
+    def groups(self) -> Mapping[str, SecurityGroup]:
         """The security groups of the app by id."""
         return security_groups(self.resources)
 
     @cached_property
-    def subnets(self) -> Mapping[str, Subnet]:
+    def subnets(self) -> Mapping[str, TemplateSubnet]:
         """The subnets of the app by id."""
         return subnets(self.resources)
 
     @cached_property
-    def endpoints(self) -> list[Endpoint]:
+    def endpoints(self) -> list[TemplateEndpoint]:
         """The VPC endpoints of the app."""
         return endpoints(self.resources)
 
@@ -96,9 +97,9 @@ class App:
     @cached_property
     def efa_uses(self) -> list[EfaUse]:
         """The groups that are judged by what EFA needs."""
-        told = [EfaUse(self.told.efa_groups, each=True)] if self.told.efa_groups else []
-        uses = [*told, *self._visible_uses()]
-        if told:
+        named = [EfaUse(self.declared.efa_groups, each=True)] if self.declared.efa_groups else []
+        uses = [*named, *self._visible_uses()]
+        if named:
             return uses
         judged = {group for use in uses for group in use.groups}
         return uses + [EfaUse((id_,), each=True) for id_ in self._shaped_for_efa() if id_ not in judged]
@@ -111,16 +112,16 @@ class App:
     @cached_property
     def placements(self) -> list[Placement]:
         """The subnets that are judged."""
-        if self.told.training_subnets:
-            return [Placement(self._known(self.told.training_subnets), each=True)]
+        if self.declared.training_subnets:
+            return [Placement(self._known(self.declared.training_subnets), each=True)]
         visible = [self._known(ids) for ids in self._visible_subnets()]
         if any(visible):
             return [Placement(each, each=True) for each in dict.fromkeys(visible) if each]
-        vpcs = dict.fromkeys(self.groups[id_].vpc for id_ in sorted(self.efa_groups) if id_ in self.groups)
-        private = ([s for s in self.subnets.values() if s.vpc == vpc and not s.public] for vpc in vpcs)
+        vpcs = dict.fromkeys(self.groups[id_].vpc_id for id_ in sorted(self.efa_groups) if id_ in self.groups)
+        private = ([s for s in self.subnets.values() if s.vpc_id == vpc and not s.public] for vpc in vpcs)
         return [Placement(tuple(each), each=False) for each in private if each]
 
-    def _known(self, ids: Any) -> tuple[Subnet, ...]:
+    def _known(self, ids: Any) -> tuple[TemplateSubnet, ...]:
         return tuple(self.subnets[id_] for id_ in ids if id_ in self.subnets)
 
     def _visible_uses(self) -> Iterator[EfaUse]:
@@ -152,7 +153,7 @@ class App:
 
     def _shaped_for_efa(self) -> Iterator[str]:
         wide = {
-            group.id: {peer for rule in group.rules if rule.wide for peer in rule.groups}
+            group.id: {peer for rule in group.rules if _is_wide(rule) for peer in rule.groups}
             for group in self.groups.values()
         }
         for id_, peers in wide.items():
@@ -160,10 +161,15 @@ class App:
                 yield id_
 
 
-def finding(mode: FailureMode, resource: Resource, what: str, *, severity: Severity | None = None) -> Finding:
+def finding(mode: FailureMode, resource_id: str, what: str, *, severity: Severity | None = None) -> Finding:
     """What is wrong with a resource, in the catalogue's words but for the value that is at fault."""
     message = f"{what[0].upper()}{what[1:]}. {mode.cause}"
-    return mode.finding(Stage.PROVISION, message, severity=severity, subject=resource.id)
+    return mode.finding(Stage.PROVISION, message, severity=severity, subject=resource_id)
+
+
+def _is_wide(rule: SecurityGroupRule) -> bool:
+    """Whether all traffic, or at least all of TCP, passes or may pass."""
+    return rule.tcp_passage(1, 65535) is not Passage.CLOSED
 
 
 def _use(groups: Any, *, each: bool = False) -> Iterator[EfaUse]:

@@ -38,7 +38,7 @@ def lustre_file_systems_have_a_size_that_exists(app: App) -> Iterator[Finding]:
     """The properties of every Lustre file system fit one another; what is not known fits."""
     for file_system in app.lustre:
         for problem in _problems(file_system.properties):
-            yield finding(NO_SUCH_FILE_SYSTEM, file_system, problem)
+            yield finding(NO_SUCH_FILE_SYSTEM, file_system.id, problem)
 
 
 def _problems(properties: Mapping[str, Any]) -> Iterator[str]:

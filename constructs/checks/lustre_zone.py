@@ -16,7 +16,7 @@ def lustre_stands_in_a_zone_of_the_jobs(app: App) -> Iterator[Finding]:
     The zones are compared only where the author named the training subnets: else the file system's own
     subnet is taken for one.
     """
-    training = app.told.training_subnets
+    training = app.declared.training_subnets
     zones = {app.subnets[id_].zone for id_ in training if id_ in app.subnets}
     settled = bool(training) and all(id_ in app.subnets for id_ in training)
     for file_system in app.lustre:
@@ -25,10 +25,10 @@ def lustre_stands_in_a_zone_of_the_jobs(app: App) -> Iterator[Finding]:
             continue
         if len(ids) != 1:
             what = f"a Lustre file system stands in exactly one subnet, not in {len(ids)}"
-            yield finding(LUSTRE_IN_ANOTHER_ZONE, file_system, what)
+            yield finding(LUSTRE_IN_ANOTHER_ZONE, file_system.id, what)
             continue
         subnet = app.subnets.get(ids[0])
         if settled and subnet is not None and subnet.zone not in zones:
             jobs = ", ".join(sorted(map(str, zones)))
             what = f"the file system is in {subnet.zone}, but the training subnets are in {jobs}"
-            yield finding(LUSTRE_IN_ANOTHER_ZONE, file_system, what)
+            yield finding(LUSTRE_IN_ANOTHER_ZONE, file_system.id, what)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import ip_network
+from ipaddress import IPv4Network
 
 from constructs.checks.app import App, finding
-from constructs.checks.subnets import Subnet
+from constructs.checks.subnets import TemplateSubnet
 
-from launcher.cluster.network_specification import addresses_per_host
+from launcher.cluster.training_network import RESERVED_ADDRESSES, addresses_per_host
 from launcher.failure_modes.model import Finding
 from launcher.failure_modes.network import TOO_FEW_ADDRESSES
-
-_RESERVED = 5
-"""AWS keeps the first four addresses and the last of every subnet (VPC user guide, subnet-sizing)."""
 
 
 def training_subnets_hold_the_planned_hosts(app: App) -> Iterator[Finding]:
@@ -21,7 +18,7 @@ def training_subnets_hold_the_planned_hosts(app: App) -> Iterator[Finding]:
 
     A job runs in one zone and so in one subnet. Nothing is judged where no hosts are planned.
     """
-    hosts = app.told.hosts
+    hosts = app.declared.hosts
     needed = sum(count * addresses_per_host(instance_type) for instance_type, count in hosts.items())
     planned = ", ".join(f"{count} of {instance_type}" for instance_type, count in hosts.items())
     found: dict[str, Finding] = {}
@@ -31,13 +28,12 @@ def training_subnets_hold_the_planned_hosts(app: App) -> Iterator[Finding]:
             for subnet in small:
                 room = f"{_addresses(subnet):.0f} addresses for hosts"
                 what = f"{subnet.cidr} has {room}, but {planned} need {needed}"
-                found[subnet.id] = finding(TOO_FEW_ADDRESSES, subnet.resource, what)
+                found[subnet.id] = finding(TOO_FEW_ADDRESSES, subnet.id, what)
     yield from found.values()
 
 
-def _addresses(subnet: Subnet) -> float:
+def _addresses(subnet: TemplateSubnet) -> float:
     """How many addresses a subnet has for hosts; without end where its range is not known."""
-    try:
-        return ip_network(subnet.cidr or "").num_addresses - _RESERVED
-    except ValueError:
+    if subnet.cidr is None:
         return float("inf")
+    return IPv4Network(subnet.cidr).num_addresses - RESERVED_ADDRESSES

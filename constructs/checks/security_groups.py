@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from ipaddress import IPv4Network, ip_network
-from typing import Any, Literal
+from ipaddress import ip_network
+from typing import Any
 
-from constructs.checks.templates import Resource, Unknown
+from constructs.checks.templates import Resource
 
-Direction = Literal["ingress", "egress"]
-
-ANY_ADDRESS = "0.0.0.0/0"
+from launcher.cluster.security_groups import (
+    ALL_TRAFFIC,
+    ANY_IPV4,
+    Direction,
+    SecurityGroup,
+    SecurityGroupRule,
+)
+from launcher.cluster.unknown import Unknown
 
 _TYPES: Mapping[str, Direction] = {
     "AWS::EC2::SecurityGroupIngress": "ingress",
@@ -20,88 +24,13 @@ _TYPES: Mapping[str, Direction] = {
 _INLINE: Mapping[Direction, str] = {"ingress": "SecurityGroupIngress", "egress": "SecurityGroupEgress"}
 _GROUPS = ("SourceSecurityGroupId", "DestinationSecurityGroupId")
 _LISTS = ("SourcePrefixListId", "DestinationPrefixListId")
-_LAST_PORT = 65535
+_PROTOCOLS = {"all": ALL_TRAFFIC, "6": "tcp", "17": "udp"}
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule. `protocol` is `-1` for all traffic; the ports count for TCP and UDP only."""
-
-    direction: Direction
-    protocol: str
-    first: int
-    last: int
-    groups: tuple[str, ...] = ()
-    cidrs: tuple[str, ...] = ()
-    prefix_lists: tuple[str, ...] = ()
-
-    @property
-    def all_traffic(self) -> bool:
-        """Whether every protocol passes: the only kind of rule that EFA traffic matches."""
-        return self.protocol == "-1"
-
-    @property
-    def wide(self) -> bool:
-        """Whether all traffic, or at least all of TCP, passes."""
-        return self.covers_tcp(1, _LAST_PORT)
-
-    def covers_tcp(self, first: int, last: int) -> bool:
-        """Whether these TCP ports pass."""
-        if self.all_traffic or isinstance(self.protocol, Unknown):
-            return True
-        return self.protocol == "tcp" and self.first <= first and last <= self.last
-
-    def names(self, group: str) -> bool:
-        """Whether the peer is this group, or may be."""
-        return group in self.groups or any(isinstance(peer, Unknown) for peer in self.groups)
-
-    def touches(self, network: str | None) -> bool:
-        """Whether an address of the network (None: not known) is among the peers, or may be."""
-        return bool(self.prefix_lists) or any(_overlap(cidr, network) for cidr in self.cidrs)
-
-    def __str__(self) -> str:
-        ports = f"{self.first}" if self.first == self.last else f"{self.first}-{self.last}"
-        traffic = "all traffic" if self.all_traffic else f"{self.protocol} {ports}"
-        peers = ", ".join((*self.groups, *self.cidrs, *self.prefix_lists)) or "nobody"
-        return f"{traffic} {'from' if self.direction == 'ingress' else 'to'} {peers}"
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A security group of the app with all its rules."""
-
-    resource: Resource
-    vpc: str | None
-    rules: tuple[Rule, ...]
-
-    @property
-    def id(self) -> str:
-        """The id that rules name it by."""
-        return self.resource.id
-
-    def towards(self, direction: Direction) -> list[Rule]:
-        """The rules of one direction."""
-        return [rule for rule in self.rules if rule.direction == direction]
-
-    def allows_all_to_itself(self, direction: Direction) -> bool:
-        """Whether a rule of all traffic names the group itself, as EFA needs it.
-
-        Neither a CIDR nor TCP on every port will do. A rule that only the deployment knows counts.
-        """
-        return any(
-            (rule.all_traffic or isinstance(rule.protocol, Unknown)) and rule.names(self.id)
-            for rule in self.towards(direction)
-        )
-
-    def described(self, direction: Direction) -> str:
-        """The rules of one direction in words, the group called `itself`."""
-        return "; ".join(str(rule).replace(self.id, "itself") for rule in self.towards(direction)) or "none"
-
-
-def security_groups(resources: Iterable[Resource]) -> dict[str, Group]:
+def security_groups(resources: Iterable[Resource]) -> dict[str, SecurityGroup]:
     """The groups that the app creates, by id, with the rules that stand on their own put to them."""
     resources = list(resources)
-    apart: dict[str, list[Rule]] = {}
+    apart: dict[str, list[SecurityGroupRule]] = {}
     for resource in resources:
         if resource.type in _TYPES:
             rule = _rule(_TYPES[resource.type], resource.properties)
@@ -113,49 +42,52 @@ def security_groups(resources: Iterable[Resource]) -> dict[str, Group]:
             if not any(rule.direction == "egress" for rule in rules):
                 # EC2 adds it to a group that is created without egress; the first rule of one's own,
                 # inline or not, takes it away (CloudFormation reference, AWS::EC2::SecurityGroup).
-                rules.append(Rule("egress", "-1", 0, _LAST_PORT, cidrs=(ANY_ADDRESS,)))
-            found[resource.id] = Group(resource, resource.properties.get("VpcId"), tuple(rules))
+                rules.append(SecurityGroupRule("egress", ALL_TRAFFIC, None, None, ipv4=(ANY_IPV4,)))
+            found[resource.id] = SecurityGroup(resource.id, resource.properties.get("VpcId"), tuple(rules))
     return found
 
 
-def _inline(properties: Mapping[str, Any]) -> Iterator[Rule]:
+def _inline(properties: Mapping[str, Any]) -> Iterator[SecurityGroupRule]:
     for direction, name in _INLINE.items():
         rules = properties.get(name, [])
         for written in rules if isinstance(rules, list) else [rules]:
             yield _rule(direction, written)
 
 
-def _rule(direction: Direction, written: Any) -> Rule:
+def _rule(direction: Direction, written: Any) -> SecurityGroupRule:
     if not isinstance(written, Mapping):
         # An `Fn::If` in the place of a rule.
         unknown = Unknown(str(written))
-        return Rule(direction, unknown, 0, _LAST_PORT, (unknown,), (ANY_ADDRESS,))
-    return Rule(
+        return SecurityGroupRule(direction, unknown, None, None, ipv4=(unknown,), groups=(unknown,))
+    ranges = [_range(written[name]) for name in ("CidrIp", "CidrIpv6") if name in written]
+    return SecurityGroupRule(
         direction,
-        _protocol(written.get("IpProtocol", "-1")),
-        _port(written.get("FromPort"), 0),
-        _port(written.get("ToPort"), _LAST_PORT),
-        tuple(written[name] for name in _GROUPS if name in written),
-        tuple(written[name] for name in ("CidrIp", "CidrIpv6") if name in written),
-        tuple(written[name] for name in _LISTS if name in written),
+        _protocol(written.get("IpProtocol", ALL_TRAFFIC)),
+        _port(written.get("FromPort")),
+        _port(written.get("ToPort")),
+        ipv4=tuple(each for each in ranges if ":" not in each or isinstance(each, Unknown)),
+        ipv6=tuple(each for each in ranges if ":" in each and not isinstance(each, Unknown)),
+        prefix_lists=tuple(written[name] for name in _LISTS if name in written),
+        groups=tuple(written[name] for name in _GROUPS if name in written),
     )
 
 
 def _protocol(written: Any) -> str:
     if isinstance(written, Unknown):
         return written
-    return {"all": "-1", "6": "tcp", "17": "udp"}.get(str(written).lower(), str(written).lower())
+    return _PROTOCOLS.get(str(written).lower(), str(written).lower())
 
 
-def _port(written: Any, otherwise: int) -> int:
-    # A port that only the deployment knows is taken for the widest.
-    known = isinstance(written, int) or (isinstance(written, str) and written.isdigit())
-    return int(written) if known and int(written) >= 0 else otherwise
+def _port(written: Any) -> int | Unknown | None:
+    """A port; None for -1, which means all of them."""
+    if isinstance(written, int) or (isinstance(written, str) and written.isdigit()):
+        return int(written) if int(written) >= 0 else None
+    return None if written in (None, "-1") else Unknown(str(written))
 
 
-def _overlap(cidr: str, network: str | None) -> bool:
+def _range(written: Any) -> str:
+    """A range of addresses; what is not one may become one by the deployment."""
     try:
-        here, there = ip_network(cidr), ip_network(network or ANY_ADDRESS)
+        return str(ip_network(written))
     except ValueError:
-        return True  # Not known before the deployment.
-    return isinstance(here, IPv4Network) and isinstance(there, IPv4Network) and here.overlaps(there)
+        return Unknown(str(written))

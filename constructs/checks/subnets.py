@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from typing import Any
 
-from constructs.checks.templates import Resource, Unknown
+from constructs.checks.templates import Resource
+
+from launcher.cluster.training_network import service_of
+from launcher.cluster.unknown import Unknown
 
 _TARGETS = (
     "CarrierGatewayId", "CoreNetworkArn", "GatewayId", "InstanceId", "LocalGatewayId", "NatGatewayId",
@@ -15,16 +19,17 @@ _TARGETS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Subnet:
-    """A subnet of the app.
+class TemplateSubnet:
+    """A subnet of the app; `id` is the one that others name it by.
 
-    `route_table` is None where it is left to the VPC's main table, which holds no way out unless one
-    is added by hand. `settled` says that its routes are all in the app. `public`: the way out is an
-    internet gateway, which serves hosts with a public address only.
+    `cidr` is its IPv4 range, None where that is not known before the deployment. `route_table` is None
+    where it is left to the VPC's main table, which holds no way out unless one is added by hand.
+    `settled` says that its routes are all in the app. `public`: the way out is an internet gateway, which
+    serves hosts with a public address only.
     """
 
-    resource: Resource
-    vpc: str | None
+    id: str
+    vpc_id: str | None
     cidr: str | None
     zone: str | None
     route_table: str | None
@@ -32,17 +37,12 @@ class Subnet:
     leads_out: bool
     public: bool
 
-    @property
-    def id(self) -> str:
-        """The id that others name it by."""
-        return self.resource.id
-
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
-    """A VPC endpoint; `service` is the last part of its service's name, such as `ecr.api`."""
+class TemplateEndpoint:
+    """A VPC endpoint of the app; `service` is the last part of its service's name, such as `ecr.api`."""
 
-    vpc: str
+    vpc_id: str
     service: str
     gateway: bool
     route_tables: tuple[str, ...]
@@ -50,7 +50,7 @@ class Endpoint:
     private_dns: bool
 
 
-def subnets(resources: Iterable[Resource]) -> dict[str, Subnet]:
+def subnets(resources: Iterable[Resource]) -> dict[str, TemplateSubnet]:
     """The subnets that the app creates, by id."""
     resources = list(resources)
     ids = {resource.id for resource in resources}
@@ -66,10 +66,10 @@ def subnets(resources: Iterable[Resource]) -> dict[str, Subnet]:
     for resource in _of_type(resources, "AWS::EC2::Subnet"):
         properties, table = resource.properties, tables.get(resource.id)
         outwards = [route for route in routes.get(table, []) if _leads_anywhere(route)]
-        found[resource.id] = Subnet(
-            resource=resource,
-            vpc=properties.get("VpcId"),
-            cidr=_known(properties.get("CidrBlock")),
+        found[resource.id] = TemplateSubnet(
+            id=resource.id,
+            vpc_id=properties.get("VpcId"),
+            cidr=_range(properties.get("CidrBlock")),
             zone=properties.get("AvailabilityZone") or properties.get("AvailabilityZoneId"),
             route_table=table,
             settled=properties.get("VpcId") in ids and (table is None or table in ids),
@@ -79,12 +79,12 @@ def subnets(resources: Iterable[Resource]) -> dict[str, Subnet]:
     return found
 
 
-def endpoints(resources: Iterable[Resource]) -> list[Endpoint]:
+def endpoints(resources: Iterable[Resource]) -> list[TemplateEndpoint]:
     """The VPC endpoints that the app creates."""
     return [
-        Endpoint(
-            vpc=str(each.properties.get("VpcId")),
-            service=_service(str(each.properties.get("ServiceName", ""))),
+        TemplateEndpoint(
+            vpc_id=str(each.properties.get("VpcId")),
+            service=service_of(str(each.properties.get("ServiceName", ""))),
             gateway=each.properties.get("VpcEndpointType", "Gateway") == "Gateway",
             route_tables=_texts(each.properties.get("RouteTableIds")),
             security_groups=_texts(each.properties.get("SecurityGroupIds")),
@@ -102,15 +102,14 @@ def _leads_anywhere(route: Mapping[str, Any]) -> bool:
     return route.get("DestinationCidrBlock") == "0.0.0.0/0" and any(target in route for target in _TARGETS)
 
 
-def _known(value: Any) -> str | None:
-    return value if isinstance(value, str) and not isinstance(value, Unknown) else None
+def _range(written: Any) -> str | None:
+    if isinstance(written, Unknown):
+        return None
+    try:
+        return str(IPv4Network(written))
+    except ValueError:
+        return None
 
 
 def _texts(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else ()
-
-
-def _service(name: str) -> str:
-    """`ecr.api` of `com.amazonaws.us-west-2.ecr.api`, whether the region is known or not."""
-    _, _, region_and_service = name.partition("amazonaws.")
-    return region_and_service.partition(".")[2] or name

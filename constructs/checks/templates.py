@@ -14,17 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from launcher.cluster.unknown import Unknown
+
 _IDS = frozenset({"GroupId", "SubnetId", "VpcId", "RouteTableId", "NatGatewayId", "LaunchTemplateId", "Id"})
 """Attributes that are the same as `Ref`, on one type of resource or another."""
 
 _NOTHING = object()
 """`AWS::NoValue`: the property is not there."""
-
-
-class Unknown(str):
-    """A value that only the deployment knows; the same text stands for the same value."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

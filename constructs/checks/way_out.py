@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from constructs.checks.app import App, EfaUse, finding
-from constructs.checks.subnets import Endpoint, Subnet
+from constructs.checks.efa_groups import described
+from constructs.checks.subnets import TemplateEndpoint, TemplateSubnet
 
+from launcher.cluster.security_groups import Passage, SecurityGroupRule
+from launcher.cluster.training_network import HTTPS_PORT, S3, SERVICES
 from launcher.failure_modes.model import Finding, Severity
 from launcher.failure_modes.network import NO_WAY_OUT
-
-_SERVICES = ("s3", "ecr.api", "ecr.dkr", "logs", "monitoring", "sts", "sagemaker.api")
-"""What a training job calls (SageMaker developer guide, train-vpc)."""
 
 
 def training_hosts_have_a_way_out(app: App) -> Iterator[Finding]:
@@ -24,8 +24,8 @@ def training_hosts_have_a_way_out(app: App) -> Iterator[Finding]:
     for use in app.efa_uses:
         if not _lets_https_out(app, use):
             group = app.groups[use.groups[0]]
-            what = f"no rule lets TCP 443 out to anything else; egress: {group.described('egress')}"
-            yield finding(NO_WAY_OUT, group.resource, what)
+            what = f"no rule lets TCP {HTTPS_PORT} out to anything else; egress: {described(group, 'egress')}"
+            yield finding(NO_WAY_OUT, group.id, what)
 
 
 def _subnets_without(app: App) -> Iterator[Finding]:
@@ -36,33 +36,33 @@ def _subnets_without(app: App) -> Iterator[Finding]:
             continue  # Jobs may run in the subnets that are well.
         for subnet, services in missing.items():
             if services:
-                severity = Severity.ERROR if "s3" in services else Severity.WARNING
+                severity = Severity.ERROR if S3 in services else Severity.WARNING
                 what = f"no route leads out of this subnet, nor do endpoints to {', '.join(services)}"
-                found[subnet.id] = finding(NO_WAY_OUT, subnet.resource, what, severity=severity)
+                found[subnet.id] = finding(NO_WAY_OUT, subnet.id, what, severity=severity)
     yield from found.values()
 
 
-def _missing(app: App, subnet: Subnet) -> list[str]:
+def _missing(app: App, subnet: TemplateSubnet) -> list[str]:
     """The services that cannot be reached from a subnet."""
     if subnet.leads_out or not subnet.settled:
         return []
     served = {each.service for each in app.endpoints if _serves(app, each, subnet)}
-    return [service for service in _SERVICES if service not in served]
+    return [service for service in SERVICES if service not in served]
 
 
-def _serves(app: App, endpoint: Endpoint, subnet: Subnet) -> bool:
-    if endpoint.vpc != subnet.vpc:
+def _serves(app: App, endpoint: TemplateEndpoint, subnet: TemplateSubnet) -> bool:
+    if endpoint.vpc_id != subnet.vpc_id:
         return False
     if endpoint.gateway:
         return subnet.route_table is not None and subnet.route_table in endpoint.route_tables
     # Without private names a client must be told the endpoint's own; for S3 alone that is usual.
-    return (endpoint.private_dns or endpoint.service == "s3") and _admits_https(app, endpoint)
+    return (endpoint.private_dns or endpoint.service == S3) and _admits_https(app, endpoint)
 
 
-def _admits_https(app: App, endpoint: Endpoint) -> bool:
+def _admits_https(app: App, endpoint: TemplateEndpoint) -> bool:
     groups = [app.groups[id_] for id_ in endpoint.security_groups if id_ in app.groups]
     return len(groups) < len(endpoint.security_groups or ("default",)) or any(
-        rule.covers_tcp(443, 443) for group in groups for rule in group.towards("ingress")
+        _may_pass_https(rule) for group in groups for rule in group.towards("ingress")
     )
 
 
@@ -70,7 +70,12 @@ def _lets_https_out(app: App, use: EfaUse) -> bool:
     """Whether one of the groups has egress of HTTPS to more than the groups themselves."""
     groups = [app.groups[id_] for id_ in use.groups if id_ in app.groups]
     return len(groups) < len(use.groups) or any(
-        rule.covers_tcp(443, 443) and (rule.cidrs or rule.prefix_lists or set(rule.groups) - set(use.groups))
+        _may_pass_https(rule)
+        and (rule.ipv4 or rule.ipv6 or rule.prefix_lists or set(rule.groups) - set(use.groups))
         for group in groups
         for rule in group.towards("egress")
     )
+
+
+def _may_pass_https(rule: SecurityGroupRule) -> bool:
+    return rule.tcp_passage(HTTPS_PORT, HTTPS_PORT) is not Passage.CLOSED

@@ -16,8 +16,8 @@ from launcher.account.prefixes import Prefix
 from launcher.account.quotas import Quota
 from launcher.account.role import Role
 from launcher.account.running_jobs import RunningJob
-from launcher.account.security_groups import SecurityGroup
 from launcher.account.unverified import Unverified
+from launcher.cluster.security_groups import SecurityGroup
 
 __all__ = [
     "AccountFacts",

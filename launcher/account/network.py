@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from launcher.account.network_acls import NetworkAcl
-from launcher.account.security_groups import ANY_IPV4, SecurityGroup
 from launcher.aws.errors import aws_errors
+from launcher.cluster.security_groups import ANY_IPV4, SecurityGroup
+from launcher.cluster.training_network import service_of
 
 RouteKind = Literal["local", "nat", "internet", "endpoint", "other"]
 
@@ -28,7 +29,6 @@ class Subnet:
     id: str
     vpc_id: str
     availability_zone: str
-    availability_zone_id: str | None
     cidr: str
     free_addresses: int
 
@@ -206,7 +206,6 @@ def parse_subnet(described: Mapping[str, Any]) -> Subnet:
         id=described["SubnetId"],
         vpc_id=described["VpcId"],
         availability_zone=described["AvailabilityZone"],
-        availability_zone_id=described.get("AvailabilityZoneId"),
         cidr=described.get("CidrBlock", ""),
         free_addresses=int(described["AvailableIpAddressCount"]),
     )
@@ -226,11 +225,10 @@ def parse_route_table(described: Mapping[str, Any]) -> RouteTable:
 
 def parse_endpoint(described: Mapping[str, Any]) -> Endpoint:
     """An endpoint from one element of DescribeVpcEndpoints."""
-    _, _, region_and_service = described["ServiceName"].partition("amazonaws.")
     return Endpoint(
         id=described["VpcEndpointId"],
         vpc_id=described["VpcId"],
-        service=region_and_service.partition(".")[2] or described["ServiceName"],
+        service=service_of(described["ServiceName"]),
         type=described.get("VpcEndpointType") or "Gateway",
         state=str(described.get("State", "")).lower(),
         private_dns=bool(described.get("PrivateDnsEnabled", False)),

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.account.security_groups import ALL_TRAFFIC, ANY_IPV4, Direction
 from launcher.aws.errors import aws_errors
+from launcher.cluster.security_groups import ALL_TRAFFIC, Direction
 
 _TCP = "6"
 
@@ -56,23 +56,6 @@ class NetworkAcl:
     vpc_id: str
     subnet_ids: tuple[str, ...]
     entries: tuple[NetworkAclEntry, ...]
-
-    def allows_tcp(self, direction: Direction, first: int, last: int) -> bool | None:
-        """Whether these TCP ports pass to or from every IPv4 address.
-
-        None where it depends on the address: an entry for a narrower range is met first.
-        """
-        narrower = False
-        for entry in self.entries:
-            if entry.direction != direction or ":" in entry.cidr or not entry.touches_tcp(first, last):
-                continue
-            if entry.cidr != ANY_IPV4:
-                narrower = True
-            elif not entry.allows:
-                return None if narrower else False
-            elif entry.covers_tcp(first, last):
-                return None if narrower else True
-        return None if narrower else False
 
 
 def fetch_network_acls(ec2: Any, subnet_ids: Iterable[str]) -> tuple[NetworkAcl, ...]:

@@ -1,106 +1,17 @@
-"""The security groups of the account with every rule, as plain data."""
+"""The security groups of the account, with every rule that EC2 describes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from ipaddress import ip_network
-from typing import Any, Literal
+from typing import Any
 
 from launcher.aws.errors import aws_errors
-
-Direction = Literal["ingress", "egress"]
-
-ALL_TRAFFIC = "-1"
-ANY_IPV4, ANY_IPV6 = "0.0.0.0/0", "::/0"
+from launcher.cluster.security_groups import Direction, SecurityGroup, SecurityGroupRule
 
 MOST_GROUPS_UNASKED = 200
 """One answer that is still small: EC2 would send up to 1000 groups at once, some megabytes of XML."""
 
 _NAMES = {"6": "tcp", "17": "udp"}
-
-
-@dataclass(frozen=True, slots=True)
-class Permission:
-    """What EC2 calls a permission: one protocol and range of ports, and any number of peers.
-
-    One permission may hold ranges of addresses, prefix lists and groups at once; EC2 merges all rules
-    that have protocol and ports in common. `protocol` is `tcp`, `udp`, `icmp`, a number, or `-1` for
-    all traffic; the ports are None where the protocol has none or all of them are meant.
-    """
-
-    direction: Direction
-    protocol: str
-    first_port: int | None
-    last_port: int | None
-    ipv4: tuple[str, ...] = ()
-    ipv6: tuple[str, ...] = ()
-    prefix_lists: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-
-    @property
-    def all_traffic(self) -> bool:
-        """Whether every protocol passes: the only kind of permission that EFA traffic matches."""
-        return self.protocol == ALL_TRAFFIC
-
-    def covers_tcp(self, first: int, last: int) -> bool:
-        """Whether all of these TCP ports pass."""
-        if self.all_traffic:
-            return True
-        if self.protocol != "tcp":
-            return False
-        return (self.first_port or 0) <= first and last <= (
-            65535 if self.last_port is None else self.last_port
-        )
-
-    def covers_addresses(self, cidr: str) -> bool:
-        """Whether one of the ranges holds all of these addresses; prefix lists are not looked into."""
-        wanted = ip_network(cidr, strict=False)
-        ranges = (ip_network(each, strict=False) for each in (*self.ipv4, *self.ipv6))
-        return any(
-            each.version == wanted.version
-            and int(each.network_address) <= int(wanted.network_address)
-            and int(wanted.broadcast_address) <= int(each.broadcast_address)
-            for each in ranges
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class SecurityGroup:
-    """A security group with all its permissions."""
-
-    id: str
-    name: str
-    vpc_id: str | None
-    permissions: tuple[Permission, ...]
-
-    def towards(self, direction: Direction) -> tuple[Permission, ...]:
-        """The permissions of one direction."""
-        return tuple(each for each in self.permissions if each.direction == direction)
-
-    def allows_all_to_itself(self, direction: Direction) -> bool:
-        """Whether all traffic passes between the group's own members, as EFA needs it.
-
-        Only a permission that names the group counts: EFA traffic is not IP traffic, so no range of
-        addresses matches it, and TCP on every port is not all traffic (EC2 user guide, create-efa).
-        """
-        return any(each.all_traffic and self.id in each.groups for each in self.towards(direction))
-
-    def allows_tcp(
-        self,
-        direction: Direction,
-        first: int,
-        last: int,
-        *,
-        group: str | None = None,
-        cidr: str | None = None,
-    ) -> bool:
-        """Whether these TCP ports pass to or from members of a group, or all addresses of a range."""
-        return any(
-            each.covers_tcp(first, last)
-            and (group in each.groups or (cidr is not None and each.covers_addresses(cidr)))
-            for each in self.towards(direction)
-        )
 
 
 def fetch_security_groups(ec2: Any, ids: Iterable[str]) -> tuple[SecurityGroup, ...]:
@@ -137,18 +48,17 @@ def parse_security_group(described: Mapping[str, Any]) -> SecurityGroup:
     """A group from one element of DescribeSecurityGroups."""
     return SecurityGroup(
         id=described["GroupId"],
-        name=described.get("GroupName", ""),
         vpc_id=described.get("VpcId"),
-        permissions=(
-            *(_permission("ingress", each) for each in described.get("IpPermissions", ())),
-            *(_permission("egress", each) for each in described.get("IpPermissionsEgress", ())),
+        rules=(
+            *(_rule("ingress", each) for each in described.get("IpPermissions", ())),
+            *(_rule("egress", each) for each in described.get("IpPermissionsEgress", ())),
         ),
     )
 
 
-def _permission(direction: Direction, described: Mapping[str, Any]) -> Permission:
+def _rule(direction: Direction, described: Mapping[str, Any]) -> SecurityGroupRule:
     protocol = str(described["IpProtocol"])
-    return Permission(
+    return SecurityGroupRule(
         direction=direction,
         protocol=_NAMES.get(protocol, protocol),
         first_port=_port(described.get("FromPort")),

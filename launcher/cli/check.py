@@ -83,4 +83,4 @@ def _plan_live(
     if fix and offer_repairs(repairs(subject, ignore), subject.account.region, clients, yes=yes):
         with LiveView() as view:
             subject = look(plan, loaded, clients=clients, on_progress=view.progress) or subject
-    return judged(plan, subject, ignore)
+    return judged(plan, subject, loaded, ignore)

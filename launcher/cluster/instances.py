@@ -23,8 +23,7 @@ class InstanceFacts:
 
     `accelerators` counts GPUs or Neuron devices per host and `accelerator_memory_mib` is per device;
     `efa_interfaces` is 0 where the type has no EFA; `plugin_environment` holds the NCCL settings
-    that the aws-ofi-nccl plugin makes on this type by itself, and `plugin_tuner` whether it brings a
-    tuner.
+    that the aws-ofi-nccl plugin makes on this type by itself.
     """
 
     instance_type: str
@@ -37,10 +36,8 @@ class InstanceFacts:
     host_memory_gib: float
     local_nvme_gb: int
     efa_interfaces: int
-    network_cards: int | None
     gpudirect_rdma: bool | None
     plugin_environment: dict[str, str]
-    plugin_tuner: bool
 
     @property
     def has_gpus(self) -> bool:

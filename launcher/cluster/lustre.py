@@ -14,10 +14,6 @@ from typing import Final, Literal
 Deployment = Literal["SCRATCH_1", "SCRATCH_2", "PERSISTENT_1", "PERSISTENT_2"]
 """Scratch types keep no replica: a failed server loses its files. Persistent ones do."""
 
-LUSTRE_TCP_PORTS: Final = ((988, 988), (1018, 1023))
-"""The port ranges between clients and file system, both ways (FSx for Lustre guide,
-limit-access-security-groups)."""
-
 MOST_ASSOCIATIONS: Final = 8
 """FSx API reference, CreateDataRepositoryAssociation."""
 

@@ -14,18 +14,18 @@ def manifest_parameter_name(cluster_name: str) -> str:
     return f"/slipway/clusters/{cluster_name}"
 
 
-class _Part(BaseModel):
+class _ManifestPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Subnet(_Part):
+class ClusterSubnet(_ManifestPart):
     """A private subnet that training jobs run in."""
 
     id: str
     availability_zone: str
 
 
-class Buckets(_Part):
+class Buckets(_ManifestPart):
     """Bucket names (not URIs, not ARNs) for the three kinds of objects."""
 
     code: str
@@ -33,7 +33,7 @@ class Buckets(_Part):
     output: str
 
 
-class Lustre(_Part):
+class Lustre(_ManifestPart):
     """The FSx for Lustre file system; `mount_name` is the first element of every DirectoryPath."""
 
     id: str
@@ -43,13 +43,13 @@ class Lustre(_Part):
     security_group_id: str
 
 
-class Cluster(_Part):
+class Cluster(_ManifestPart):
     """What is provisioned under one name."""
 
     name: str
     region: str
     vpc_id: str
-    subnets: list[Subnet] = Field(min_length=1)
+    subnets: list[ClusterSubnet] = Field(min_length=1)
     security_group_ids: list[str] = Field(min_length=1)
     role_arn: str
     buckets: Buckets

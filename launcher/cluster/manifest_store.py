@@ -30,11 +30,11 @@ def load_manifest(path: Path) -> Cluster:
     except OSError as error:
         raise ManifestError(f"the cluster manifest {path} cannot be read: {error.strerror}") from error
     except yaml.YAMLError as error:
-        raise ManifestError(f"{path} is no cluster manifest: not readable as JSON or YAML") from error
+        raise ManifestError(f"{path} is not a cluster manifest: not readable as JSON or YAML") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise ManifestError(f"{path} is no cluster manifest: {field or 'file'}: {first['msg']}") from error
+        raise ManifestError(f"{path} is not a cluster manifest: {field or 'file'}: {first['msg']}") from error
 
 
 def cached_manifest(name: str) -> Cluster | None:
@@ -50,7 +50,7 @@ def cached_manifests() -> list[Cluster]:
         try:
             found.append(load_manifest(path))
         except ManifestError:
-            continue  # Of another version; a submission to that cluster reads it anew.
+            continue  # Of another version; a submission to that cluster reads it again.
     return found
 
 

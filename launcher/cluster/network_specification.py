@@ -11,15 +11,13 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from launcher.cluster.instances import instance_facts, nearest_instance_types
 from launcher.cluster.section import Section, refuse
+from launcher.cluster.training_network import RESERVED_ADDRESSES, addresses_per_host
 
 NAT_PREFIX_LENGTH = 28
 """The subnet of the NAT gateway needs one address, and /28 is the smallest subnet of a VPC."""
 
 MOST_SUBNETS = 16
 """SageMaker API reference, VpcConfig."""
-
-_RESERVED_ADDRESSES = 5
-"""AWS keeps the first four addresses and the last of every subnet (VPC user guide, subnet-sizing)."""
 
 _SPARE_ADDRESSES = 32
 """Room beside the hosts for the interfaces of the endpoints and of a small file system."""
@@ -136,7 +134,7 @@ class PlannedHosts(Section):
         if instance_facts(instance_type) is None:
             nearest = nearest_instance_types(instance_type)
             refuse(
-                f"{instance_type!r} is no training instance type, so no subnet can be sized",
+                f"{instance_type!r} is not a training instance type, so the subnets cannot be sized for it",
                 remedy=f"The nearest are {', '.join(nearest)}."
                 if nearest
                 else "Use one such as ml.p5.48xlarge.",
@@ -151,7 +149,7 @@ def check_zones(zones: Sequence[str], region: str) -> None:
     remedy = f"Zones of {region} are called {region}a, their ids {zone_id_prefix(region)}-az1, and so on."
     for position, zone in enumerate(zones):
         if not (name.fullmatch(zone) or identifier.fullmatch(zone)):
-            refuse(f"{zone!r} is no zone of {region}", remedy=remedy)
+            refuse(f"{zone!r} is not a zone of {region}", remedy=remedy)
         if zone in zones[:position]:
             refuse(f"{zone!r} is there twice", remedy="A zone has one subnet: name each once.")
     if len({bool(name.fullmatch(zone)) for zone in zones}) > 1:
@@ -195,23 +193,8 @@ def check_size(
     )
 
 
-def addresses_per_host(instance_type: str) -> int:
-    """Private addresses that one training host takes: 2, or with EFA 5, or one per EFA interface.
-
-    Source: SageMaker developer guide, train-vpc (5 per EFA instance, 2 per other). From p5 on a host
-    has more than 5 EFA interfaces, each with an address of its own.
-
-    Raises:
-        KeyError: no training instance type.
-    """
-    facts = instance_facts(instance_type)
-    if facts is None:
-        raise KeyError(instance_type)
-    return max(5, facts.efa_interfaces) if facts.efa_interfaces else 2
-
-
 def subnet_prefix_length(hosts: Sequence[PlannedHosts], lustre_gib: int = 0) -> int:
     """The smallest subnet in which all the hosts, and what else a cluster has there, find an address."""
     needed = sum(each.count * addresses_per_host(each.instance_type) for each in hosts)
-    needed += _RESERVED_ADDRESSES + _SPARE_ADDRESSES + lustre_gib // _GIB_PER_SERVER
+    needed += RESERVED_ADDRESSES + _SPARE_ADDRESSES + lustre_gib // _GIB_PER_SERVER
     return 32 - (needed - 1).bit_length()

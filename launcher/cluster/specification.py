@@ -28,7 +28,7 @@ from launcher.documents.document import DocumentError, Place, parse_document
 from launcher.documents.validation import Problem, ProblemKind, validate
 
 AWS_MANAGED, NEW_KEY = "aws-managed", "new-key"
-"""The values of `encryption` that are no key's ARN."""
+"""The values of `encryption` that are not the ARN of a key."""
 
 _KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):[0-9]{12}:key/[A-Za-z0-9-]+")
 
@@ -88,7 +88,7 @@ class QueueSpec(Section):
 
 
 class ObservabilitySpec(Section):
-    """What is watched, and who is told."""
+    """What is watched, and who is notified."""
 
     email: str | None = Field(
         default=None,
@@ -188,7 +188,7 @@ class ClusterSpec(Section):
             for position, subnet in enumerate(vpc.existing.subnets):
                 if not re.fullmatch(rf"{info.data['region']}[a-z]", subnet.availability_zone):
                     refuse(
-                        f"{subnet.availability_zone!r} is no name of a zone of {info.data['region']}",
+                        f"{subnet.availability_zone!r} is not the name of a zone of {info.data['region']}",
                         remedy=f"Zones are called {info.data['region']}a and so on.",
                         below=("existing", "subnets", position, "availability_zone"),
                     )

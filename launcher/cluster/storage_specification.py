@@ -40,7 +40,7 @@ class LustreBackup(Section):
     retention_days: int = Field(ge=1, le=90, description="Days for which a backup is kept.")
 
 
-class Association(Section):
+class AssociationSpec(Section):
     """A folder of the file system that mirrors an S3 prefix.
 
     Its bucket must be in the cluster's region: FSx refuses others, but only while it creates the link.
@@ -90,7 +90,7 @@ class LustreSpec(Section):
         "on the host, which a training job does not have.",
     )
     backup: LustreBackup | None = Field(default=None, description="No automatic backups when left out.")
-    associations: list[Association] = Field(
+    associations: list[AssociationSpec] = Field(
         default_factory=list, max_length=MOST_ASSOCIATIONS, description="Links to S3, at most eight."
     )
 
@@ -148,7 +148,9 @@ class LustreSpec(Section):
 
     @field_validator("associations")
     @classmethod
-    def _can_be_linked(cls, associations: list[Association], info: ValidationInfo) -> list[Association]:
+    def _can_be_linked(
+        cls, associations: list[AssociationSpec], info: ValidationInfo
+    ) -> list[AssociationSpec]:
         if not associations:
             return associations
         if info.data.get("deployment") == "SCRATCH_1":

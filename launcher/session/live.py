@@ -49,7 +49,7 @@ def check_live(
     usable credentials or where AWS cannot be reached at all.
     """
     subject = look(plan, loaded, clients=clients, on_progress=on_progress)
-    return plan if subject is None else judged(plan, subject, ignore)
+    return plan if subject is None else judged(plan, subject, loaded, ignore)
 
 
 def check_before_submission(
@@ -104,14 +104,21 @@ def look(
         request=request,
         facts=instance_facts(wanted.instance_type),
         account=gather(clients, wanted, caller=caller, on_progress=on_progress),
-        locate=_locator(loaded, loaded.spec),
         jobs_at_once=_jobs_at_once(plan),
     )
 
 
-def judged(plan: TrainingPlan, subject: LiveSubject, ignore: Sequence[str] = ()) -> TrainingPlan:
-    """The plan with the findings of the live rules, those of accepted codes marked."""
-    found = accept(check_account(subject), [*subject.job.ignore, *ignore])
+def judged(
+    plan: TrainingPlan, subject: LiveSubject, loaded: LoadedJob, ignore: Sequence[str] = ()
+) -> TrainingPlan:
+    """The plan with the findings of the live rules, each with its place in the job file.
+
+    Those of accepted codes are marked.
+    """
+    locate = _locator(loaded, subject.job)
+    found = accept(
+        (finding.located(locate) for finding in check_account(subject)), [*subject.job.ignore, *ignore]
+    )
     return replace(plan, findings=(*plan.findings, *found))
 
 
@@ -133,7 +140,7 @@ def repair(
     Raises AwsRefusal where AWS refuses; what was added before stays.
     """
     ec2 = (clients or SharedClients())("ec2", region)
-    return [(rule, authorize(ec2, rule.group_id, rule.permission)) for rule in rules]
+    return [(missing, authorize(ec2, missing.group_id, missing.rule)) for missing in rules]
 
 
 def wait_for_file_system(

@@ -11,7 +11,8 @@ from botocore.stub import Stubber
 from moto import mock_aws
 
 from launcher.account.security_group_repair import authorize
-from launcher.account.security_groups import Permission, fetch_security_groups
+from launcher.account.security_groups import fetch_security_groups
+from launcher.cluster.security_groups import SecurityGroupRule
 from launcher.failure_modes.refusal import AwsRefusal
 
 
@@ -37,20 +38,20 @@ def group(ec2: Any) -> str:
 def test_the_rule_is_added_as_it_was_given(
     ec2: Any, group: str, direction: Any, protocol: str, ports: tuple[Any, Any]
 ) -> None:
-    permission = Permission(direction, protocol, *ports, groups=(group,))
+    rule = SecurityGroupRule(direction, protocol, *ports, groups=(group,))
 
-    assert authorize(ec2, group, permission)
+    assert authorize(ec2, group, rule)
 
     (held,) = fetch_security_groups(ec2, [group])
-    assert held.permissions == (permission,)
+    assert held.rules == (rule,)
 
 
 def test_a_rule_that_is_there_stays_as_it_is(ec2: Any, group: str) -> None:
-    permission = Permission("egress", "-1", None, None, groups=(group,))
-    assert authorize(ec2, group, permission)
+    rule = SecurityGroupRule("egress", "-1", None, None, groups=(group,))
+    assert authorize(ec2, group, rule)
     before = fetch_security_groups(ec2, [group])
 
-    assert not authorize(ec2, group, permission)
+    assert not authorize(ec2, group, rule)
     assert fetch_security_groups(ec2, [group]) == before
 
 
@@ -61,4 +62,4 @@ def test_a_rule_that_is_there_stays_as_it_is(ec2: Any, group: str) -> None:
 def test_a_refusal_names_the_permission(ec2: Any, direction: Any, action: str) -> None:
     with Stubber(ec2) as stubbed, pytest.raises(AwsRefusal, match=rf"sg-1 \(ec2:{action}\)"):
         stubbed.add_client_error(f"authorize_security_group_{direction}", "UnauthorizedOperation", "not you")
-        authorize(ec2, "sg-1", Permission(direction, "-1", None, None, groups=("sg-1",)))
+        authorize(ec2, "sg-1", SecurityGroupRule(direction, "-1", None, None, groups=("sg-1",)))

@@ -1,4 +1,4 @@
-"""Security groups: every rule of an answer is read, and what the rules allow is judged by all of it."""
+"""Security groups: every rule of an answer is read, and what passes is judged by all of it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from launcher.account.security_groups import (
-    Permission,
-    SecurityGroup,
-    fetch_security_groups,
-    parse_security_group,
-)
+from launcher.account.security_groups import fetch_security_groups, parse_security_group
+from launcher.cluster.security_groups import Passage, SecurityGroup, SecurityGroupRule, passage
+from launcher.cluster.training_network import efa_passage
 from launcher.failure_modes.refusal import AwsRefusal
 
 GROUP = "sg-0123456789abcdef0"
@@ -26,7 +23,7 @@ ALL, ALL_TCP = {"IpProtocol": "-1"}, {"IpProtocol": "tcp", "FromPort": 0, "ToPor
 
 
 def group(*egress: dict[str, Any]) -> SecurityGroup:
-    described = {"GroupId": GROUP, "GroupName": "efa", "VpcId": "vpc-1", "IpPermissionsEgress": egress}
+    described = {"GroupId": GROUP, "VpcId": "vpc-1", "IpPermissionsEgress": egress}
     return parse_security_group(described)
 
 
@@ -53,11 +50,11 @@ def group(*egress: dict[str, Any]) -> SecurityGroup:
 def test_all_traffic_to_itself_needs_a_permission_that_names_the_group(
     egress: list[dict[str, Any]], allowed: bool
 ) -> None:
-    assert group(*egress).allows_all_to_itself("egress") is allowed
+    assert (efa_passage(group(*egress), "egress") is Passage.OPEN) is allowed
 
 
 def test_directions_are_kept_apart() -> None:
-    assert not group(ALL | ITSELF).allows_all_to_itself("ingress")
+    assert efa_passage(group(ALL | ITSELF), "ingress") is Passage.CLOSED
 
 
 def test_every_peer_of_a_permission_is_read() -> None:
@@ -68,9 +65,9 @@ def test_every_peer_of_a_permission_is_read() -> None:
     }
     described = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, **peers, **OTHER}
 
-    (permission,) = group(described).permissions
+    (rule,) = group(described).rules
 
-    assert permission == Permission(
+    assert rule == SecurityGroupRule(
         direction="egress",
         protocol="tcp",
         first_port=988,
@@ -94,17 +91,19 @@ def test_every_peer_of_a_permission_is_read() -> None:
     ],
 )
 def test_ports_pass_where_one_permission_covers_them_all(permission: dict[str, Any], covered: bool) -> None:
-    assert group(permission | OTHER).allows_tcp("egress", 1018, 1023, group="sg-1") is covered
+    passed = passage([group(permission | OTHER)], "egress", (1018, 1023), peer_groups=["sg-1"])
+
+    assert (passed is Passage.OPEN) is covered
 
 
 @pytest.mark.parametrize(
     ("cidr", "within"),
-    [("10.1.2.0/24", True), ("10.0.0.0/8", True), ("11.0.0.0/24", False), ("fd00::/8", False)],
+    [("10.1.2.0/24", True), ("10.0.0.0/8", True), ("11.0.0.0/24", False)],
 )
 def test_range_of_addresses_passes_where_a_range_holds_it(cidr: str, within: bool) -> None:
     permission = ALL | {"IpRanges": [{"CidrIp": "10.0.0.0/8"}]}
 
-    assert group(permission).allows_tcp("egress", 443, 443, cidr=cidr) is within
+    assert (passage([group(permission)], "egress", (443, 443), peer_ranges=[cidr]) is Passage.OPEN) is within
 
 
 @pytest.fixture
@@ -126,8 +125,8 @@ def test_fetched_group_has_the_rules_that_were_authorized(ec2: Any) -> None:
 
     (found,) = fetch_security_groups(ec2, [id_])
 
-    assert found.allows_all_to_itself("ingress")
-    assert found.allows_all_to_itself("egress")
+    assert efa_passage(found, "ingress") is Passage.OPEN
+    assert efa_passage(found, "egress") is Passage.OPEN
     assert [each.ipv4 for each in found.towards("egress") if each.ipv4] == [("0.0.0.0/0",)]
 
 

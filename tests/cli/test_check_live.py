@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from launcher.account.security_groups import SecurityGroup, fetch_security_groups
+from launcher.account.security_groups import fetch_security_groups
+from launcher.cluster.security_groups import Passage, SecurityGroup
+from launcher.cluster.training_network import efa_passage
 from tests.emulator.account import EmulatedAccount, emulated_account
 
 RunLaunch = Callable[..., tuple[int, str, str]]
@@ -110,9 +112,9 @@ def test_fix_repairs_once_and_then_changes_nothing(
     assert f"{group}: added: egress: all traffic to {group} (itself)" in first[2]
     assert [(code, codes(out)) for code, out, _ in (first, second, third)] == [(0, [])] * 3
     assert "no security group rule is missing" in third[2]
-    assert repaired.allows_all_to_itself("egress")
-    assert set(repaired.permissions) - set(before.permissions) == {
-        each for each in repaired.permissions if each.groups == (group,) and each.direction == "egress"
+    assert efa_passage(repaired, "egress") is Passage.OPEN
+    assert set(repaired.rules) - set(before.rules) == {
+        each for each in repaired.rules if each.groups == (group,) and each.direction == "egress"
     }
     assert held(broken) == repaired
 
@@ -141,7 +143,7 @@ def test_fix_asks_for_each_group(
     answer(monkeypatch, typed)
     code, _, err = run_launch("check", job, "--live", "--fix")
     assert f"Add 1 rule to {broken.ids['group']}? [y/N]" in err
-    assert held(broken).allows_all_to_itself("egress") is repaired
+    assert (efa_passage(held(broken), "egress") is Passage.OPEN) is repaired
     assert code == (0 if repaired else 1)
 
 

@@ -6,25 +6,10 @@ import pytest
 
 from launcher.cluster.network_specification import (
     PlannedHosts,
-    addresses_per_host,
     subnet_prefix_length,
     zone_id_prefix,
 )
-
-
-@pytest.mark.parametrize(
-    ("instance_type", "addresses"),
-    [
-        ("ml.m5.xlarge", 2),
-        ("ml.g5.12xlarge", 5),
-        ("ml.p4d.24xlarge", 5),
-        ("ml.p5.48xlarge", 32),
-        ("ml.p5en.48xlarge", 16),
-        ("ml.trn1.32xlarge", 8),
-    ],
-)
-def test_addresses_of_a_host(instance_type: str, addresses: int) -> None:
-    assert addresses_per_host(instance_type) == addresses
+from launcher.cluster.training_network import addresses_per_host
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 
 import aws_cdk as cdk
-from constructs.checks.app import App, Told
+from constructs.checks.app import App, Declaration
 from constructs.checks.templates import Resolver, Template
 from constructs.slipway_checks import SlipwayChecks, findings
 
@@ -21,16 +21,16 @@ Resources = Mapping[str, Mapping[str, Any]]
 VPC = {"Vpc": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.0.0.0/16"}}}
 
 
-def judged(resources: Resources, **told: Any) -> list[Finding]:
+def judged(resources: Resources, **declared: Any) -> list[Finding]:
     """What the rules find in one template with these resources."""
     template = Template("Stack", "Stack.template.json", {"Resources": resources}, region="us-west-2")
-    named = {key: tuple(f"Stack/{name}" for name in told.pop(key, ())) for key in _NAMES}
-    return list(findings(App(Resolver([template]).resources, Told(**named, **told))))
+    named = {key: tuple(f"Stack/{name}" for name in declared.pop(key, ())) for key in _NAMES}
+    return list(findings(App(Resolver([template]).resources, Declaration(**named, **declared))))
 
 
-def codes(resources: Resources, **told: Any) -> list[tuple[str, str]]:
+def codes(resources: Resources, **declared: Any) -> list[tuple[str, str]]:
     """The code and the logical id of each finding."""
-    return [(each.code, str(each.subject).removeprefix("Stack/")) for each in judged(resources, **told)]
+    return [(each.code, str(each.subject).removeprefix("Stack/")) for each in judged(resources, **declared)]
 
 
 def violations(app: cdk.App, pack: SlipwayChecks | None = None) -> list[dict[str, Any]]:

@@ -147,7 +147,7 @@ def test_message_names_the_rules_that_there_are() -> None:
 
     (finding,) = judged(resources)
 
-    assert "ingress: tcp 0-65535 from itself" in finding.message
+    assert "ingress: TCP 0-65535 from itself" in finding.message
 
 
 def launch_template(*interfaces: dict[str, Any]) -> dict[str, Any]:

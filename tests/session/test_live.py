@@ -13,6 +13,8 @@ import pytest
 
 from launcher.account.file_system import FileSystem
 from launcher.account.security_groups import fetch_security_groups
+from launcher.cluster.security_groups import Passage
+from launcher.cluster.training_network import efa_passage
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 from launcher.jobs.load import LoadedJob
 from launcher.planning.training_plan import TrainingPlan
@@ -162,6 +164,15 @@ def test_what_the_file_leaves_to_the_cluster_stands_where_that_is_named(
     assert finding.location == loaded.location("cluster")
 
 
+def test_what_the_file_names_itself_stands_there(planned, account: EmulatedAccount) -> None:
+    close_egress(account)
+    network = {"subnets": [account.ids["subnet"]], "security_group_ids": [account.ids["group"]]}
+    plan, loaded = planned(network=network)
+    (finding,) = check_live(plan, loaded).findings
+    assert finding.location == loaded.location("network", "security_group_ids")
+    assert finding.location != loaded.location("cluster")
+
+
 def test_placeholders_are_refused_by_name(write_job: WriteJob) -> None:
     loaded = read_job(JobSource(write_job()))
     with pytest.raises(Refusal, match="role_arn, bucket"):
@@ -216,7 +227,7 @@ def test_a_repair_adds_just_the_rules_and_only_once(planned, account: EmulatedAc
     assert [added for _, added in first] == [True]
     assert [added for _, added in second] == [False]
     (held,) = fetch_security_groups(account.client("ec2"), [group])
-    assert held.allows_all_to_itself("egress")
+    assert efa_passage(held, "egress") is Passage.OPEN
     assert len(held.towards("egress")) == 2
 
 

@@ -17,10 +17,10 @@ from moto.server import ThreadedMotoServer
 
 from launcher.account.buckets import fetch_bucket_encryption
 from launcher.account.network import NetworkState
-from launcher.account.security_groups import Direction, SecurityGroup
-from launcher.cluster.lustre import LUSTRE_TCP_PORTS
 from launcher.cluster.manifest import Cluster
+from launcher.cluster.security_groups import Direction, Passage, PortRange, SecurityGroup, passage
 from launcher.cluster.specification import NEW_KEY, ClusterSpec, load_cluster_file
+from launcher.cluster.training_network import LUSTRE_TCP_PORTS
 from tests.account.read_back import read_file_system, read_network, refuses_plain_http
 from tests.emulator import cloudformation
 
@@ -185,10 +185,13 @@ def lustre_ports_are_open_between_hosts_and_servers(account: Account) -> None:
     assert manifest.lustre is not None
     hosts, servers = manifest.security_group_ids[0], manifest.lustre.security_group_id
 
-    for first, last in LUSTRE_TCP_PORTS:
-        assert account.security_group(servers).allows_tcp("ingress", first, last, group=hosts)
-        assert account.security_group(servers).allows_tcp("egress", first, last, group=hosts)
-        assert account.security_group(hosts).allows_tcp("ingress", first, last, group=servers)
+    def between(group: str, direction: Direction, ports: PortRange, peer: str) -> Passage:
+        return passage([account.security_group(group)], direction, ports, peer_groups=[peer])
+
+    for ports in LUSTRE_TCP_PORTS:
+        assert between(servers, "ingress", ports, hosts) is Passage.OPEN
+        assert between(servers, "egress", ports, hosts) is Passage.OPEN
+        assert between(hosts, "ingress", ports, servers) is Passage.OPEN
 
 
 def buckets_refuse_plain_http(account: Account) -> None:

@@ -15,7 +15,7 @@ from launcher.cluster.specification import ClusterSpec, load_cluster_file
 from tests.stacks.synthesis import synthesize
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("account", "backends")
+ROOMS = ("account", "aws", "backends")
 
 SERVICES = {
     "sagemaker": "sagemaker", "logs": "logs", "s3": "s3", "ec2": "ec2", "iam": "iam", "ecr": "ecr",

@@ -19,8 +19,8 @@ from launcher.account.network import Subnet, fetch_subnets
 from launcher.account.questions.asking import Answers, Question
 from launcher.account.questions.network import NetworkQuestions, groups_among, missing_groups
 from launcher.account.questions.wanted import Wanted
-from launcher.account.security_groups import SecurityGroup
 from launcher.account.unverified import Unverified
+from launcher.cluster.security_groups import SecurityGroup
 
 _SEE_INTERFACES = "ec2:DescribeNetworkInterfaces"
 

@@ -8,9 +8,7 @@ from launcher.account.images import parse_image_uri
 from launcher.account.permissions import Check
 from launcher.account.prefixes import split_uri
 from launcher.account.questions.wanted import Wanted
-
-TRAINING_LOGS = "/aws/sagemaker/TrainingJobs"
-"""SageMaker's log group and its metrics' namespace (SageMaker developer guide, training-metrics)."""
+from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL, TRAINING_LOGS
 
 _DESCRIBED = ("DhcpOptions", "NetworkInterfaces", "SecurityGroups", "Subnets", "Vpcs")
 
@@ -46,7 +44,7 @@ def caller_checks(wanted: Wanted) -> tuple[Check, ...]:
         "sagemaker:VpcSecurityGroupIds": wanted.group_ids,
     }
     return (
-        Check(("iam:PassRole",), (wanted.role_arn,), {"iam:PassedToService": ("sagemaker.amazonaws.com",)}),
+        Check(("iam:PassRole",), (wanted.role_arn,), {"iam:PassedToService": (SAGEMAKER_PRINCIPAL,)}),
         Check(
             ("sagemaker:CreateTrainingJob",),
             (_arn(wanted, "sagemaker", f"training-job/{wanted.job_name}"),),
@@ -99,7 +97,7 @@ def _interfaces(wanted: Wanted) -> Iterator[Check]:
     yield Check(
         ("ec2:CreateNetworkInterfacePermission", "ec2:DeleteNetworkInterface"),
         (interface,),
-        {"ec2:Subnet": subnets[:1], "ec2:AuthorizedService": ("sagemaker.amazonaws.com",)},
+        {"ec2:Subnet": subnets[:1], "ec2:AuthorizedService": (SAGEMAKER_PRINCIPAL,)},
     )
 
 

@@ -20,13 +20,10 @@ from launcher.account.network import (
 from launcher.account.network_acls import fetch_network_acls
 from launcher.account.questions.asking import Answers, Question
 from launcher.account.questions.wanted import Wanted
-from launcher.account.security_groups import (
-    SecurityGroup,
-    fetch_security_groups,
-    fetch_some_security_groups,
-)
+from launcher.account.security_groups import fetch_security_groups, fetch_some_security_groups
 from launcher.account.unverified import Unverified
 from launcher.aws.clients import Clients
+from launcher.cluster.security_groups import SecurityGroup
 
 
 @dataclass(frozen=True, slots=True)

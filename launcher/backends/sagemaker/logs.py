@@ -19,8 +19,7 @@ from launcher.aws.faults import answers, incomplete
 from launcher.backends.interface import Cursor, JobStatus, LogBatch, LogLine
 from launcher.backends.sagemaker.log_answers import take_events_as_they_come
 from launcher.backends.sagemaker.log_page import LogPage
-
-LOG_GROUP = "/aws/sagemaker/TrainingJobs"
+from launcher.cluster.sagemaker_names import TRAINING_LOGS
 
 CONNECTIONS = 10
 """Calls under way at once: about as many as the quota allows in a second."""
@@ -183,7 +182,7 @@ class LogReader:
         limit = max(1, min(_PAGE_LINES, _HELD_LINES // max(1, len(self._streams))))
         with answers(f"read the logs of {host}"):
             answer = self._logs.get_log_events(
-                logGroupName=LOG_GROUP,
+                logGroupName=TRAINING_LOGS,
                 logStreamName=stream,
                 startFromHead=True,
                 limit=limit,
@@ -237,7 +236,7 @@ def _streams(logs: Any, job_name: str) -> list[str]:
     with answers("list the job's log streams"):
         try:
             pages = logs.get_paginator("describe_log_streams").paginate(
-                logGroupName=LOG_GROUP, logStreamNamePrefix=f"{job_name}/"
+                logGroupName=TRAINING_LOGS, logStreamNamePrefix=f"{job_name}/"
             )
             answered = [page.get("logStreams") for page in pages]
         except logs.exceptions.ResourceNotFoundException:

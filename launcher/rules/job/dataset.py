@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
+from launcher.rules.download import LARGE_DATASET_BYTES, disk_bytes
 from launcher.rules.job.subject import JobSubject
 from launcher.text.sizes import gigabytes
-
-LARGE_DATASET_BYTES = 500 * 1000**3
-"""More than this is long to download at every start and every retry."""
 
 
 @finds(Stage.SPEC, storage.LARGE_DATASET_IN_FILE_MODE)
@@ -26,21 +24,15 @@ def large_data_is_not_downloaded(subject: JobSubject) -> Iterator[Finding]:
         return
     sharded = all(source.distribution == "ShardedByS3Key" for source in inputs.values())
     size = data.size / (subject.job.resources.instance_count if sharded else 1)
-    disk = _disk_bytes(subject)
+    disk = disk_bytes(subject.facts, subject.job.resources.volume_size_gb)
     too_large = disk is not None and size > disk
     if size <= LARGE_DATASET_BYTES and not too_large:
         return
     fits = f"; it does not fit on its {gigabytes(disk)} of disk" if disk is not None and too_large else ""
     yield storage.LARGE_DATASET_IN_FILE_MODE.finding(
         Stage.SPEC,
-        f"each host downloads {gigabytes(size)} from S3 before the script starts, at every start and retry, "
-        f"and all hosts are billed meanwhile{fits}",
+        f"each host downloads {gigabytes(size)} from S3 before the script starts, at every start and "
+        f"retry, and all hosts are billed meanwhile{fits}",
         location=subject.locate("data", "size"),
         subject="data.size",
     )
-
-
-def _disk_bytes(subject: JobSubject) -> float | None:
-    if subject.facts is None:
-        return None
-    return (subject.facts.local_nvme_gb or subject.job.resources.volume_size_gb) * 1e9

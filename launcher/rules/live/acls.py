@@ -8,13 +8,10 @@ from __future__ import annotations
 from ipaddress import ip_network
 
 from launcher.account.network_acls import NetworkAcl
-from launcher.account.security_groups import ANY_IPV4, Direction
+from launcher.cluster.security_groups import ANY_IPV4, Direction
 
 ANSWERS = (32768, 60999)
 """The ports on which Linux awaits the answers to its own calls (net.ipv4.ip_local_port_range)."""
-
-
-BOTH_WAYS: tuple[Direction, Direction] = ("ingress", "egress")
 
 
 def lets_pass(acl: NetworkAcl, direction: Direction, ports: tuple[int, int], cidr: str) -> bool | None:

@@ -8,7 +8,7 @@ from launcher.account.facts import Unverified
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.rules.live.rule import could_not_verify, live_rule
-from launcher.rules.live.subject import LiveSubject, Place, known
+from launcher.rules.live.subject import LiveSubject, S3Location, known
 
 _DATA_SERVICES = ("s3", "kms")
 """What is denied of these keeps the role from its data, S3002; the rest is IAM001."""
@@ -24,10 +24,10 @@ def buckets_are_in_the_region(subject: LiveSubject) -> Iterator[Finding]:
             yield could_not_verify(storage.BUCKET_UNUSABLE, fact)
         elif fact is None:
             problem = f"the bucket {name}{_used_for(uses)} does not exist"
-            yield _unusable(subject, name, uses, f"{problem}: the job would fail, hosts and all")
+            yield _unusable(name, uses, f"{problem}: the job would fail, hosts and all")
         elif fact.region != region:
             problem = f"the bucket {name}{_used_for(uses)} is in {fact.region}, the job in {region}"
-            yield _unusable(subject, name, uses, f"{problem}: SageMaker would refuse it")
+            yield _unusable(name, uses, f"{problem}: SageMaker would refuse it")
 
 
 @live_rule(storage.BUCKET_UNUSABLE)
@@ -40,7 +40,6 @@ def inputs_are_not_empty(subject: LiveSubject) -> Iterator[Finding]:
         if place.bucket in subject.account.buckets and subject.account.buckets[place.bucket] is None:
             continue
         yield _unusable(
-            subject,
             place.uri,
             [place],
             f"there is nothing at {place.uri}, the {place.what}: the job would fail after its hosts were "
@@ -50,7 +49,7 @@ def inputs_are_not_empty(subject: LiveSubject) -> Iterator[Finding]:
 
 @live_rule(storage.S3_ACCESS_DENIED)
 def inputs_can_be_listed(subject: LiveSubject) -> Iterator[Finding]:
-    """What may not be listed by who launches cannot be judged; the role may be allowed to."""
+    """What the caller may not list cannot be judged, though the role may be allowed to."""
     for fact in subject.account.prefixes.values():
         if isinstance(fact, Unverified):
             yield could_not_verify(storage.S3_ACCESS_DENIED, fact)
@@ -67,11 +66,11 @@ def role_reaches_its_data(subject: LiveSubject) -> Iterator[Finding]:
         if is_about_data(action):
             denied.setdefault(resource, []).append(action)
     for resource, actions in denied.items():
-        yield storage.S3_ACCESS_DENIED.finding(
-            Stage.LIVE,
+        yield storage.S3_ACCESS_DENIED.at(
+            ("role_arn",),
             f"the role {permissions.principal} may not {', '.join(actions)} on {resource}: the job would "
             "fail, at its end where it is the output that is refused",
-            location=subject.locate("role_arn"),
+            stage=Stage.LIVE,
             subject=resource,
         )
 
@@ -81,12 +80,12 @@ def keys_may_admit_the_role(subject: LiveSubject) -> Iterator[Finding]:
     """What only the policy of a key can decide, which the simulation does not look at."""
     permissions = known(subject.account.permissions)
     for action, resource in permissions.undecided if permissions is not None else ():
-        yield storage.S3_ACCESS_DENIED.finding(
-            Stage.LIVE,
+        yield storage.S3_ACCESS_DENIED.at(
+            ("role_arn",),
             f"could not verify that the role {subject.request['RoleArn']} may {action} on {resource}: its "
             "own policies do not say so, and the policy of the resource may",
             severity=Severity.WARNING,
-            location=subject.locate("role_arn"),
+            stage=Stage.LIVE,
             subject=resource,
             verified=False,
         )
@@ -97,14 +96,10 @@ def is_about_data(action: str) -> bool:
     return action.partition(":")[0] in _DATA_SERVICES
 
 
-def _used_for(uses: Sequence[Place]) -> str:
+def _used_for(uses: Sequence[S3Location]) -> str:
     return f" ({', '.join(dict.fromkeys(place.what for place in uses))})" if uses else ""
 
 
-def _unusable(subject: LiveSubject, name: str, uses: Sequence[Place], message: str) -> Finding:
-    return storage.BUCKET_UNUSABLE.finding(
-        Stage.LIVE,
-        message,
-        location=subject.locate(*uses[0].path) if uses else None,
-        subject=name,
-    )
+def _unusable(name: str, uses: Sequence[S3Location], message: str) -> Finding:
+    path = uses[0].path if uses else ()
+    return storage.BUCKET_UNUSABLE.at(path, message, stage=Stage.LIVE, subject=name)

@@ -25,19 +25,19 @@ def warm_pool_has_room(subject: LiveSubject) -> Iterator[Finding]:
 
 @live_rule(job_runtime.QUOTA_TOO_SMALL, "offered_in", "subnets")
 def type_is_in_the_zone(subject: LiveSubject) -> Iterator[Finding]:
-    """EC2 tells the zones of a type; SageMaker may have it in fewer or more, so this only informs."""
+    """EC2 says which zones have a type; SageMaker may have it in others, so this is an information."""
     offered = known(subject.account.offered_in)
     zones = dict.fromkeys(each.availability_zone for each in subject.network.subnets)
     if offered is None or not zones or not offered.isdisjoint(zones):
         return
     elsewhere = f"it does in {', '.join(sorted(offered))}" if offered else "nor elsewhere in the region"
-    yield job_runtime.QUOTA_TOO_SMALL.finding(
-        Stage.LIVE,
+    yield job_runtime.QUOTA_TOO_SMALL.at(
+        ("resources", "instance_type"),
         f"EC2 does not offer {subject.instance_type.removeprefix('ml.')} in {', '.join(zones)}, the zones of "
         f"the job's subnets ({elsewhere}): the job may wait for capacity that does not come",
         remedy="Name a subnet in a zone that has the type, or choose another type.",
         severity=Severity.INFO,
-        location=subject.locate("resources", "instance_type"),
+        stage=Stage.LIVE,
         subject=subject.instance_type,
     )
 
@@ -47,10 +47,10 @@ def _judged(subject: LiveSubject, quota: Quota | None, outcome: str) -> Iterator
     if quota is None or quota.in_use + wanted <= quota.limit:
         return
     used = f", of which {quota.in_use} are in use" if quota.in_use else ""
-    yield job_runtime.QUOTA_TOO_SMALL.finding(
-        Stage.LIVE,
+    yield job_runtime.QUOTA_TOO_SMALL.at(
+        ("resources", "instance_count"),
         f"the quota '{quota.name}' ({quota.code}) is {quota.limit:g}{used}, and the job wants {wanted}: "
         f"{outcome}",
-        location=subject.locate("resources", "instance_count"),
+        stage=Stage.LIVE,
         subject=quota.name,
     )

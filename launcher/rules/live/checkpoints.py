@@ -22,11 +22,11 @@ def checkpoints_are_the_jobs_own(subject: LiveSubject) -> Iterator[Finding]:
             continue
         relation = _relation(own.uri, job.checkpoints)
         if relation:
-            yield checkpoints.PREFIX_NOT_UNIQUE.finding(
-                Stage.LIVE,
+            yield checkpoints.PREFIX_NOT_UNIQUE.at(
+                own.path,
                 f"the checkpoint prefix {own.uri} {relation} of the running job {job.name} "
                 f"({job.checkpoints}): the two would download, overwrite and delete each other's files",
-                location=subject.locate(*own.path),
+                stage=Stage.LIVE,
                 subject=job.name,
             )
 
@@ -37,12 +37,12 @@ def nothing_lies_at_the_checkpoints(subject: LiveSubject) -> Iterator[Finding]:
     own = subject.checkpoints
     held = None if own is None else known(subject.account.prefixes.get(own.uri))
     if own is not None and held is not None and held.objects:
-        yield checkpoints.PREFIX_NOT_UNIQUE.finding(
-            Stage.LIVE,
+        yield checkpoints.PREFIX_NOT_UNIQUE.at(
+            own.path,
             f"there are objects at the checkpoint prefix {own.uri} already: every host would download them "
             "at its start, and the script might resume from them",
             severity=Severity.WARNING,
-            location=subject.locate(*own.path),
+            stage=Stage.LIVE,
             subject=own.uri,
         )
 

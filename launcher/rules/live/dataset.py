@@ -1,4 +1,4 @@
-"""Large data that is downloaded: what lies in S3, and what the file system tells about it (FSX006)."""
+"""Large data that is downloaded: what lies in S3, and what the file system says about it (FSX006)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from launcher.account.facts import Prefix
 from launcher.account.file_system import Association
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.rules.download import LARGE_DATASET_BYTES, disk_bytes
 from launcher.rules.live.rule import live_rule
-from launcher.rules.live.subject import LiveSubject, Place, known
+from launcher.rules.live.subject import LiveSubject, S3Location, known
 from launcher.text.sizes import gigabytes, size_in_words
-
-LARGE_DATASET_BYTES = 500 * 1000**3
-"""As in the rule on the job file: more than this is long to download at every start and retry."""
 
 SMALL_OBJECT_BYTES = 1000**2
 """Below this mean, fetching an object takes longer than its bytes: S3 begins to answer after 100 to 200 ms
@@ -27,7 +25,7 @@ def downloads_are_small(subject: LiveSubject) -> Iterator[Finding]:
 
     One call lists a thousand objects: where there are more, what was listed is a lower bound.
     """
-    disk = _disk_bytes(subject)
+    disk = disk_bytes(subject.facts, subject.job.resources.volume_size_gb)
     for place in subject.downloads:
         listed = _listed(subject, place)
         if listed is None or _link_of(place, _links(subject)) is not None:
@@ -38,14 +36,12 @@ def downloads_are_small(subject: LiveSubject) -> Iterator[Finding]:
         if size > LARGE_DATASET_BYTES or too_large:
             fits = f", which does not fit on its {gigabytes(disk)} of disk" if disk and too_large else ""
             yield _finding(
-                subject,
                 place,
                 f"{place.uri} holds {at_least}{gigabytes(size)} for each host "
                 f"({at_least}{listed.objects:,} objects){fits}",
             )
         elif listed.more and listed.size_bytes < SMALL_OBJECT_BYTES * listed.objects:
             yield _finding(
-                subject,
                 place,
                 f"{place.uri} holds more than {listed.objects:,} objects, and the first have "
                 f"{size_in_words(listed.size_bytes / listed.objects)} on average, so their number decides "
@@ -58,7 +54,7 @@ def downloads_are_small(subject: LiveSubject) -> Iterator[Finding]:
 
 @live_rule(storage.LARGE_DATASET_IN_FILE_MODE, "file_system", "associations")
 def large_data_is_mounted(subject: LiveSubject) -> Iterator[Finding]:
-    """A job that has both a file system and downloads: what only the account tells about them.
+    """A job that has both a file system and downloads: what only the account says about them.
 
     Either a download is the very prefix that the file system is linked to, or the data is larger than the
     file system, so it cannot be what is mounted. The size is that of the listing where that is complete,
@@ -68,66 +64,57 @@ def large_data_is_mounted(subject: LiveSubject) -> Iterator[Finding]:
     links = [(place, link) for place in downloads if (link := _link_of(place, _links(subject))) is not None]
     for place, link in links:
         yield _finding(
-            subject,
             place,
             f"{place.uri} is linked to {link.path} on the file system, and is downloaded all the same",
             f"Read it from there: `{'.'.join(place.path)}: {{lustre: {_path_on(link, place)}}}`.",
         )
-    capacity, size = _capacity_bytes(subject), _told_bytes(subject)
+    capacity, size = _capacity_bytes(subject), _stated_bytes(subject)
     unseen = [place for place in downloads if not _is_seen_to_be_large(subject, place)]
     if unseen and not links and capacity is not None and capacity < size:
         yield _finding(
-            subject,
             unseen[0],
-            f"the data ({gigabytes(size)}) is larger than the file system ({gigabytes(capacity)}), so it is "
-            f"in what is downloaded ({', '.join(place.what for place in unseen)})",
+            f"the data ({gigabytes(size)}) is larger than the file system ({gigabytes(capacity)}), so "
+            f"it is in what is downloaded ({', '.join(place.what for place in unseen)})",
         )
 
 
-def _is_large(subject: LiveSubject, place: Place) -> bool:
+def _is_large(subject: LiveSubject, place: S3Location) -> bool:
     """By what was listed; where that is only a part, or could not be had, by what the job file says."""
     listed = _listed(subject, place)
     if _is_seen_to_be_large(subject, place):
         return True
-    return (listed is None or listed.more) and _told_bytes(subject) > LARGE_DATASET_BYTES
+    return (listed is None or listed.more) and _stated_bytes(subject) > LARGE_DATASET_BYTES
 
 
-def _is_seen_to_be_large(subject: LiveSubject, place: Place) -> bool:
+def _is_seen_to_be_large(subject: LiveSubject, place: S3Location) -> bool:
     listed = _listed(subject, place)
     return listed is not None and _bytes_per_host(subject, place, listed) > LARGE_DATASET_BYTES
 
 
-def _told_bytes(subject: LiveSubject) -> int:
+def _stated_bytes(subject: LiveSubject) -> int:
     data = subject.job.data
     return 0 if data is None or data.size is None else data.size
 
 
-def _listed(subject: LiveSubject, place: Place) -> Prefix | None:
+def _listed(subject: LiveSubject, place: S3Location) -> Prefix | None:
     return known(subject.account.prefixes.get(place.uri))
 
 
-def _bytes_per_host(subject: LiveSubject, place: Place, listed: Prefix) -> float:
+def _bytes_per_host(subject: LiveSubject, place: S3Location, listed: Prefix) -> float:
     source = subject.job.inputs.get(place.path[-1])
     sharded = source is not None and source.distribution == "ShardedByS3Key"
     return listed.size_bytes / (subject.hosts if sharded else 1)
-
-
-def _disk_bytes(subject: LiveSubject) -> float | None:
-    """Where downloads go: the host's own NVMe drives, else the volume; None for an unknown type."""
-    if subject.facts is None:
-        return None
-    return (subject.facts.local_nvme_gb or subject.job.resources.volume_size_gb) * 1e9
 
 
 def _links(subject: LiveSubject) -> Sequence[Association]:
     return known(subject.account.associations) or ()
 
 
-def _link_of(place: Place, links: Sequence[Association]) -> Association | None:
+def _link_of(place: S3Location, links: Sequence[Association]) -> Association | None:
     return next((each for each in links if _folder(place.uri).startswith(_folder(each.s3_uri))), None)
 
 
-def _path_on(link: Association, place: Place) -> str:
+def _path_on(link: Association, place: S3Location) -> str:
     below = _folder(place.uri).removeprefix(_folder(link.s3_uri))
     return f"{link.path.rstrip('/')}/{below}".rstrip("/") or "/"
 
@@ -142,18 +129,17 @@ def _capacity_bytes(subject: LiveSubject) -> int | None:
 
 
 def _finding(
-    subject: LiveSubject,
-    place: Place,
+    place: S3Location,
     message: str,
     remedy: str | None = None,
     severity: Severity | None = None,
 ) -> Finding:
-    return storage.LARGE_DATASET_IN_FILE_MODE.finding(
-        Stage.LIVE,
+    return storage.LARGE_DATASET_IN_FILE_MODE.at(
+        place.path,
         f"{message}: every host downloads it before the script starts, at every start and retry, and all "
         "are billed meanwhile",
+        stage=Stage.LIVE,
         remedy=remedy,
         severity=severity,
-        location=subject.locate(*place.path),
         subject=place.uri,
     )

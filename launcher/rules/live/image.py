@@ -23,9 +23,9 @@ def image_exists(subject: LiveSubject) -> Iterator[Finding]:
 
 
 def _finding(subject: LiveSubject, uri: str, problem: str) -> Finding:
-    return job_runtime.IMAGE_UNAVAILABLE.finding(
-        Stage.LIVE,
+    return job_runtime.IMAGE_UNAVAILABLE.at(
+        ("image" if subject.job.image is not None else "framework",),
         f"{problem}: the job would be refused, or fail after waiting for its hosts",
-        location=subject.locate("image" if subject.job.image is not None else "framework"),
+        stage=Stage.LIVE,
         subject=uri,
     )

@@ -16,7 +16,7 @@ TRANSIENT = frozenset({"CREATING"})
 
 @live_rule(storage.LUSTRE_NOT_AVAILABLE, "file_system", absence_counts=True)
 def file_system_is_available(subject: LiveSubject) -> Iterator[Finding]:
-    """AVAILABLE, or UPDATING, which serves as well; anything else fails the job at the mount."""
+    """It is AVAILABLE, or UPDATING, which serves as well; in any other state the mount fails."""
     if not subject.mounts:
         return
     wanted, found = subject.mounts[0], known(subject.account.file_system)
@@ -40,7 +40,7 @@ def file_system_is_available(subject: LiveSubject) -> Iterator[Finding]:
 
 @live_rule(storage.LUSTRE_IN_ANOTHER_ZONE, "file_system", "subnets")
 def file_system_is_in_the_jobs_zone(subject: LiveSubject) -> Iterator[Finding]:
-    """In the zone of every subnet, as the service may place the job in any of them."""
+    """It stands in the zone of every subnet, as the service may place the job in any of them."""
     found = known(subject.account.file_system)
     if found is None or found.availability_zone is None:
         return
@@ -50,32 +50,32 @@ def file_system_is_in_the_jobs_zone(subject: LiveSubject) -> Iterator[Finding]:
         if each.availability_zone != found.availability_zone
     ]
     if elsewhere:
-        yield storage.LUSTRE_IN_ANOTHER_ZONE.finding(
-            Stage.LIVE,
+        yield storage.LUSTRE_IN_ANOTHER_ZONE.at(
+            ("network", "subnets"),
             f"the job may be placed in {', '.join(elsewhere)}, but its file system {found.id} is in "
             f"{found.availability_zone}: it would fail to mount it, or read across zones",
             remedy=f"Set `network.subnets` to a subnet in {found.availability_zone}, such as the file "
             f"system's own, {found.subnet_id}.",
-            location=subject.locate("network", "subnets"),
+            stage=Stage.LIVE,
             subject=found.id,
         )
 
 
 @live_rule(storage.LUSTRE_PATH_OUTSIDE_MOUNT, "file_system")
 def paths_begin_with_the_mount_name(subject: LiveSubject) -> Iterator[Finding]:
-    """The name that FSx itself tells; a manifest may be older than the file system."""
+    """The name that FSx itself reports; a manifest may be older than the file system."""
     found = known(subject.account.file_system)
     if found is None or found.mount_name is None:
         return
     for mount in subject.mounts:
         if mount.file_system_id == found.id and not _is_below(mount, found):
-            yield storage.LUSTRE_PATH_OUTSIDE_MOUNT.finding(
-                Stage.LIVE,
+            yield storage.LUSTRE_PATH_OUTSIDE_MOUNT.at(
+                ("inputs", mount.channel),
                 f"the channel {mount.channel} mounts {mount.directory}, but the mount name of {found.id} is "
                 f"{found.mount_name}: the mount would be refused",
-                remedy=f"The path must begin with /{found.mount_name}. Where the cluster's manifest tells "
+                remedy=f"The path must begin with /{found.mount_name}. Where the cluster's manifest has "
                 "another mount name, deploy the cluster again.",
-                location=subject.locate("inputs", mount.channel),
+                stage=Stage.LIVE,
                 subject=found.id,
             )
 
@@ -86,10 +86,10 @@ def _is_below(mount: Mount, file_system: FileSystem) -> bool:
 
 
 def _unavailable(subject: LiveSubject, mount: Mount, problem: str, remedy: str | None) -> Finding:
-    return storage.LUSTRE_NOT_AVAILABLE.finding(
-        Stage.LIVE,
+    return storage.LUSTRE_NOT_AVAILABLE.at(
+        ("inputs", mount.channel),
         f"{problem}: the {subject.hosts} hosts would start, be billed, and fail at the mount",
         remedy=remedy,
-        location=subject.locate("inputs", mount.channel),
+        stage=Stage.LIVE,
         subject=mount.file_system_id,
     )

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from launcher.account.security_groups import Direction, SecurityGroup
+from launcher.cluster.security_groups import Direction, Passage, PortRange, SecurityGroup, ports_in_words
+from launcher.cluster.training_network import lustre_ports
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.rules.live.rule import live_rule
 from launcher.rules.live.subject import LiveSubject, known
-from launcher.rules.live.traffic import Passage, in_words, passage, ports_in_words
-
-LUSTRE_PORTS = ((988, 988), (1018, 1023))
-"""FSx for Lustre user guide, limit-access-security-groups: both directions, clients and servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,35 +23,30 @@ class Side:
     peer_ranges: tuple[str, ...] | None
     who: str
 
-    def ports(self, wanted: Passage) -> list[tuple[int, int]]:
+    def ports(self, judged: Passage) -> list[PortRange]:
         """The ranges of Lustre's ports that are judged so."""
-        return [
-            ports
-            for ports in LUSTRE_PORTS
-            if passage(
-                self.groups,
-                self.direction,
-                ports,
-                peer_groups=[each.id for each in self.peers],
-                peer_ranges=self.peer_ranges,
-            )
-            is wanted
-        ]
+        return lustre_ports(
+            judged,
+            self.groups,
+            self.direction,
+            peer_groups=[each.id for each in self.peers],
+            peer_ranges=self.peer_ranges,
+        )
 
 
 @live_rule(storage.LUSTRE_PORTS_CLOSED, "file_system", "file_system_groups", "groups", "subnets")
 def lustre_ports_are_open(subject: LiveSubject) -> Iterator[Finding]:
-    """All of the ports, out of one side and into the other, both ways: servers call clients as well."""
+    """All of the ports pass out of one side and into the other, both ways: servers call clients as well."""
     for side in sides(subject):
         closed, unknown = side.ports(Passage.CLOSED), side.ports(Passage.UNKNOWN)
         if closed:
-            yield _finding(subject, side, closed)
+            yield _finding(side, closed)
         elif unknown:
-            yield _unknown(subject, side, unknown)
+            yield _unknown(side, unknown)
 
 
 def sides(subject: LiveSubject) -> list[Side]:
-    """Both ends in both directions; none where one end has no group that is known."""
+    """Both ends in both directions; none where the groups of one end are not known."""
     hosts, servers = subject.network.groups, subject.file_system_groups
     file_system = known(subject.account.file_system)
     if not hosts or not servers or file_system is None:
@@ -70,30 +62,30 @@ def sides(subject: LiveSubject) -> list[Side]:
     ]
 
 
-def _finding(subject: LiveSubject, side: Side, closed: list[tuple[int, int]]) -> Finding:
-    return storage.LUSTRE_PORTS_CLOSED.finding(
-        Stage.LIVE,
+def _finding(side: Side, closed: list[PortRange]) -> Finding:
+    return storage.LUSTRE_PORTS_CLOSED.at(
+        ("network", "security_group_ids"),
         f"{_what(side, closed)} do not pass ({_held(side)}): the mount would hang or time out, on billed "
         "hosts",
-        location=subject.locate("network", "security_group_ids"),
+        stage=Stage.LIVE,
         subject=side.groups[0].id,
     )
 
 
-def _unknown(subject: LiveSubject, side: Side, unknown: list[tuple[int, int]]) -> Finding:
-    return storage.LUSTRE_PORTS_CLOSED.finding(
-        Stage.LIVE,
+def _unknown(side: Side, unknown: list[PortRange]) -> Finding:
+    return storage.LUSTRE_PORTS_CLOSED.at(
+        ("network", "security_group_ids"),
         f"could not verify that {_what(side, unknown)} pass ({_held(side)}): it depends on prefix lists or "
         "on ranges that hold only a part of the addresses",
-        remedy="Look whether they hold the addresses of both sides, or add rules that name the groups.",
+        remedy="Check whether they hold the addresses of both sides, or add rules that name the groups.",
         severity=Severity.WARNING,
-        location=subject.locate("network", "security_group_ids"),
+        stage=Stage.LIVE,
         subject=side.groups[0].id,
         verified=False,
     )
 
 
-def _what(side: Side, ports: list[tuple[int, int]]) -> str:
+def _what(side: Side, ports: list[PortRange]) -> str:
     listed = " and ".join(map(ports_in_words, ports))
     peers = ", ".join(each.id for each in side.peers)
     way = f"into {side.who} from {peers}" if side.direction == "ingress" else f"out of {side.who} to {peers}"
@@ -102,5 +94,5 @@ def _what(side: Side, ports: list[tuple[int, int]]) -> str:
 
 def _held(side: Side) -> str:
     return ", ".join(
-        f"{each.id} has {side.direction} {in_words(each, side.direction)}" for each in side.groups
+        f"{each.id} has {side.direction} {each.in_words(side.direction)}" for each in side.groups
     )

@@ -6,12 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from launcher.account.facts import Unverified
-from launcher.account.security_groups import ALL_TRAFFIC, Direction, Permission
+from launcher.cluster.security_groups import (
+    ALL_TRAFFIC,
+    Direction,
+    Passage,
+    SecurityGroupRule,
+    ports_in_words,
+)
 from launcher.failure_modes import network, storage
-from launcher.rules.live.groups import carrier
+from launcher.rules.live.groups import carrier, carries_efa
 from launcher.rules.live.lustre_ports import sides
 from launcher.rules.live.subject import LiveSubject
-from launcher.rules.live.traffic import Passage, ports_in_words
 
 _DIRECTIONS: tuple[tuple[Direction, str], ...] = (
     ("ingress", network.NO_INGRESS_FROM_ITSELF.code),
@@ -24,7 +29,7 @@ class MissingRule:
     """A rule to add to a security group: what passes between its members and those of `peer`.
 
     `protocol` is `tcp`, or `-1` for all traffic, which has no `ports`; `code` is the failure mode that
-    the rule mends.
+    the rule fixes.
     """
 
     group_id: str
@@ -35,10 +40,10 @@ class MissingRule:
     code: str
 
     @property
-    def permission(self) -> Permission:
+    def rule(self) -> SecurityGroupRule:
         """The rule as the account holds it."""
         first, last = self.ports or (None, None)
-        return Permission(self.direction, self.protocol, first, last, groups=(self.peer,))
+        return SecurityGroupRule(self.direction, self.protocol, first, last, groups=(self.peer,))
 
     def __str__(self) -> str:
         traffic = ports_in_words(self.ports) if self.ports else "all traffic"
@@ -64,7 +69,7 @@ def _to_itself(subject: LiveSubject) -> Iterator[MissingRule]:
     if group is None:
         return
     for direction, code in _DIRECTIONS:
-        if not group.allows_all_to_itself(direction):
+        if not carries_efa(group, direction):
             yield MissingRule(group.id, direction, ALL_TRAFFIC, None, group.id, code)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from launcher.account.facts import Permissions
+from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import Finding, Stage
 from launcher.rules.live.buckets import is_about_data
 from launcher.rules.live.rule import live_rule
 from launcher.rules.live.subject import LiveSubject, known
-
-SAGEMAKER = "sagemaker.amazonaws.com"
 
 
 @live_rule(storage.ROLE_INSUFFICIENT, "role", absence_counts=True)
@@ -24,12 +23,12 @@ def role_trusts_sagemaker(subject: LiveSubject) -> Iterator[Finding]:
             f"the role {arn} does not exist: the submission would be refused",
             "Correct `role_arn`, or leave it out to use the cluster's.",
         )
-    elif not {SAGEMAKER, "*"} & set(role.trusted):
+    elif not {SAGEMAKER_PRINCIPAL, "*"} & set(role.trusted):
         trusted = ", ".join(role.trusted) or "nobody"
         yield _finding(
             subject,
-            f"the role {arn} trusts {trusted}, not {SAGEMAKER}: the submission would be refused",
-            f"Let its trust policy allow sts:AssumeRole to the service {SAGEMAKER}.",
+            f"the role {arn} trusts {trusted}, not {SAGEMAKER_PRINCIPAL}: the submission would be refused",
+            f"Let its trust policy allow sts:AssumeRole to the service {SAGEMAKER_PRINCIPAL}.",
         )
 
 
@@ -47,7 +46,7 @@ def role_has_what_the_job_needs(subject: LiveSubject) -> Iterator[Finding]:
 
 @live_rule(storage.ROLE_INSUFFICIENT, "caller")
 def caller_may_submit(subject: LiveSubject) -> Iterator[Finding]:
-    """Who launches may pass the role to SageMaker."""
+    """The caller may create the job and pass the role to SageMaker."""
     caller = known(subject.account.caller)
     if caller and caller.denied:
         denied = "; ".join(f"{action} on {resource}" for action, resource in caller.denied)
@@ -67,10 +66,10 @@ def _lacking(permissions: Permissions) -> str:
 
 
 def _finding(subject: LiveSubject, message: str, remedy: str | None = None) -> Finding:
-    return storage.ROLE_INSUFFICIENT.finding(
-        Stage.LIVE,
+    return storage.ROLE_INSUFFICIENT.at(
+        ("role_arn",),
         message,
         remedy=remedy,
-        location=subject.locate("role_arn"),
+        stage=Stage.LIVE,
         subject=str(subject.request["RoleArn"]),
     )

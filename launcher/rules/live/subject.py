@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from launcher.account.facts import AccountFacts, Fact, Unverified
 from launcher.account.network import NetworkState
-from launcher.account.security_groups import SecurityGroup
 from launcher.cluster.instances import InstanceFacts
-from launcher.failure_modes.model import Location
+from launcher.cluster.security_groups import SecurityGroup
 from launcher.jobs.specification import RESERVED_CHANNEL, JobSpec
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place in S3 that the request names: its URI, what it is to the job, and the field it came from."""
+class S3Location:
+    """A place in S3 that the request names: its URI, what it is to the job, and the field it came from.
+
+    `path` is that field of the job file, such as `("inputs", "train")`.
+    """
 
     uri: str
     what: str
@@ -43,16 +45,14 @@ class Mount:
 class LiveSubject:
     """A job, its CreateTrainingJob request, and the facts about both.
 
-    `facts` is None for an unknown instance type; `locate` says where a field stands in the job file,
-    None for what the cluster decides. `jobs_at_once` is more than 1 for a tuning job, whose request here is
-    that of each of its training jobs.
+    `facts` is None for an unknown instance type. `jobs_at_once` is more than 1 for a tuning job, whose
+    request here is that of each of its training jobs.
     """
 
     job: JobSpec
     request: Mapping[str, Any]
     facts: InstanceFacts | None
     account: AccountFacts
-    locate: Callable[..., Location | None]
     jobs_at_once: int = 1
 
     @property
@@ -111,17 +111,17 @@ class LiveSubject:
         )
 
     @property
-    def inputs(self) -> tuple[Place, ...]:
+    def inputs(self) -> tuple[S3Location, ...]:
         """What the job reads from S3. The code is not among it: it is uploaded with the submission."""
         return tuple(
-            Place(source["S3Uri"], f"input {name}", ("inputs", name))
+            S3Location(source["S3Uri"], f"input {name}", ("inputs", name))
             for channel in self.request.get("InputDataConfig", ())
             if (name := channel["ChannelName"]) != RESERVED_CHANNEL
             and (source := channel["DataSource"].get("S3DataSource")) is not None
         )
 
     @property
-    def downloads(self) -> tuple[Place, ...]:
+    def downloads(self) -> tuple[S3Location, ...]:
         """The inputs in File mode: downloaded by every host before the script starts."""
         modes = {
             channel["ChannelName"]: channel.get("InputMode", "File")
@@ -130,27 +130,27 @@ class LiveSubject:
         return tuple(place for place in self.inputs if modes[place.path[-1]] == "File")
 
     @property
-    def checkpoints(self) -> Place | None:
+    def checkpoints(self) -> S3Location | None:
         """Where the checkpoints go, whoever moves them; None where they do not go to S3."""
         uri = self.request.get("CheckpointConfig", {}).get("S3Uri")
         uri = uri or self.request.get("Environment", {}).get("SLIPWAY_CHECKPOINT_URI")
-        return None if uri is None else Place(uri, "checkpoints", ("checkpoint", "s3_uri"))
+        return None if uri is None else S3Location(uri, "checkpoints", ("checkpoint", "s3_uri"))
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[S3Location, ...]:
         """Every place in S3 that the request names, the inputs first."""
         return tuple(self._places())
 
-    def _places(self) -> Iterator[Place]:
+    def _places(self) -> Iterator[S3Location]:
         yield from self.inputs
         if self.checkpoints is not None:
             yield self.checkpoints
         output = self.request.get("OutputDataConfig", {}).get("S3OutputPath")
         if output:
-            yield Place(output, "output", ("output", "s3_uri"))
+            yield S3Location(output, "output", ("output", "s3_uri"))
         for channel in self.request.get("InputDataConfig", ()):
             if channel["ChannelName"] == RESERVED_CHANNEL:
-                yield Place(channel["DataSource"]["S3DataSource"]["S3Uri"], "code", ("cluster",))
+                yield S3Location(channel["DataSource"]["S3DataSource"]["S3Uri"], "code", ("cluster",))
 
 
 def known(fact: Fact[T] | None) -> T | None:

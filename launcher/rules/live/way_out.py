@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from launcher.account.facts import Unverified
 from launcher.account.network import Endpoint, Subnet
-from launcher.account.security_groups import ANY_IPV4
+from launcher.cluster.security_groups import ANY_IPV4, Passage, PortRange, SecurityGroup, passage
+from launcher.cluster.training_network import HTTPS_PORT, S3, SERVICES
 from launcher.failure_modes import network
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.rules.live.acls import ANSWERS, lets_pass
 from launcher.rules.live.rule import could_not_verify, live_rule
 from launcher.rules.live.subject import LiveSubject, known
-from launcher.rules.live.traffic import (
-    HTTPS,
-    Passage,
-    in_words,
-    passage,
-    reaches_a_prefix_list,
-    reaches_any_address,
-)
 
-S3 = "s3"
-SERVICES = (S3, "ecr.api", "ecr.dkr", "logs", "monitoring", "sts", "sagemaker.api")
-"""The endpoints that stand in for a NAT gateway (SageMaker developer guide, train-vpc; ECR user guide,
-vpc-endpoints)."""
+_HTTPS: PortRange = (HTTPS_PORT, HTTPS_PORT)
 
 
 @live_rule(network.NO_WAY_OUT, "subnets", "groups", "route_tables")
@@ -36,7 +26,7 @@ def hosts_reach_aws(subject: LiveSubject) -> Iterator[Finding]:
     groups = subject.network.groups
     if not groups:
         return
-    anywhere = reaches_any_address(groups)
+    anywhere = _reach_any_address(groups)
     for subnet in subject.network.subnets:
         routes = _routes(subject, subnet)
         if routes and anywhere:
@@ -63,18 +53,18 @@ def acls_let_https_pass(subject: LiveSubject) -> Iterator[Finding]:
         if acl is None or _s3_is_in_the_vpc(subject, subnet):
             continue
         closed = []
-        if lets_pass(acl, "egress", (HTTPS, HTTPS), ANY_IPV4) is False:
-            closed.append(f"TCP {HTTPS} out")
+        if lets_pass(acl, "egress", _HTTPS, ANY_IPV4) is False:
+            closed.append(f"TCP {HTTPS_PORT} out")
         if lets_pass(acl, "ingress", ANSWERS, ANY_IPV4) is False:
             closed.append(f"the answers to it (TCP {ANSWERS[0]}-{ANSWERS[1]}) in")
         if closed:
-            yield network.NO_WAY_OUT.finding(
-                Stage.LIVE,
+            yield network.NO_WAY_OUT.at(
+                ("network", "subnets"),
                 f"the network ACL {acl.id} of {subnet.id} does not let {' nor '.join(closed)}: the hosts "
                 "would not reach S3, and the job would fail after minutes of billing",
-                remedy=f"Let TCP {HTTPS} out to 0.0.0.0/0 and TCP 1024-65535 in from there, as ACLs do not "
-                "remember what was asked.",
-                location=subject.locate("network", "subnets"),
+                remedy=f"Let TCP {HTTPS_PORT} out to 0.0.0.0/0 and TCP 1024-65535 in from there, as ACLs are "
+                "stateless.",
+                stage=Stage.LIVE,
                 subject=acl.id,
             )
 
@@ -111,12 +101,12 @@ def _admits(subject: LiveSubject, subnet: Subnet, endpoint: Endpoint) -> bool:
     hosts = subject.network.groups
     if endpoint.type == "Gateway":
         # Its prefix list is AWS's own; which one a rule names is not looked into.
-        return reaches_any_address(hosts) or reaches_a_prefix_list(hosts)
+        return _reach_any_address(hosts) or _reach_a_prefix_list(hosts)
     ranges = [each.cidr for each in subject.network.subnets if each.id in endpoint.subnet_ids]
     out = passage(
         hosts,
         "egress",
-        (HTTPS, HTTPS),
+        _HTTPS,
         peer_groups=endpoint.security_group_ids,
         peer_ranges=ranges or None,
     )
@@ -127,11 +117,25 @@ def _admits(subject: LiveSubject, subnet: Subnet, endpoint: Endpoint) -> bool:
     admitted = passage(
         fronts,
         "ingress",
-        (HTTPS, HTTPS),
+        _HTTPS,
         peer_groups=[group.id for group in hosts],
         peer_ranges=[subnet.cidr],
     )
     return admitted is not Passage.CLOSED
+
+
+def _reach_any_address(hosts: Sequence[SecurityGroup]) -> bool:
+    """Whether HTTPS gets out to every IPv4 address."""
+    return passage(hosts, "egress", _HTTPS, peer_ranges=[ANY_IPV4]) is Passage.OPEN
+
+
+def _reach_a_prefix_list(hosts: Sequence[SecurityGroup]) -> bool:
+    """Whether HTTPS gets out to a prefix list, such as that of a gateway endpoint."""
+    return any(
+        rule.prefix_lists and rule.tcp_passage(*_HTTPS) is Passage.OPEN
+        for group in hosts
+        for rule in group.towards("egress")
+    )
 
 
 def _no_way(subject: LiveSubject, subnet: Subnet, *, anywhere: bool, routes: dict[str, str]) -> Finding:
@@ -142,13 +146,13 @@ def _no_way(subject: LiveSubject, subnet: Subnet, *, anywhere: bool, routes: dic
         of = f"its route table {table.id}" if table else "the route table of its VPC"
         problems.append(f"{of} leads to no NAT gateway")
     if not anywhere:
-        listed = ", ".join(f"{group.id} lets out {in_words(group, 'egress')}" for group in groups)
-        problems.append(f"no group lets TCP {HTTPS} out to every address ({listed})")
-    return network.NO_WAY_OUT.finding(
-        Stage.LIVE,
+        listed = ", ".join(f"{group.id} lets out {group.in_words('egress')}" for group in groups)
+        problems.append(f"no group lets TCP {HTTPS_PORT} out to every address ({listed})")
+    return network.NO_WAY_OUT.at(
+        ("network", "subnets"),
         f"no way out of {subnet.id}: {', and '.join(problems)}, and no endpoint for S3 is open to the hosts "
-        f"on TCP {HTTPS}; the job would fail after minutes of billing, without reading its data",
-        location=subject.locate("network", "subnets"),
+        f"on TCP {HTTPS_PORT}; the job would fail after minutes of billing, without reading its data",
+        stage=Stage.LIVE,
         subject=subnet.id if not routes else groups[0].id,
     )
 

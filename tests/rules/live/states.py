@@ -11,8 +11,9 @@ from launcher.account.file_system import FileSystem
 from launcher.account.network import Endpoint, Route, RouteTable, Subnet
 from launcher.account.network_acls import NetworkAcl, NetworkAclEntry
 from launcher.account.role import Role
-from launcher.account.security_groups import Direction, Permission, SecurityGroup
 from launcher.cluster.instances import instance_facts
+from launcher.cluster.security_groups import Direction, SecurityGroup, SecurityGroupRule
+from launcher.cluster.training_network import LUSTRE_TCP_PORTS
 from launcher.failure_modes.model import Finding
 from launcher.jobs.specification import JobSpec
 from launcher.rules.live.check import check_account
@@ -24,31 +25,31 @@ ROLE = "arn:aws:iam::123456789012:role/training"
 ANY = "0.0.0.0/0"
 
 
-def rule(direction: Direction, protocol: str = "-1", ports: Any = None, **peers: Any) -> Permission:
-    """A permission; `ports` is a number or a pair, `groups`, `ipv4`, `ipv6`, `prefix_lists` its peers."""
+def rule(direction: Direction, protocol: str = "-1", ports: Any = None, **peers: Any) -> SecurityGroupRule:
+    """A rule; `ports` is a number or a pair, `groups`, `ipv4`, `ipv6`, `prefix_lists` its peers."""
     first, last = (ports, ports) if isinstance(ports, int) else ports or (None, None)
-    return Permission(direction, protocol, first, last, **{name: tuple(each) for name, each in peers.items()})
+    named = {name: tuple(each) for name, each in peers.items()}
+    return SecurityGroupRule(direction, protocol, first, last, **named)
 
 
-def group(id_: str, *rules: Permission, vpc: str = VPC) -> SecurityGroup:
-    return SecurityGroup(id_, id_, vpc, rules)
+def group(id_: str, *rules: SecurityGroupRule, vpc: str = VPC) -> SecurityGroup:
+    return SecurityGroup(id_, vpc, rules)
 
 
-def itself(id_: str) -> tuple[Permission, Permission]:
+def itself(id_: str) -> tuple[SecurityGroupRule, SecurityGroupRule]:
     """All traffic between the members of a group."""
     return rule("ingress", groups=[id_]), rule("egress", groups=[id_])
 
 
 OUT = rule("egress", ipv4=[ANY])
-LUSTRE = ((988, 988), (1018, 1023))
 
 
-def lustre(direction: Direction, peer: str) -> tuple[Permission, ...]:
-    return tuple(rule(direction, "tcp", ports, groups=[peer]) for ports in LUSTRE)
+def lustre(direction: Direction, peer: str) -> tuple[SecurityGroupRule, ...]:
+    return tuple(rule(direction, "tcp", ports, groups=[peer]) for ports in LUSTRE_TCP_PORTS)
 
 
 def subnet(id_: str = "subnet-a", **changes: Any) -> Subnet:
-    made = Subnet(id_, VPC, "us-west-2a", "usw2-az1", "10.0.0.0/24", 200)
+    made = Subnet(id_, VPC, "us-west-2a", "10.0.0.0/24", 200)
     return replace(made, **changes)
 
 
@@ -184,7 +185,6 @@ def subject(
         request={key: value for key, value in {**sent, **(request or {})}.items() if value is not None},
         facts=instance_facts(instance_type),
         account=account,
-        locate=lambda *_: None,
         jobs_at_once=jobs_at_once,
     )
 

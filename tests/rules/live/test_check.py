@@ -15,7 +15,7 @@ from launcher.failure_modes.model import Stage
 from launcher.failure_modes.registry import registered
 from launcher.rules.live.check import RULES, check_account
 from launcher.rules.live.rule import live_rule
-from tests.rules.live.states import SOUND, found, subject
+from tests.rules.live.states import JOB_GROUP, OUT, SOUND, found, group, subject
 
 SINGLE_FACTS = sorted(
     field.name
@@ -93,6 +93,18 @@ def test_every_finding_has_a_remedy_and_a_source() -> None:
     for each in found(groups=(), subnets=(), file_system=None, role=None):
         assert each.stage is Stage.LIVE
         assert each.remedy and each.source and each.subject
+
+
+def test_findings_name_the_field_of_the_job_file_to_look_at() -> None:
+    paths = {
+        each.code: each.path for each in found(groups=(group(JOB_GROUP, OUT),), file_system=None, role=None)
+    }
+    assert paths == {
+        "EFA001": ("network", "security_group_ids"),
+        "EFA002": ("network", "security_group_ids"),
+        "IAM001": ("role_arn",),
+        "FSX001": ("inputs", "corpus"),
+    }
 
 
 def test_a_rule_cannot_ask_for_a_fact_that_nobody_gathers() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.account.security_groups import Permission
+from launcher.cluster.security_groups import SecurityGroupRule
 from tests.rules.live.states import (
     ANY,
     JOB_GROUP,
@@ -49,7 +49,7 @@ REST = lustre("ingress", SERVERS)
     ],
 )
 def test_all_traffic_to_itself_needs_a_rule_that_names_the_group(
-    rules: list[Permission], codes: set[str]
+    rules: list[SecurityGroupRule], codes: set[str]
 ) -> None:
     findings = found(groups=(group(JOB_GROUP, *rules, *REST),))
     assert {each.code for each in findings if each.code.startswith("EFA00")} == codes
@@ -84,7 +84,7 @@ B_IN, B_TO = itself("sg-b")
     ],
 )
 def test_one_group_with_both_rules_is_enough(
-    first: list[Permission], second: list[Permission], expected: dict[tuple[str, str], str]
+    first: list[SecurityGroupRule], second: list[SecurityGroupRule], expected: dict[tuple[str, str], str]
 ) -> None:
     groups = (group("sg-a", *first), group("sg-b", *second))
     findings = [each for code in ("EFA001", "EFA002") for each in found(code, groups=groups)]
@@ -128,12 +128,12 @@ RULES = st.builds(
 
 
 @given(others=st.lists(RULES, max_size=4))
-def test_no_rule_that_does_not_name_the_group_replaces_one_that_does(others: list[Permission]) -> None:
+def test_no_rule_that_does_not_name_the_group_replaces_one_that_does(others: list[SecurityGroupRule]) -> None:
     assert {*severities("EFA001", groups=(group(JOB_GROUP, *others),)).values()} == {"error"}
     assert {*severities("EFA002", groups=(group(JOB_GROUP, *others),)).values()} == {"error"}
 
 
 @given(others=st.lists(RULES, max_size=4))
-def test_no_further_rule_spoils_a_good_group(others: list[Permission]) -> None:
+def test_no_other_rule_spoils_a_good_group(others: list[SecurityGroupRule]) -> None:
     assert found("EFA001", groups=(group(JOB_GROUP, *others, IN, TO),)) == []
     assert found("EFA002", groups=(group(JOB_GROUP, *others, IN, TO),)) == []

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from launcher.cluster.training_network import LUSTRE_TCP_PORTS
 from tests.rules.live.states import (
     ANY,
     FILE_SYSTEM,
     JOB_GROUP,
-    LUSTRE,
     OUT,
     REQUEST,
     SERVERS,
@@ -119,7 +119,7 @@ def tcp(direction: Any, ports: Any, **peers: Any) -> Any:
         ),
         pytest.param(
             HOSTS,
-            [*(tcp("ingress", each, ipv4=[SUBNET_RANGE]) for each in LUSTRE), OUT],
+            [*(tcp("ingress", each, ipv4=[SUBNET_RANGE]) for each in LUSTRE_TCP_PORTS), OUT],
             [],
             id="by the subnet's range",
         ),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.account.facts import Unverified
-from launcher.account.security_groups import SecurityGroup
+from launcher.cluster.security_groups import SecurityGroup
 from launcher.rules.live.missing_rules import MissingRule, missing_rules
 from tests.rules.live.states import (
     ANY,
@@ -101,4 +101,4 @@ def _state(groups: dict[str, SecurityGroup]) -> Any:
 
 
 def _with(held: SecurityGroup, missing: MissingRule) -> SecurityGroup:
-    return group(held.id, *held.permissions, missing.permission)
+    return group(held.id, *held.rules, missing.rule)

@@ -9,7 +9,7 @@ import pytest
 
 from launcher.account.facts import Unverified
 from launcher.account.network import Route
-from launcher.rules.live.way_out import SERVICES
+from launcher.cluster.training_network import SERVICES
 from tests.rules.live.states import (
     ANY,
     FRONT,

@@ -1,0 +1,161 @@
+"""Whether traffic passes: rules add up, and what only a deployment knows is neither open nor closed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.cluster.security_groups import (
+    Passage,
+    SecurityGroup,
+    SecurityGroupRule,
+    passage,
+    ports_in_words,
+)
+from launcher.cluster.unknown import Unknown
+
+LUSTRE, PEER = (1018, 1023), "sg-peer"
+LATER = Unknown("${Later}")
+
+
+def rule(protocol: str = "tcp", first: Any = None, last: Any = None, **peers: Any) -> SecurityGroupRule:
+    named = {name: (each,) if isinstance(each, str) else tuple(each) for name, each in peers.items()}
+    return SecurityGroupRule("ingress", protocol, first, last, **named)
+
+
+def passed(*rules: SecurityGroupRule, ranges: list[str] | None = None) -> Passage:
+    """The judgement of one group with these rules on Lustre's range, from the peer in these ranges."""
+    group = SecurityGroup("sg-1", "vpc-1", rules)
+    return passage([group], "ingress", LUSTRE, peer_groups=[PEER], peer_ranges=ranges)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        pytest.param([rule("-1", groups=PEER)], id="all traffic"),
+        pytest.param([rule(groups=PEER)], id="all of TCP"),
+        pytest.param([rule("tcp", 1018, 1023, groups=PEER)], id="the very ports"),
+        pytest.param(
+            [rule("tcp", 1018, 1020, groups=PEER), rule("tcp", 1021, 1023, groups=PEER)], id="in two pieces"
+        ),
+        pytest.param(
+            [rule("tcp", 1018, 1021, groups=PEER), rule("tcp", 1020, 1023, groups=PEER)],
+            id="in pieces that overlap",
+        ),
+        pytest.param([rule("tcp", port, port, groups=PEER) for port in range(1018, 1024)], id="port by port"),
+        pytest.param(
+            [rule("tcp", 1018, 1020, groups=PEER), rule("tcp", 1021, 1023, ipv4="0.0.0.0/0")],
+            id="one piece by group, one by address",
+        ),
+        pytest.param([rule(ipv4=["0.0.0.0/1", "128.0.0.0/1"])], id="two halves of all addresses"),
+    ],
+)
+def test_every_port_passes_by_some_rule(rules: list[SecurityGroupRule]) -> None:
+    assert passed(*rules) is Passage.OPEN
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        pytest.param([], id="nothing"),
+        pytest.param(
+            [rule("tcp", 1018, 1019, groups=PEER), rule("tcp", 1021, 1023, groups=PEER)], id="a port between"
+        ),
+        pytest.param([rule("udp", 0, 65535, groups=PEER)], id="UDP"),
+        pytest.param([rule(groups="sg-other")], id="another group"),
+        pytest.param([rule(ipv6="::/0")], id="IPv6"),
+        pytest.param([SecurityGroupRule("egress", "-1", None, None, groups=(PEER,))], id="the other way"),
+    ],
+)
+def test_a_port_that_no_rule_lets_pass_closes_the_range(rules: list[SecurityGroupRule]) -> None:
+    assert passed(*rules) is Passage.CLOSED
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        pytest.param([rule(prefix_lists="pl-1")], id="a prefix list"),
+        pytest.param([rule(ipv4="10.0.0.0/8")], id="a range that may hold the peer"),
+        pytest.param([rule(LATER, groups=PEER)], id="a protocol known later"),
+        pytest.param([rule("tcp", LATER, 1023, groups=PEER)], id="a port known later"),
+        pytest.param([rule(groups=LATER)], id="a group known later"),
+        pytest.param([rule(ipv4=LATER)], id="a range known later"),
+        pytest.param(
+            [rule("tcp", 1018, 1020, groups=PEER), rule("tcp", 1021, 1023, groups=LATER)],
+            id="one piece known later",
+        ),
+    ],
+)
+def test_what_is_not_known_is_neither_open_nor_closed(rules: list[SecurityGroupRule]) -> None:
+    assert passed(*rules) is Passage.UNKNOWN
+
+
+def test_a_port_known_later_does_not_open_what_the_known_one_excludes() -> None:
+    assert passed(rule("tcp", LATER, 1020, groups=PEER)) is Passage.CLOSED
+
+
+@pytest.mark.parametrize(
+    ("allowed", "ranges", "judged"),
+    [
+        ("10.0.0.0/16", ["10.0.1.0/24"], Passage.OPEN),
+        ("10.0.1.0/25", ["10.0.1.0/24"], Passage.UNKNOWN),
+        ("10.0.1.0/24", ["10.0.1.0/24", "10.0.2.0/24"], Passage.UNKNOWN),
+        ("10.1.0.0/16", ["10.0.1.0/24"], Passage.CLOSED),
+        ("10.0.0.0/16", [], Passage.CLOSED),
+    ],
+)
+def test_ranges_are_compared_with_those_of_the_peer(allowed: str, ranges: list[str], judged: Passage) -> None:
+    assert passed(rule(ipv4=allowed), ranges=ranges) is judged
+
+
+def test_groups_of_an_interface_add_up() -> None:
+    groups = [
+        SecurityGroup("sg-1", None, (rule("tcp", 1018, 1020, groups=PEER),)),
+        SecurityGroup("sg-2", None, (rule("tcp", 1021, 1023, groups=PEER),)),
+    ]
+
+    assert passage(groups, "ingress", LUSTRE, peer_groups=[PEER]) is Passage.OPEN
+    assert passage(groups[:1], "ingress", LUSTRE, peer_groups=[PEER]) is Passage.CLOSED
+
+
+SOME = st.builds(
+    lambda protocol, ports, peers: rule(protocol, *ports, **peers),
+    st.sampled_from(["-1", "tcp", "udp", LATER]),
+    st.sampled_from([(None, None), (1018, 1020), (1021, 1023), (LATER, 1023), (988, 988)]),
+    st.sampled_from([{"groups": PEER}, {"groups": LATER}, {"ipv4": "10.0.0.0/8"}, {"prefix_lists": "pl-1"}]),
+)
+
+
+@given(rules=st.lists(SOME, max_size=4), other=SOME)
+def test_another_rule_never_closes_what_passed(rules: list[SecurityGroupRule], other: Any) -> None:
+    assert passed(*rules, other) >= passed(*rules)
+
+
+@pytest.mark.parametrize(
+    ("judged", "words"),
+    [
+        (rule("-1", groups=PEER), "all traffic from sg-peer"),
+        (rule("tcp", 988, 988, groups=PEER), "TCP 988 from sg-peer"),
+        (rule("tcp", 0, 65535, groups=PEER, ipv4="10.0.0.0/8"), "TCP 0-65535 from sg-peer, 10.0.0.0/8"),
+        (rule("icmp", ipv4="10.0.0.0/8"), "ICMP from 10.0.0.0/8"),
+        (rule(LATER, groups=PEER), "the protocol ${Later} from sg-peer"),
+        (rule(groups=[f"sg-{number}" for number in range(6)]), "TCP from sg-0, sg-1, sg-2, sg-3 and 2 more"),
+        (rule(), "TCP from nobody"),
+    ],
+)
+def test_a_rule_is_told_by_traffic_and_peers(judged: SecurityGroupRule, words: str) -> None:
+    assert str(judged) == words
+
+
+def test_a_group_is_told_by_its_rules_of_a_direction() -> None:
+    group = SecurityGroup("sg-1", None, (rule("-1", groups=PEER), rule("tcp", 443, 443, groups=PEER)))
+
+    assert group.in_words("ingress") == "all traffic from sg-peer; TCP 443 from sg-peer"
+    assert group.in_words("egress") == "nothing"
+
+
+def test_ports_are_told_as_one_or_as_a_range() -> None:
+    assert [ports_in_words(each) for each in ((988, 988), LUSTRE)] == ["TCP 988", "TCP 1018-1023"]
