@@ -63,6 +63,7 @@ docs: setup
 	$(BIN)/python -m scripts.generate_image_table
 	$(BIN)/python -m scripts.generate_api_model
 	$(BIN)/python -m scripts.generate_architecture_diagram
+	$(BIN)/python -m scripts.generate_rooms_diagram
 
 clean:
 	rm -rf .venv node_modules cdk.out build *.egg-info

@@ -12,6 +12,7 @@ from scripts import (
     generate_failure_mode_page,
     generate_image_table,
     generate_job_file_page,
+    generate_rooms_diagram,
 )
 from scripts.generated import ROOT, write_or_check
 
@@ -21,6 +22,7 @@ GENERATORS = (
     generate_failure_mode_page,
     generate_image_table,
     generate_job_file_page,
+    generate_rooms_diagram,
 )
 
 
