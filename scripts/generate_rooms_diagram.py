@@ -14,6 +14,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 from textwrap import wrap
 
@@ -24,9 +25,6 @@ PICTURE = ROOT / "docs" / "rooms.svg"
 COMMAND = "python -m scripts.generate_rooms_diagram"
 
 LAUNCHER = "launcher"
-BESIDE = {"launcher.api": "launcher.cli"}
-"""Modules that are drawn as rooms, with the room whose floor they stand on."""
-
 PROVISIONING = {
     "stacks": "What is deployed together: each wires constructs to a cluster file.",
     "constructs": "The parts, one file each, usable in any CDK app; and the checks at synthesis.",
@@ -53,10 +51,7 @@ def floors() -> list[list[str]]:
         for contract in contracts
         if contract["type"] == "layers" and all(layer.startswith(LAUNCHER) for layer in contract["layers"])
     ]
-    found = [layer.split(" | ") for layer in layers]
-    for module, room in BESIDE.items():
-        next(floor for floor in found if room in floor).append(module)
-    return found
+    return [layer.split(" | ") for layer in layers]
 
 
 def imports() -> Arrows:
@@ -100,7 +95,7 @@ def graph_of(storeys: Sequence[Sequence[str]], arrows: Arrows) -> str:
     lines.append("  }")
     lines += [
         f"  {quoted(upper[0])} -> {quoted(lower[0])} [style=invis weight=20]"
-        for upper, lower in zip(storeys, storeys[1:], strict=False)
+        for upper, lower in pairwise(storeys)
     ]
     lines.append("  subgraph cluster_cdk { label=<<B>the CDK app, app.py</B>> labelloc=t margin=10")
     lines += [f"    {quoted(room)} [{_look(room, words)}]" for room, words in PROVISIONING.items()]
@@ -113,8 +108,14 @@ def graph_of(storeys: Sequence[Sequence[str]], arrows: Arrows) -> str:
 
 
 def _files(room: str) -> list[Path]:
-    place = ROOT.joinpath(*room.split("."))
-    return sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+    place = _place(room)
+    return sorted(place.rglob("*.py")) if place.is_dir() else [place]
+
+
+def _place(room: str) -> Path:
+    """The folder of a room, or the file of one that is a module."""
+    folder = ROOT.joinpath(*room.split("."))
+    return folder if folder.is_dir() else folder.with_suffix(".py")
 
 
 def _imported(file: Path) -> Iterator[str]:
@@ -128,19 +129,19 @@ def _imported(file: Path) -> Iterator[str]:
 
 def _purpose(room: str) -> str:
     """The first sentence of a room's docstring."""
-    place = ROOT.joinpath(*room.split("."))
-    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    place = _place(room)
+    file = place / "__init__.py" if place.is_dir() else place
     text = " ".join((ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").split())
     return text.partition(". ")[0].rstrip(".").replace("`", "")
 
 
 def _inner(room: str) -> list[str]:
-    return sorted(folder.parent.name for folder in ROOT.joinpath(*room.split(".")).glob("*/__init__.py"))
+    return sorted(file.parent.name for file in _place(room).glob("*/__init__.py"))
 
 
 def _look(room: str, purpose: str) -> str:
     name = room.removeprefix(f"{LAUNCHER}.")
-    title = f"{name}.py" if room in BESIDE else f"{name}/"
+    title = f"{name}/" if _place(room).is_dir() else f"{name}.py"
     rows = [f"<B>{escape(title)}</B>", *(_row(line, _TEXT) for line in wrap(purpose.rstrip("."), _WIDTH))]
     inner = ", ".join(f"{name}/" for name in _inner(room))
     rows += [_row(line, _INNER) for line in wrap(inner, _WIDTH)]
@@ -162,7 +163,7 @@ _HEAD = (
     '  labeljust=l style="rounded,filled" color="#c8ccd2" fillcolor="#f6f7f9"',
     f"  label=<{_LEGEND}> labelloc=b",
     f'  graph [fontname="{FONT}" fontsize=13]',
-    f'  node [fontname="{FONT}" fontsize=12 shape=box style="rounded,filled" margin="0.15,0.06"]',
+    f'  node [fontname="{FONT}" fontsize=12 shape=box style="rounded,filled" margin="0.22,0.06"]',
     '  node [color="#6b7280" fillcolor=white]',
     '  edge [color="#6b7280" arrowsize=0.7]',
 )
