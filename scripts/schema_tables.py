@@ -43,9 +43,9 @@ def _part(field: Schema, parts: Schema) -> tuple[Schema | None, bool]:
         values = _values(option)
         if values is not None:
             return _part(values, parts)[0], True
-        items = option.get("items")
-        if items:
-            return _part(items, parts)
+        in_list, many = _part(option["items"], parts) if "items" in option else (None, False)
+        if in_list is not None:
+            return in_list, many
     return None, False
 
 
