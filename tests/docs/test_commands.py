@@ -114,6 +114,11 @@ def test_every_command_that_the_catalogue_names_exists() -> None:
     assert unknown_commands(catalogue()) == []
 
 
+def test_every_command_is_named_in_the_readme() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert [name for name in commands() if name != LAUNCH and f"`launch {name}" not in text] == []
+
+
 @each_page
 def test_every_target_of_make_that_a_page_names_exists(page: Path) -> None:
     assert unknown_targets(page.read_text("utf-8")) == []
