@@ -60,9 +60,12 @@ bench: setup
 docs: setup
 	$(BIN)/python -m scripts.generate_failure_mode_page
 	$(BIN)/python -m scripts.generate_job_file_page
+	$(BIN)/python -m scripts.generate_cluster_file_page
+	$(BIN)/python -m scripts.generate_command_line_page
 	$(BIN)/python -m scripts.generate_image_table
 	$(BIN)/python -m scripts.generate_api_model
 	$(BIN)/python -m scripts.generate_architecture_diagram
+	$(BIN)/python -m scripts.generate_rooms_diagram
 
 clean:
 	rm -rf .venv node_modules cdk.out build *.egg-info

@@ -6,15 +6,11 @@
 A box is a construct of a stack, its lines are the resources below it, an arrow is a reference from one
 construct's resources to another's. Nothing of that is written down here: this file only says how a
 resource type is put into words.
-
-Graphviz runs as WebAssembly in node (npm package @hpcc-js/wasm-graphviz), which comes with the CDK's
-command line: the same version, and so the same picture, on every machine, and no binary to install.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -28,6 +24,7 @@ import aws_cdk as cdk
 from launcher.cluster.specification import load_cluster_file
 from scripts.architecture_in_words import Key, Resource, in_words, ports
 from scripts.generated import ROOT, write_or_check
+from scripts.graphviz import FONT, quoted, render
 from stacks.slipway_app import add_stacks
 
 PICTURE = ROOT / "docs" / "architecture.svg"
@@ -35,12 +32,6 @@ CLUSTER = "p5-large"
 """The cluster that is drawn: the one with every part."""
 
 COMMAND = "python -m scripts.generate_architecture_diagram"
-
-_RENDER = """\
-import { Graphviz } from "@hpcc-js/wasm-graphviz";
-import { readFileSync } from "node:fs";
-process.stdout.write((await Graphviz.load()).layout(readFileSync(0, "utf8"), "svg", "dot"));
-"""
 
 _RULES = ("AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress")
 
@@ -183,26 +174,13 @@ def dot(boxes: Mapping[str, Box], drawn: Sequence[Arrow], *, first: Collection[s
     for stack in stacks:
         name = stack.rsplit("-", 1)[-1]
         lines.append(f'  subgraph "cluster_{stack}" {{ label=<<B>{name} stack</B>> labelloc=t margin=12')
-        lines += [f"    {_quoted(box.place)} [{_look(box)}]" for box in boxes.values() if box.stack == stack]
+        lines += [f"    {quoted(box.place)} [{_look(box)}]" for box in boxes.values() if box.stack == stack]
         lines.append("  }")
-    lines += [f"  {_quoted(each.source)} -> {_quoted(each.targets[0])} [{_line(each)}]" for each in drawn]
+    lines += [f"  {quoted(each.source)} -> {quoted(each.targets[0])} [{_line(each)}]" for each in drawn]
     targets = {target for each in drawn for target in each.targets}
     roots = [place for place in boxes if place not in targets and place not in first]
-    lines += [f"  {_quoted(top)} -> {_quoted(root)} [style=invis]" for top in first for root in roots]
+    lines += [f"  {quoted(top)} -> {quoted(root)} [style=invis]" for top in first for root in roots]
     return "\n".join([*lines, "}", ""])
-
-
-def render(graph: str) -> str:
-    """The graph as SVG.
-
-    Raises:
-        subprocess.CalledProcessError: node or the npm package is missing, or the graph is not valid.
-    """
-    command = ["node", "--input-type=module", "--eval", _RENDER]
-    run = subprocess.run(command, input=graph, cwd=ROOT, check=True, capture_output=True, text=True)
-    return run.stdout.replace(
-        f'font-family="{_FONT},sans-Serif"', f'font-family="{_FONT}, Arial, sans-serif"'
-    )
 
 
 def _resources(stack: str, template: Mapping[str, Any]) -> Iterator[Resource]:
@@ -247,8 +225,6 @@ _VERBS = {
 }
 """What a reference means, by the property that it stands under."""
 
-_FONT = "Helvetica"
-"""The one name of which Graphviz knows the widths; readers without it get Arial or the like."""
 _KEPT = "#b45309"
 _PORTS = "#1d4ed8"
 _LEGEND = (
@@ -260,10 +236,10 @@ _HEAD = (
     "  compound=true rankdir=TB nodesep=0.35 ranksep=0.55 margin=0.1 bgcolor=white",
     '  labeljust=l style="rounded,filled" color="#c8ccd2" fillcolor="#f6f7f9"',
     f"  label=<{_LEGEND}> labelloc=b",
-    f'  graph [fontname="{_FONT}" fontsize=13]',
-    f'  node [fontname="{_FONT}" fontsize=12 shape=box style="rounded,filled" margin="0.2,0.06"]',
+    f'  graph [fontname="{FONT}" fontsize=13]',
+    f'  node [fontname="{FONT}" fontsize=12 shape=box style="rounded,filled" margin="0.2,0.06"]',
     '  node [color="#6b7280" fillcolor=white]',
-    f'  edge [fontname="{_FONT}" fontsize=11 color="#6b7280" fontcolor="#374151" arrowsize=0.7]',
+    f'  edge [fontname="{FONT}" fontsize=11 color="#6b7280" fontcolor="#374151" arrowsize=0.7]',
 )
 
 
@@ -285,10 +261,6 @@ def _line(arrow: Arrow) -> str:
     if arrow.both_ways:
         look.append(f'dir=both color="{_PORTS}" fontcolor="{_PORTS}"')
     return " ".join(look)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text)
 
 
 if __name__ == "__main__":

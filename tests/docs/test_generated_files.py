@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from launcher.cluster.specification import ClusterSpec
+from launcher.jobs.specification import job_schema
 from scripts import (
     generate_api_model,
     generate_architecture_diagram,
+    generate_cluster_file_page,
+    generate_command_line_page,
     generate_failure_mode_page,
     generate_image_table,
     generate_job_file_page,
+    generate_rooms_diagram,
 )
 from scripts.generated import ROOT, write_or_check
+from scripts.page_text import filled_in
 
 GENERATORS = (
     generate_api_model,
     generate_architecture_diagram,
+    generate_cluster_file_page,
+    generate_command_line_page,
     generate_failure_mode_page,
     generate_image_table,
     generate_job_file_page,
+    generate_rooms_diagram,
 )
 
 
@@ -55,10 +65,21 @@ def test_a_stale_file_is_written_and_then_current(
     assert write_or_check(lambda: {file: "text"}, "python -m page", ["--check"]) == 0
 
 
-def test_every_field_of_the_job_file_is_on_its_page() -> None:
-    page = generate_job_file_page.PAGE.read_text("utf-8")
-    schema = generate_job_file_page.job_schema()
+SCHEMAS = {
+    generate_job_file_page.PAGE: job_schema(),
+    generate_cluster_file_page.PAGE: ClusterSpec.model_json_schema(),
+}
+
+
+@pytest.mark.parametrize("page", SCHEMAS, ids=lambda page: page.stem)
+def test_every_field_of_a_file_is_on_its_page(page: Path) -> None:
+    text, schema = page.read_text("utf-8"), SCHEMAS[page]
     parts = [schema, *(part for part in schema["$defs"].values() if "properties" in part)]
     for part in parts:
-        missing = [name for name in part["properties"] if f"| `{name}` |" not in page]
+        missing = [name for name in part["properties"] if f"| `{name}` |" not in text]
         assert missing == [], part["title"]
+
+
+def test_a_page_without_a_place_for_what_is_generated_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"job-file\.md and what is generated for it differ in: extra"):
+        filled_in(generate_job_file_page.PAGE, "python -m page", "code", {"fields": "", "extra": ""})

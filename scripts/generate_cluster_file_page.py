@@ -1,0 +1,30 @@
+"""Write docs/cluster-file.md from the models of the cluster file.
+
+    python -m scripts.generate_cluster_file_page           write the page
+    python -m scripts.generate_cluster_file_page --check   exit 1 when it is not current
+
+The fields come from launcher/cluster/, everything else from scripts/pages/cluster-file.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from launcher.cluster.specification import ClusterSpec
+from scripts.generated import ROOT, write_or_check
+from scripts.page_text import filled_in
+from scripts.schema_tables import fields_of
+
+PAGE = ROOT / "docs" / "cluster-file.md"
+COMMAND = "python -m scripts.generate_cluster_file_page"
+
+
+def generated() -> dict[Path, str]:
+    """What the page should hold now."""
+    fields = fields_of(ClusterSpec.model_json_schema())
+    return {PAGE: filled_in(PAGE, COMMAND, "launcher/cluster/", {"fields": fields})}
+
+
+if __name__ == "__main__":
+    sys.exit(write_or_check(generated, COMMAND))

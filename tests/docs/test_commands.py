@@ -1,0 +1,206 @@
+"""What the pages tell a reader to type, open or look at is there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.cluster.manifest import Cluster
+from launcher.jobs.load import load_job
+from scripts.generate_command_line_page import LAUNCH, commands, options
+from tests.docs.pages import IDS, PAGES, ROOT, anchors, blocks, catalogue, code, links, spans
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=IDS)
+
+OTHERS = {"--rdzv-endpoint", "--snapshot-update"}
+"""Options that the pages name of other programs: torchrun's, pytest's."""
+
+PLACEHOLDER = re.compile(r"[A-Z]{3,}[A-Z_-]*")
+"""What a reader replaces by a name: FAMILY in launcher/failure_modes/FAMILY.py."""
+
+
+def unknown_commands(text: str) -> list[str]:
+    """What a text calls a command or an option of `launch` and is none."""
+    return [wrong for line in code(text) for wrong in _unknown(line)]
+
+
+def _unknown(line: str) -> Iterator[str]:
+    words = line.split()
+    if words and words[0].startswith("--"):
+        yield from (word for word in words[:1] if _option(word) not in _EVERY_OPTION | OTHERS)
+    if words[:1] != [LAUNCH] or len(words) < 2:
+        return
+    first = words[1]
+    if first in commands():
+        name = first
+    elif first.startswith("-") or first.endswith(".yaml"):
+        name = LAUNCH
+    elif first == "COMMAND":
+        return
+    else:
+        yield f"launch {first}"
+        return
+    for word in words[1:]:
+        if word in ("|", ">", "&&"):
+            break
+        if word.startswith("--") and _option(word) not in options(name):
+            yield f"launch {first} {word}"
+
+
+def _option(word: str) -> str:
+    return re.split(r"[=,;:.]", word)[0]
+
+
+_EVERY_OPTION = {option for name in commands() for option in options(name)}
+
+
+def unknown_targets(text: str) -> list[str]:
+    """What a text calls a target of make and the Makefile has not."""
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    named = [line.split()[1] for line in code(text) if line.startswith("make ") and len(line.split()) > 1]
+    return [name for name in named if name.isalpha() and name.islower() and name not in targets]
+
+
+def broken_links(page: Path, text: str) -> list[str]:
+    """The links of a page that lead to no file, or to no heading of it."""
+    broken = []
+    for link in links(text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text("utf-8"))):
+            broken.append(link)
+    return broken
+
+
+def missing_places(page: Path, text: str) -> list[str]:
+    """The folders, files and modules of this repository that a text names and that are not there."""
+    return [span for span in spans(text) if _names_a_place(span) and not _is_there(page, span)]
+
+
+def _names_a_place(span: str) -> bool:
+    if re.fullmatch(r"(launcher|slipway|stacks|constructs|scripts)(\.[a-z_]+)+", span):
+        return span != "slipway.pyz"  # The archive that is shipped.
+    return re.fullmatch(r"\.?[a-z][\w.-]*/([\w.*-]+/)*[\w.*-]*", span) is not None
+
+
+def _is_there(page: Path, span: str) -> bool:
+    if "/" not in span:
+        span = span.replace(".", "/")
+    pattern = PLACEHOLDER.sub("*", span).rstrip("/")
+    for place in (ROOT, ROOT / "launcher", page.parent):
+        if any(place.glob(pattern)) or any(place.glob(f"{pattern}.py")):
+            return True
+    return span in MADE_LATER
+
+
+MADE_LATER = {".slipway/local", "build/torchx"}
+"""Folders that are no part of the repository: what a run leaves, what a first benchmark installs."""
+
+
+@each_page
+def test_every_command_and_option_that_a_page_names_exists(page: Path) -> None:
+    assert unknown_commands(page.read_text("utf-8")) == []
+
+
+def test_every_command_that_the_catalogue_names_exists() -> None:
+    assert unknown_commands(catalogue()) == []
+
+
+def test_every_command_is_named_in_the_readme() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert [name for name in commands() if name != LAUNCH and f"`launch {name}" not in text] == []
+
+
+@each_page
+def test_every_target_of_make_that_a_page_names_exists(page: Path) -> None:
+    assert unknown_targets(page.read_text("utf-8")) == []
+
+
+@each_page
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    assert broken_links(page, page.read_text("utf-8")) == []
+
+
+@each_page
+def test_every_place_that_a_page_names_is_there(page: Path) -> None:
+    assert missing_places(page, page.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("`launch report NAME`", ["launch report"]),
+        ("`launch logs NAME --tail`", ["launch logs --tail"]),
+        ("```\n$ launch job.yaml --dryrun\n```", ["launch job.yaml --dryrun"]),
+        ("Say `--quick`.", ["--quick"]),
+        ("`launch logs NAME --follow` and `launch --version`", []),
+    ],
+)
+def test_a_command_that_does_not_exist_is_seen(text: str, wrong: list[str]) -> None:
+    assert unknown_commands(text) == wrong
+
+
+def test_a_target_a_link_and_a_place_that_do_not_exist_are_seen() -> None:
+    page = ROOT / "docs" / "design.md"
+    assert unknown_targets("`make report` and `make test`") == ["report"]
+    assert broken_links(page, "[a](nowhere.md) [b](design.md#nowhere) [c](costs.md#prices)") == [
+        "nowhere.md",
+        "design.md#nowhere",
+    ]
+    assert missing_places(
+        page, "`report/`, `rules/script/`, `launcher.report.page`, `rules/job/check.py`"
+    ) == [
+        "report/",
+        "rules/script/",
+        "launcher.report.page",
+    ]
+
+
+def test_the_examples_of_json_can_be_read() -> None:
+    for page in PAGES:
+        for block in blocks(page.read_text("utf-8"), "json"):
+            json.loads(block)
+
+
+def test_the_findings_in_the_examples_have_the_shape_that_is_printed(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text("name: demo\nresources: {instance_typ: ml.p5.48xlarge}\n", "utf-8")
+    printed = load_job(job).findings[0].to_json()
+    text = (ROOT / "docs" / "command-line.md").read_text("utf-8")
+    shown = [found for block in blocks(text, "json") for found in _findings(json.loads(block))]
+    assert shown
+    for finding in shown:
+        assert list(finding)[: len(printed)] == list(printed)
+
+
+def _findings(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        if "severity" in value:
+            yield value
+        for inner in value.values():
+            yield from _findings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _findings(inner)
+
+
+def test_the_example_of_a_manifest_is_one_with_every_field() -> None:
+    (example,) = blocks((ROOT / "docs" / "cluster-file.md").read_text("utf-8"), "json")
+    assert Cluster.model_validate_json(example)
+    assert list(json.loads(example)) == list(Cluster.model_fields)
+
+
+def test_the_example_of_a_job_file_is_one(tmp_path: Path) -> None:
+    examples = blocks((ROOT / "docs" / "job-file.md").read_text("utf-8"), "yaml")
+    (example,) = [block for block in examples if block.startswith("name:")]
+    job = tmp_path / "job.yaml"
+    job.write_text(example, "utf-8")
+    assert load_job(job).findings == ()
