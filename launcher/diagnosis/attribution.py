@@ -11,7 +11,7 @@ from launcher.diagnosis.reader import Reading
 from launcher.diagnosis.reason import BEFORE_ALL_LINES
 from launcher.diagnosis.redaction import redacted, shown
 from launcher.diagnosis.sighting import Sighting
-from launcher.diagnosis.signatures.signature import Role
+from launcher.diagnosis.signatures.signature import LineRole
 from launcher.failure_modes import checkpoints, data, nccl
 from launcher.failure_modes.model import Finding, Retry, Severity, Stage
 
@@ -37,7 +37,7 @@ def judge(reading: Reading, reason: Sequence[Sighting], *, succeeded: bool = Fal
     healthy = succeeded or (reading.success and not reading.failure and not reason)
     signs = [] if healthy else [sign for sign in (*reason, *reading.sightings) if sign.role.may_be_root]
     signs = [sign for sign in signs if not _was_survived(sign, reading)]
-    notes = [sign for sign in reading.sightings if sign.role is Role.ADVISORY]
+    notes = [sign for sign in reading.sightings if sign.role is LineRole.ADVISORY]
     root = _first(signs)
     if root is None:
         findings = tuple(_grouped(notes, warn=True))
@@ -56,7 +56,7 @@ def _was_survived(sign: Sighting, reading: Reading) -> bool:
     if sign.index == BEFORE_ALL_LINES:
         return False
     length = reading.lengths.get(sign.host or "", max(reading.lengths.values(), default=0))
-    return sign.role is Role.CASCADE and sign.vague and length - sign.index > _SURVIVED
+    return sign.role is LineRole.CASCADE and sign.vague and length - sign.index > _SURVIVED
 
 
 def _same(sign: Sighting, root: Sighting) -> bool:
@@ -89,7 +89,7 @@ def _position(sign: Sighting) -> tuple[int, str, int, str]:
 
 def _explained(root: Sighting, signs: Iterable[Sighting], reading: Reading) -> tuple[Sighting, str | None]:
     """The root cause by its true name where a line shortly before such a symptom tells it, and that line."""
-    if root.role is Role.INITIATOR:
+    if root.role is LineRole.INITIATOR:
         return root, None
     alike = [sign for sign in signs if sign.code == root.code and sign.index != BEFORE_ALL_LINES]
     for context, host, index, text in sorted(reading.contexts, key=lambda entry: (entry[1], -entry[2])):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from launcher.diagnosis.attribution import judge
 from launcher.diagnosis.model import Diagnosis
-from launcher.diagnosis.reader import Reader
+from launcher.diagnosis.reader import LogReader
 from launcher.diagnosis.reason import signs_of
 from launcher.diagnosis.record import LogRecord
 
@@ -24,4 +24,4 @@ def diagnose(
     does not grow with their number. `failure_reason` and `secondary_status` are the service's (the phase of
     a JobStatus). With `succeeded` nothing is called a root cause: what the lines advise remains.
     """
-    return judge(Reader().read(lines), signs_of(failure_reason, secondary_status), succeeded=succeeded)
+    return judge(LogReader().read(lines), signs_of(failure_reason, secondary_status), succeeded=succeeded)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from launcher.diagnosis.record import Line, parse
 from launcher.diagnosis.scan import Candidate
-from launcher.diagnosis.signatures.signature import Context, Role, Signature
+from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 
-ROLES = {role: position for position, role in enumerate(Role)}
+ROLES = {role: position for position, role in enumerate(LineRole)}
 _LINES_OF_A_RECORD = 3
 
 
@@ -42,7 +42,7 @@ def contexts_of(text: str) -> list[Context]:
 
 
 def _says_little(row: Signature) -> bool:
-    return row.role is Role.CASCADE and row.vague
+    return row.role is LineRole.CASCADE and row.vague
 
 
 def _record(candidate: Candidate, line: Line) -> str:

@@ -10,7 +10,7 @@ from launcher.diagnosis.matching import best_row, contexts_of, rows_matching
 from launcher.diagnosis.record import Line, LogRecord, parse
 from launcher.diagnosis.scan import Candidate, Scanner
 from launcher.diagnosis.sighting import Sighting, sighting_of
-from launcher.diagnosis.signatures.signature import Context, Role
+from launcher.diagnosis.signatures.signature import Context, LineRole
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.tracebacks import BOX_END, HEADER, Traceback, opened
 from launcher.failure_modes import hardware, job_runtime
@@ -46,7 +46,7 @@ class Reading:
     failure: bool = False
 
 
-class Reader:
+class LogReader:
     """Turns the records of all hosts into one reading, in one pass. A reader reads once."""
 
     def __init__(self) -> None:
@@ -134,14 +134,14 @@ class Reader:
         """An exception that no row knows: the script's own, unless it reports another process' failure."""
         if traceback.kind.endswith("KeyboardInterrupt"):
             return
-        role = Role.CASCADE if traceback.follows_from_another else Role.INITIATOR
+        role = LineRole.CASCADE if traceback.follows_from_another else LineRole.INITIATOR
         self._note(role, _of_script(traceback.exception, role, candidate, line, traceback))
 
     def _cut(self, traceback: Traceback, header: Candidate, line: Line) -> None:
         """A traceback whose exception is not in the log says only that there was one."""
         if traceback.frames:
             what = "an exception, of which the log has only the beginning"
-            self._note("cut", _of_script(what, Role.CASCADE, header, line, traceback))
+            self._note("cut", _of_script(what, LineRole.CASCADE, header, line, traceback))
 
     @finds(Stage.LOG, hardware.HOST_OUT_OF_MEMORY, job_runtime.SCRIPT_RAISED)
     def _summary(self, candidate: Candidate, line: Line) -> None:
@@ -161,7 +161,7 @@ class Reader:
             "summary",
             Sighting(
                 mode=hardware.HOST_OUT_OF_MEMORY if killed else job_runtime.SCRIPT_RAISED,
-                role=Role.INITIATOR if killed else Role.CASCADE,
+                role=LineRole.INITIATOR if killed else LineRole.CASCADE,
                 vague=True,
                 what="killed (SIGKILL): the usual reason is the host's memory"
                 if killed
@@ -177,7 +177,7 @@ class Reader:
         )
 
 
-def _of_script(what: str, role: Role, candidate: Candidate, line: Line, traceback: Traceback) -> Sighting:
+def _of_script(what: str, role: LineRole, candidate: Candidate, line: Line, traceback: Traceback) -> Sighting:
     clock, time = _time(candidate)
     return Sighting(
         mode=job_runtime.SCRIPT_RAISED,

@@ -9,17 +9,17 @@ from launcher.diagnosis.failure_reason import finding_of
 from launcher.diagnosis.matching import ROLES, rows_matching
 from launcher.diagnosis.record import Line, parse
 from launcher.diagnosis.sighting import Sighting, sighting_of
-from launcher.diagnosis.signatures.signature import Role
+from launcher.diagnosis.signatures.signature import LineRole
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Symptom
 
 BEFORE_ALL_LINES = -1
 """The place of the reason among the lines of a log."""
 
-_ROLES: Mapping[Symptom | None, Role] = {
-    None: Role.INITIATOR,
-    Symptom.EFFECT: Role.SYMPTOM,
-    Symptom.ECHO: Role.CASCADE,
+_ROLES: Mapping[Symptom | None, LineRole] = {
+    None: LineRole.INITIATOR,
+    Symptom.EFFECT: LineRole.SYMPTOM,
+    Symptom.ECHO: LineRole.CASCADE,
 }
 """What a report of the container is in the story of the failure, by the symptom of its failure mode."""
 

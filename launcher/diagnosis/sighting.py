@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from launcher.diagnosis.record import Line
-from launcher.diagnosis.signatures.signature import Role, Signature
+from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes.model import FailureMode
 from launcher.text.line_origin import printed_time
 
@@ -35,7 +35,7 @@ class Sighting:
     """
 
     mode: FailureMode
-    role: Role
+    role: LineRole
     vague: bool
     what: str
     rank: int | None
@@ -86,7 +86,7 @@ def sighting_of(
         captured = {**captured, "device": str(line.device)}
     return Sighting(
         mode=row.mode,
-        role=Role.ADVISORY if row.role.may_be_root and _GOES_ON.search(line.text) else row.role,
+        role=LineRole.ADVISORY if row.role.may_be_root and _GOES_ON.search(line.text) else row.role,
         vague=row.vague,
         what=_words(row, captured, line.text),
         rank=rank,

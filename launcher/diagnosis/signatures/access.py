@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from launcher.diagnosis.signatures.signature import Role, Signature
+from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import network, storage
 
 _S3 = (
@@ -16,7 +16,7 @@ _S3 = (
 SIGNATURES = (
     Signature(
         mode=storage.S3_ACCESS_DENIED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="when calling the",
         pattern=re.compile(
             r"\((?P<why>AccessDenied|403|AllAccessDisabled|AccessDeniedException|KMS\.\w+)\) when calling "
@@ -32,7 +32,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=storage.S3_ACCESS_DENIED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="is not authorized to perform",
         pattern=re.compile(r"is not authorized to perform:? (?P<operation>(?:s3|kms):\w+)"),
         example="User: arn:aws:sts::111122223333:assumed-role/r/SageMaker is not authorized to perform: "
@@ -43,7 +43,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=storage.S3_ACCESS_DENIED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="data download failed",
         pattern=re.compile(
             r"Data download failed:.*(?:AccessDenied|\(403\)|Access Denied|Forbidden|not authorized)"
@@ -54,7 +54,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=storage.S3_ACCESS_DENIED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="403 forbidden",
         pattern=re.compile(
             r"(?:s3://|S3|amazonaws\.com).*403 Forbidden|fatal error.*403.*HeadObject.*Forbidden"
@@ -65,7 +65,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=storage.S3_ACCESS_DENIED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="access denied",
         pattern=re.compile(
             r"^(?:PermissionError: Access Denied|.*s3(?:fs|://|torchconnector).*Access Denied"
@@ -77,7 +77,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=storage.ROLE_INSUFFICIENT,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="is not authorized to perform",
         pattern=re.compile(r"is not authorized to perform:? (?P<operation>(?!s3:|kms:)[\w-]+:\w+)"),
         example="User: arn:aws:iam::111122223333:user/u is not authorized to perform: "
@@ -88,7 +88,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=storage.ROLE_INSUFFICIENT,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="could not assume role",
         pattern=re.compile(r"Could not assume role (?P<role>\S+)|Could not assume role"),
         example="ValidationException: Could not assume role arn:aws:iam::111122223333:role/train. Please "
@@ -99,7 +99,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=storage.ROLE_INSUFFICIENT,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="accessdenied",
         pattern=re.compile(
             r"\(AccessDenied(?:Exception)?\) when calling the (?P<operation>(?!" + _S3 + r" )\w+) operation"
@@ -111,7 +111,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=storage.ROLE_INSUFFICIENT,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="unable to locate credentials",
         pattern=re.compile(
             r"NoCredentialsError: Unable to locate credentials|fatal error: Unable to locate credentials"
@@ -122,7 +122,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.NO_WAY_OUT,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="route to an s3 vpc endpoint",
         pattern=re.compile(r"subnet's route table has a route to an S3 VPC endpoint"),
         example="ClientError: Data download failed:Please ensure that the subnet's route table has a route "
@@ -134,7 +134,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.NO_WAY_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="connect timeout on endpoint url",
         pattern=re.compile(
             r"(?:ConnectTimeoutError|EndpointConnectionError).*endpoint URL:? \"?(?P<url>https://[\w.-]+)",
@@ -147,7 +147,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.NO_WAY_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="could not connect to the endpoint url",
         pattern=re.compile(
             r"Could not connect to the endpoint URL: \"(?P<url>https://[\w.-]+amazonaws\.com)"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from launcher.diagnosis.signatures.signature import Role, Signature
+from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import job_runtime
 
 SIGNATURES = (
     Signature(
         mode=job_runtime.NO_CAPACITY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="capacityerror",
         pattern=re.compile(r"\bCapacityError: (?P<what>[^.]{0,120})"),
         example="Failed Reason: CapacityError: Unable to provision requested ML compute capacity. Please "
@@ -21,7 +21,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.NO_CAPACITY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="insufficient",
         pattern=re.compile(
             r"\bInsufficient(?:Instance|Host|Reserved)?Capacity(?:Exception)?\b.{0,120}|"
@@ -33,7 +33,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.NO_CAPACITY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="maxwaittimeexceeded",
         pattern=re.compile(r"^(?:SecondaryStatus: |.*\bstatus(?: is|:)? )?MaxWaitTimeExceeded\b"),
         example="SecondaryStatus: MaxWaitTimeExceeded",
@@ -42,7 +42,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.QUOTA_TOO_SMALL,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="resourcelimitexceeded",
         pattern=re.compile(
             r"\bResourceLimitExceeded\)?(?:.*?limit '(?P<limit>[^']+)' is (?P<allowed>\d+).*?"
@@ -56,7 +56,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.QUOTA_TOO_SMALL,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="limitexceeded",
         pattern=re.compile(
             r"\((?P<what>VcpuLimitExceeded|InstanceLimitExceeded|MaxSpotInstanceCountExceeded)\)"

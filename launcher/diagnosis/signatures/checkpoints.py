@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from launcher.diagnosis.signatures.signature import Context, Role, Signature
+from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.failure_modes import checkpoints, debugger, nccl
 
 _WRAPPER = r"(?:_orig_mod|module)\."
@@ -16,7 +16,7 @@ _MISSING, _UNEXPECTED = r"Missing key\(s\) in state_dict:", r"Unexpected key\(s\
 SIGNATURES = (
     Signature(
         mode=checkpoints.UNEXPECTED_KEY_PREFIX,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="key(s) in state_dict",
         pattern=re.compile(
             rf"{_MISSING} \"(?!{_WRAPPER})[^\n]*\n?\s*{_UNEXPECTED} \"(?P<prefix>{_WRAPPER})"
@@ -30,7 +30,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=checkpoints.LARGE_UPLOAD_FAILS,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="internalservererror",
         pattern=re.compile(r"InternalServerError: We encountered an internal error"),
         example="InternalServerError: We encountered an internal error. Please try again.",
@@ -40,7 +40,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=checkpoints.LARGE_UPLOAD_FAILS,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="upload failed",
         pattern=re.compile(
             r"(?:Artifact|Checkpoint) upload failed:(?!.*(?:AccessDenied|Access Denied|403))(?P<why>.{0,120})"
@@ -52,7 +52,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=debugger.WITH_SMDDP_AND_CHECKPOINTS,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="smdebug does not currently support",
         pattern=re.compile(r"SMDebug Does Not Currently Support .*Checkpointing Enabled", re.I),
         example="SMDebug Does Not Currently Support Distributed Training Jobs With Checkpointing Enabled",
@@ -61,7 +61,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=debugger.WITH_MODEL_PARALLEL,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="metadata.json.sagemaker-uploading",
         pattern=re.compile(
             r"(?:No such file or directory|FileNotFoundError).*metadata\.json\.sagemaker-uploading"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 
-from launcher.diagnosis.signatures.signature import Role, Signature
+from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import job_runtime
 
 SIGNATURES = (
     Signature(
         mode=job_runtime.ENTRY_POINT_MISSING,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="can't open file",
         pattern=re.compile(
             r"can't open file '(?P<file>(?:/opt/ml/[^']+|[^/'][^']*))': \[Errno 2\] No such file or directory"
@@ -27,7 +27,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="can't open file",
         pattern=re.compile(
             r"can't open file '(?P<file>/(?!opt/ml/)[^']+)': \[Errno 2\] No such file or directory"
@@ -40,7 +40,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.ENTRY_POINT_MISSING,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal=": error: ",
         pattern=re.compile(
             r"^(?P<script>\S+\.py): error: (?P<what>(?:unrecognized arguments|the following arguments are "
@@ -53,7 +53,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.ENTRY_POINT_MISSING,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="no module named",
         pattern=re.compile(r"^\S*python[\d.]*: No module named (?P<module>\S+)"),
         example="/opt/conda/bin/python3.11: No module named train",
@@ -62,7 +62,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="modulenotfounderror",
         pattern=re.compile(r"^ModuleNotFoundError: No module named '(?P<module>[^']+)'"),
         example="ModuleNotFoundError: No module named 'einops'",
@@ -72,7 +72,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="key(s) in state_dict",
         pattern=re.compile(r"(?:Missing|Unexpected) key\(s\) in state_dict: \"(?P<key>[^\"]+)\""),
         example='\tMissing key(s) in state_dict: "module.bn.weight".\n\tUnexpected key(s) in state_dict: '
@@ -83,7 +83,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="device-side assert triggered",
         pattern=re.compile(r"CUDA error: device-side assert triggered"),
         example="RuntimeError: CUDA error: device-side assert triggered",
@@ -93,7 +93,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="illegal memory access",
         pattern=re.compile(
             r"CUDA error: an illegal memory access was encountered"
@@ -106,7 +106,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
-        role=Role.CASCADE,
+        role=LineRole.CASCADE,
         literal="error: ",
         pattern=re.compile(
             r"^(?:[a-z_]\w*\.)*(?!(?:Connection|BrokenPipe|ChildFailed|ExecuteUserScript|Algorithm|Client)"
@@ -119,7 +119,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
-        role=Role.CASCADE,
+        role=LineRole.CASCADE,
         literal="failed (exitcode: ",
         pattern=re.compile(
             r"failed \(exitcode: (?P<exit>-?(?!9\)|15\))\d+)\) local_rank: (?P<local_rank>\d+)"
@@ -134,7 +134,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
-        role=Role.CASCADE,
+        role=LineRole.CASCADE,
         literal="childfailederror",
         pattern=re.compile(r"torch\.distributed\.elastic\.multiprocessing\.errors\.ChildFailedError:"),
         example="torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
@@ -144,7 +144,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
-        role=Role.CASCADE,
+        role=LineRole.CASCADE,
         literal="executeuserscripterror",
         pattern=re.compile(r"\bExecuteUserScriptError:(?:.*?ErrorMessage \"(?P<what>[^\"]+))?"),
         example='ERROR ExecuteUserScriptError: ExitCode 1 ErrorMessage "KeyError: \'x\'" Command "python '
@@ -155,7 +155,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
-        role=Role.CASCADE,
+        role=LineRole.CASCADE,
         literal="return code = ",
         pattern=re.compile(r"exits with return code = (?P<exit>(?!0\b|-9\b|-15\b)-?\d+)"),
         example="[2024-01-15 09:20:17,001] [ERROR] [launch.py:321:sigkill_handler] ['python'] exits with "
@@ -167,7 +167,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
-        role=Role.CASCADE,
+        role=LineRole.CASCADE,
         literal="killing subprocess",
         pattern=re.compile(r"sigkill_handler\] Killing subprocess (?P<pid>\d+)"),
         example="[2024-01-15 09:20:16,880] [INFO] [launch.py:315:sigkill_handler] Killing subprocess 90441",
@@ -177,7 +177,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
-        role=Role.CASCADE,
+        role=LineRole.CASCADE,
         literal="algorithmerror: ",
         pattern=re.compile(r"^AlgorithmError: (?P<what>.{0,160}?),? exit code: (?P<exit>\d+)"),
         example="AlgorithmError: framework error, exit code: 1",
@@ -187,7 +187,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
-        role=Role.CASCADE,
+        role=LineRole.CASCADE,
         literal="terminate called after throwing",
         pattern=re.compile(r"terminate called after throwing an instance of '(?P<type>[^']+)'"),
         example="terminate called after throwing an instance of 'c10::Error'",
@@ -197,7 +197,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
-        role=Role.CASCADE,
+        role=LineRole.CASCADE,
         literal="exit code",
         pattern=re.compile(
             r"primary job +terminated normally, but \d+ process returned|mpirun detected that one or more "
@@ -209,7 +209,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
-        role=Role.TEARDOWN,
+        role=LineRole.TEARDOWN,
         literal="closing signal",
         pattern=re.compile(r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)"),
         example="W0820 11:30:44 99 torch/distributed/elastic/multiprocessing/api.py:900] Sending process "
@@ -219,7 +219,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
-        role=Role.TEARDOWN,
+        role=LineRole.TEARDOWN,
         literal="signalexception",
         pattern=re.compile(r"SignalException: Process \d+ got signal: \d+"),
         example="torch.distributed.elastic.multiprocessing.api.SignalException: Process 14 got signal: 15",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 
-from launcher.diagnosis.signatures.signature import Role, Signature
+from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import data, nccl
 
 SIGNATURES = (
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="collective operation timeout",
         pattern=re.compile(
             r"(?:Rank (?P<group_rank>\d+)\] )?(?:Watchdog c|C)aught collective operation timeout"
@@ -29,7 +29,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="timed out in blocking wait",
         pattern=re.compile(
             r"WorkNCCL\((?:SeqNum=(?P<sequence>\d+), )?OpType=(?P<operation>\w+).*timed out in blocking wait"
@@ -41,7 +41,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="milliseconds before timing out",
         # The beginning of the line may be gone: many processes write into one stream.
         pattern=re.compile(
@@ -55,7 +55,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="timeout at nccl work",
         pattern=re.compile(
             r"Rank (?P<group_rank>\d+)\] Timeout at NCCL work: (?P<sequence>\d+), last enqueued NCCL work: "
@@ -68,7 +68,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="detected by watchdog at work",
         pattern=re.compile(
             r"Rank (?P<group_rank>\d+)\] +(?:Exception \(either an error or timeout\)|failure) detected by "
@@ -83,7 +83,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="mismatch between collectives on ranks",
         pattern=re.compile(
             r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running "
@@ -101,7 +101,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="failed to pass monitoredbarrier",
         pattern=re.compile(
             r"Ranks? (?P<rank>\d+)(?:[, \d]*) failed to pass monitoredBarrier in (?P<ms>\d+) ms"
@@ -112,7 +112,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="timed out waiting",
         pattern=re.compile(r"Timed out waiting (?P<ms>\d+)ms for (?:recv|send) operation to complete"),
         example="[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting "
@@ -124,7 +124,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="operations have failed or timed out",
         pattern=re.compile(r"Some NCCL operations have failed or timed out"),
         example="[E ProcessGroupNCCL.cpp:455] Some NCCL operations have failed or timed out. Due to the "
@@ -134,7 +134,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="watchdog got stuck",
         pattern=re.compile(
             r"ProcessGroupNCCL's watchdog got stuck for (?P<seconds>\d+) ?seconds without making progress"
@@ -148,7 +148,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="received a dump signal",
         pattern=re.compile(r"Received a dump signal due to a collective timeout from +this local rank"),
         example="[PG ID 0 Rank 0] Received a dump signal due to a collective timeout from this local rank "
@@ -159,7 +159,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="timeout at collective",
         pattern=re.compile(
             r"Rank (?P<rank>\d+)\] Timeout at collective: (?P<operation>\w+), #(?P<sequence>\d+)"
@@ -170,7 +170,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=data.UNEVEN_BATCHES,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="uneven workload distribution",
         pattern=re.compile(r"Detected uneven workload distribution"),
         example="INFO Detected uneven workload distribution: Rank 3 successfully reached monitoredBarrier, "
@@ -181,7 +181,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=data.UNEVEN_BATCHES,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="uneven inputs",
         pattern=re.compile(
             r"Detected at least one rank that exhausted inputs|raised by the Join.*uneven inputs"
@@ -193,7 +193,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
-        role=Role.TEARDOWN,
+        role=LineRole.TEARDOWN,
         literal="observed flight recorder dump signal",
         pattern=re.compile(r"Observed flight recorder dump signal from another rank via TCPStore"),
         example="[PG ID 0 Rank 0] Observed flight recorder dump signal from another rank via TCPStore.",
@@ -201,7 +201,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.RENDEZVOUS_TIMED_OUT,
-        role=Role.TEARDOWN,
+        role=LineRole.TEARDOWN,
         literal="should dump",
         pattern=re.compile(r'Failed to check the "should dump" flag on TCPStore'),
         example='Failed to check the "should dump" flag on TCPStore, (maybe TCPStore server has shut down '

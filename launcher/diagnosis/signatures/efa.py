@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 
-from launcher.diagnosis.signatures.signature import Role, Signature
+from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import network
 
 SIGNATURES = (
     Signature(
         mode=network.NO_EGRESS_TO_ITSELF,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="unresponsive receiver",
         pattern=re.compile(r"Unresponsive receiver \(reachable by EFA device but handshake failed\)"),
         example="NCCL WARN NET/OFI Request completed with error. RC: 4126. Error: Unresponsive receiver "
@@ -26,7 +26,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.NO_INGRESS_FROM_ITSELF,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="this error indicates that the security group on",
         pattern=re.compile(
             r"This error indicates that the security group on either this instance or the peer"
@@ -39,7 +39,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.NO_INGRESS_FROM_ITSELF,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="completed with error",
         pattern=re.compile(
             r"NET/OFI (?:Request 0x[0-9a-f]+.{0,12}|Operation with NULL context) completed with error"
@@ -53,7 +53,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.NO_INGRESS_FROM_ITSELF,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="unable to insert remote address",
         pattern=re.compile(r"NET/OFI Unable to insert remote address into address vector"),
         example="NCCL WARN NET/OFI Unable to insert remote address into address vector for device 0.",
@@ -62,7 +62,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.EFA_NOT_USED,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="find any optimal provider",
         pattern=re.compile(r"NET/OFI (?:Couldn't|Could not) find any optimal provider"),
         example="ip-10-1-4-20:3310:3340 [0] get_ofi_provider:312 NCCL WARN NET/OFI Could not find any "
@@ -73,7 +73,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.EFA_NOT_USED,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="no eligible providers",
         pattern=re.compile(r"NET/OFI No eligible providers were found"),
         example="NCCL WARN NET/OFI No eligible providers were found",
@@ -82,7 +82,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.EFA_NOT_USED,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="net/ofi c",
         pattern=re.compile(
             r"NCCL WARN NET/OFI (?:Couldn't|Could not|Creating new) (?P<what>(?:open|create|bind|enable|"
@@ -96,7 +96,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.EFA_NOT_USED,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="unable to find a protocol that worked",
         pattern=re.compile(r"NET/OFI Unable to find a protocol that worked"),
         example="NCCL WARN NET/OFI Unable to find a protocol that worked. Failing initialization.",
@@ -105,7 +105,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.EFA_NOT_USED,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="ofi nccl failure",
         pattern=re.compile(r"WARN.{0,60}NET/OFI OFI NCCL failure"),
         example="WARN: Function: main Line: 66: NET/OFI OFI NCCL failure: 2",
@@ -115,7 +115,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.EFA_NOT_USED,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="initialization failed",
         pattern=re.compile(r"NCCL WARN NET/OFI (?:aws-ofi-nccl|OFI NCCL)\b.*initialization failed"),
         example="NCCL WARN NET/OFI aws-ofi-nccl initialization failed",
@@ -125,7 +125,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.EFA_NOT_USED,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="libfabric.so",
         pattern=re.compile(
             r"(?:NET/Plugin|NET/OFI|NCCL WARN).*libfabric\.so\.?\d*: cannot open shared object file"
@@ -138,7 +138,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.EFA_NOT_USED,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="gdr disabled",
         pattern=re.compile(r"NET/OFI GDR disabled on GDR-supported instance type"),
         example="NCCL WARN NET/OFI GDR disabled on GDR-supported instance type, aborting",
@@ -147,7 +147,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.EFA_NOT_USED,
-        role=Role.ADVISORY,
+        role=LineRole.ADVISORY,
         literal="using network socket",
         pattern=re.compile(r"NCCL INFO Using network Socket"),
         example="algo-1:3:4 [0] NCCL INFO Using network Socket",
@@ -156,7 +156,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.EFA_NOT_USED,
-        role=Role.ADVISORY,
+        role=LineRole.ADVISORY,
         literal="selected provider is",
         pattern=re.compile(r"NET/OFI Selected [Pp]rovider is (?P<provider>(?!efa)[\w;]+)"),
         example="algo-1:3:4 [0] NCCL INFO NET/OFI Selected Provider is tcp;ofi_rxm (found 1 nics)",
@@ -165,7 +165,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.DEVICE_RDMA_FAILS,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="fi_efa_use_device_rdma",
         pattern=re.compile(r"FI_EFA_USE_DEVICE_RDMA=1 was set by user, but"),
         example="libfabric:31:core: FI_EFA_USE_DEVICE_RDMA=1 was set by user, but EFA device has no "
@@ -176,7 +176,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.DEVICE_RDMA_FAILS,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="unable to register memory",
         pattern=re.compile(
             r"NET/OFI Unable to register memory \(type = (?P<type>\d+)\) for device (?P<device>\d+)"
@@ -189,7 +189,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=network.DEVICE_RDMA_FAILS,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="fi_opt_efa_emulated_write is true",
         pattern=re.compile(
             r"FI_OPT_EFA_EMULATED_WRITE is true when the communication protocol is RDMA write"

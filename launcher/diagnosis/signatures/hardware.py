@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 
-from launcher.diagnosis.signatures.signature import Role, Signature
+from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import hardware
 
 SIGNATURES = (
     Signature(
         mode=hardware.ECC_ERROR,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="uncorrectable ",
         pattern=re.compile(
             r"uncorrectable (?:NVLink|ECC) error (?:encountered|detected)|hardware error: uncorrectable ECC"
@@ -28,7 +28,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.ECC_ERROR,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="xid",
         pattern=re.compile(r"\bXid \(PCI:(?P<gpu>[0-9a-fA-F:.]+)\): (?P<xid>48|64|94|95|140)\b"),
         example="NVRM: Xid (PCI:0000:b2:00): 48, pid=7, name=python3, DBE detected",
@@ -37,7 +37,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.GPU_FAULT,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="xid",
         pattern=re.compile(
             r"\bXid \(PCI:(?P<gpu>[0-9a-fA-F:.]+)\): "
@@ -50,7 +50,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.GPU_FAULT,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="xid",
         pattern=re.compile(
             r"\bXid \(PCI:(?P<gpu>[0-9a-fA-F:.]+)\): \d+,.*caused by previous Xid (?P<xid>\d+)"
@@ -62,7 +62,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.GPU_FAULT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="xid",
         pattern=re.compile(
             r"\bXid \(PCI:(?P<gpu>[0-9a-fA-F:.]+)\): (?P<xid>13|31|43|45)\b(?!.*previous Xid)"
@@ -73,7 +73,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.GPU_FAULT,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="fallen off the bus",
         pattern=re.compile(
             r"(?:GPU (?:at )?(?:PCI:)?(?P<gpu>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F.]+):? (?:GPU )?)?"
@@ -85,7 +85,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.GPU_FAULT,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="lost",
         pattern=re.compile(r"\bNV_ERR_GPU_IS_LOST\b|^GPU is lost\.|: GPU is lost\b"),
         example="NVRM: nvAssertOkFailedNoLog: Assertion failed: GPU lost from the bus [NV_ERR_GPU_IS_LOST] "
@@ -95,7 +95,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.GPU_FAULT,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="unable to determine the device handle for gpu",
         pattern=re.compile(
             r"Unable to determine the device handle for GPU ?(?P<gpu>[0-9a-fA-F:.]+): (?!Insufficient|No "
@@ -107,7 +107,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.GPU_FAULT,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="cuda error: ",
         pattern=re.compile(
             r"CUDA error: (?P<what>unspecified launch failure|unknown error|device not ready"
@@ -120,7 +120,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.GPU_FAULT,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="sxid",
         pattern=re.compile(r"\bSXid \(PCI:(?P<gpu>[0-9a-fA-F:.]+)\): (?P<xid>\d+), Fatal"),
         example="nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 24007, Fatal, Link 44 sourcetrack timeout error",

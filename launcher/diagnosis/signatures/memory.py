@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from launcher.diagnosis.signatures.signature import Context, Role, Signature
+from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.failure_modes import hardware, job_runtime
 
 _SIZE = r"[\d.]+ ?[KMGT]i?B"
@@ -16,7 +16,7 @@ _SIZE = r"[\d.]+ ?[KMGT]i?B"
 SIGNATURES = (
     Signature(
         mode=hardware.CUDA_OUT_OF_MEMORY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="out of memory",
         pattern=re.compile(
             r"(?:CUDA|HIP) out of memory\.?(?: Tried to allocate (?P<asked>" + _SIZE + r"))?"
@@ -29,7 +29,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.CUDA_OUT_OF_MEMORY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="out of memory",
         pattern=re.compile(
             r"CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|Cuda failure \d+ 'out of memory'"
@@ -41,7 +41,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.CUDA_OUT_OF_MEMORY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="cublas_status_alloc_failed",
         pattern=re.compile(r"CUDA error: CUBLAS_STATUS_ALLOC_FAILED"),
         example="RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
@@ -49,7 +49,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="killed",
         pattern=re.compile(r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) is killed by signal: Killed"),
         example="RuntimeError: DataLoader worker (pid 10231) is killed by signal: Killed.",
@@ -58,7 +58,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="out of memory",
         pattern=re.compile(
             r"Out of memory: Kill(?:ed)? process (?P<pid>\d+)"
@@ -69,7 +69,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="oom-kill",
         pattern=re.compile(r"invoked oom-killer|oom-kill(?: event|:constraint)"),
         example="slurmstepd: error: Detected 1 oom-kill event(s) in StepId=77.batch.",
@@ -78,7 +78,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="oomkilled",
         pattern=re.compile(r"\bOOMKilled\b(?!['\"]?\s*[:=] ?[Ff]alse)"),
         example="containers: - name: app reason: OOMKilled code: 137",
@@ -87,7 +87,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="instance type with more memory",
         pattern=re.compile(r"ClientError: .*use an instance type with more memory"),
         example="ClientError: Please use an instance type with more memory, or reduce the size of training "
@@ -98,7 +98,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="exit code: 137",
         pattern=re.compile(r"exit code: 137\b"),
         example="AlgorithmError: , exit code: 137",
@@ -108,7 +108,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="exceeded the request memory",
         pattern=re.compile(r"killed by docker due to it exceeded the request memory"),
         example="Exit Reason: User Container killed by docker due to it exceeded the request memory",
@@ -116,7 +116,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="defaultcpuallocator",
         pattern=re.compile(
             r"DefaultCPUAllocator: (?:can't|not enough memory).*?(?:allocate (?P<asked>\d+) bytes)"
@@ -128,7 +128,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="memoryerror",
         pattern=re.compile(r"^(?:numpy\S*\.)?_?(?:Array)?MemoryError\b|torch\.\w*\.?CPUOutOfMemoryError"),
         example="MemoryError: Unable to allocate 12.0 GiB for an array",
@@ -137,7 +137,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="exitcode: -9",
         pattern=re.compile(r"failed \(exitcode: -9\) local_rank: (?P<local_rank>\d+)"),
         example="E0820 11:30:44.1 99 torch/distributed/elastic/multiprocessing/api.py:984] failed "
@@ -148,7 +148,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="return code = -9",
         pattern=re.compile(r"exits with return code = -9\b"),
         example="[2024-01-15 09:20:17,001] [ERROR] [launch.py:321:sigkill_handler] ['python'] exits with "
@@ -159,7 +159,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="killed",
         pattern=re.compile(r": line \d+: +\d+ Killed\b|exited on signal 9 \(Killed\)|^Killed$"),
         example="/usr/local/runtime: line 30: 7 Killed python train.py",
@@ -169,7 +169,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="sigkill",
         pattern=re.compile(r"terminated with signal SIGKILL|died with <Signals\.SIGKILL: 9>"),
         example="torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal "
@@ -180,7 +180,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="oom_kill",
         pattern=re.compile(r"Detected (?P<events>[1-9]\d*) oom_kill event"),
         example="slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some of the step tasks have "
@@ -191,7 +191,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.CLOSE_TO_MEMORY_LIMIT,
-        role=Role.ADVISORY,
+        role=LineRole.ADVISORY,
         literal="allocator cache flushes",
         pattern=re.compile(r"(?P<times>\d+) pytorch allocator cache flushes since last step"),
         example="[WARNING] [stage3.py:1850:step] 3 pytorch allocator cache flushes since last step. this "

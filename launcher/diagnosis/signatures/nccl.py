@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 
-from launcher.diagnosis.signatures.signature import Role, Signature
+from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import distribution, nccl
 
 SIGNATURES = (
     Signature(
         mode=nccl.SYSTEM_ERROR,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="nccl warn",
         pattern=re.compile(
             r"NCCL WARN (?:Error: failed to extend|Error while (?:creating|attaching to)(?: a)? shared "
@@ -30,7 +30,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.SYSTEM_ERROR,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="nccl warn",
         pattern=re.compile(
             r"NCCL WARN .*(?:Connect to |connect to )(?P<peer>\S+?) ?(?:failed|returned)[ :(]+(?P<why>.*\S)"
@@ -46,7 +46,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.SYSTEM_ERROR,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="system error",
         pattern=re.compile(r"unhandled system error(?: \(run with|,| NCCL|$)"),
         example="RuntimeError: NCCL error in: ../torch/lib/c10d/ProcessGroupNCCL.cpp:825, unhandled system "
@@ -57,7 +57,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.SYSTEM_ERROR,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="ncclsystemerror",
         pattern=re.compile(r"ncclSystemError: System call"),
         example="ncclSystemError: System call (e.g. socket, malloc) or external library call failed or "
@@ -67,7 +67,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.SYSTEM_ERROR,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="ibv_create_",
         pattern=re.compile(r"NCCL WARN Call to ibv_create_\w+ failed"),
         example="gpu-1:20:31 [0] misc/ibvwrap.cc:252 NCCL WARN Call to ibv_create_qp failed",
@@ -77,7 +77,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.CLOSED_BY_PEER,
-        role=Role.CASCADE,
+        role=LineRole.CASCADE,
         literal="remote p",
         pattern=re.compile(
             r"[Cc]onnection closed by remote peer(?: (?P<peer>[^\s<]+))?|Connection from remote peer .* "
@@ -91,7 +91,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.CLOSED_BY_PEER,
-        role=Role.CASCADE,
+        role=LineRole.CASCADE,
         literal="remote process exited",
         pattern=re.compile(r"remote process exited or there was a network error"),
         example="torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1691, remote "
@@ -102,7 +102,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.SYSTEM_ERROR,
-        role=Role.CASCADE,
+        role=LineRole.CASCADE,
         literal="nccl error in",
         pattern=re.compile(r"NCCL error in: \S+:\d+, (?P<what>(?!unhandled system|remote process)[\w ]+)"),
         example="torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1275, internal "
@@ -115,7 +115,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.CLOSED_BY_PEER,
-        role=Role.CASCADE,
+        role=LineRole.CASCADE,
         literal="ncclremoteerror",
         pattern=re.compile(r"ncclRemoteError: "),
         example="ncclRemoteError: A call failed possibly due to a network error or a remote process exiting "
@@ -125,7 +125,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.CLOSED_BY_PEER,
-        role=Role.CASCADE,
+        role=LineRole.CASCADE,
         literal="connection closed by peer",
         pattern=re.compile(
             r"gloo/transport/tcp/pair\.cc:\d+\] Connection closed by peer \[?(?P<peer>[\d.a-f:]+)"
@@ -138,7 +138,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.CLOSED_BY_PEER,
-        role=Role.CASCADE,
+        role=LineRole.CASCADE,
         literal="connection reset by peer",
         pattern=re.compile(
             r"(?:gloo/|TCPStore|\bstore\b|c10d|NCCL|socket\.cpp|recvValue|sendBytes|recvBytes|"
@@ -153,7 +153,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.INITIALISATION_STALLED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="no socket interface found",
         pattern=re.compile(r"(?:Bootstrap|NET/Socket) : no socket interface found"),
         example="algo-1:88:141 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found",
@@ -162,7 +162,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.INITIALISATION_STALLED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="has already checked in",
         pattern=re.compile(
             r"Bootstrap Root : rank (?P<rank>\d+) of (?P<ranks>\d+) ranks has already checked in"
@@ -174,7 +174,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.INITIALISATION_STALLED,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="is setting up nccl communicator",
         pattern=re.compile(
             r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retriev\w+ ncclUniqueId from "
@@ -189,7 +189,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.VERSIONS_DIFFER,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="mismatched nccl version",
         pattern=re.compile(
             r"Mismatched NCCL version detected : rank (?P<one>\d+) version (?P<first>\d+) rank "
@@ -202,7 +202,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=distribution.MORE_PROCESSES_THAN_DEVICES,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="duplicate gpu detected",
         pattern=re.compile(
             r"Duplicate GPU detected : rank (?P<rank>\d+) and rank (?P<other>\d+) both on CUDA device "
@@ -214,7 +214,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=distribution.MORE_PROCESSES_THAN_DEVICES,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="invalid device ordinal",
         pattern=re.compile(
             r"(?:CUDA error|CUDA driver error|HIP error|cuda runtime error \(\d+\) ?): invalid device ordinal"
@@ -226,7 +226,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=distribution.MORE_PROCESSES_THAN_DEVICES,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="cannot be larger than the device count",
         pattern=re.compile(
             r"number of node-local MPI processes (?P<processes>\d+) *cannot be larger than the device count"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 
-from launcher.diagnosis.signatures.signature import Role, Signature
+from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import nccl
 
 SIGNATURES = (
     Signature(
         mode=nccl.RENDEZVOUS_TIMED_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="client socket has timed out",
         pattern=re.compile(
             r"client socket has timed out after (?P<after>\w+) while trying to connect to \((?P<peer>[^)]+)\)"
@@ -27,7 +27,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.RENDEZVOUS_TIMED_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="rendezvous",
         pattern=re.compile(
             r"(?<!of type )\bRendezvous(?:Timeout|Connection)Error\b|Rendezvous ?Closed ?Error|rendezvous "
@@ -40,7 +40,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.RENDEZVOUS_TIMED_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="clients joined",
         pattern=re.compile(
             r"Timed out after (?P<after>\d+) seconds waiting for clients\. (?P<came>\d+/\d+) clients joined"
@@ -53,7 +53,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.RENDEZVOUS_TIMED_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="timed out initializing process group",
         pattern=re.compile(
             r"Timed out initializing process group in store based barrier on rank:? (?P<rank>\d+)"
@@ -66,7 +66,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.RENDEZVOUS_TIMED_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="timeout",
         pattern=re.compile(
             r"^(?:RuntimeError|torch\.distributed\.(?:DistStoreError|DistNetworkError)|DistStoreError): "
@@ -79,7 +79,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.RENDEZVOUS_TIMED_OUT,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="has failed to connect to",
         pattern=re.compile(
             r"^(?!.*(?:IPv6 network addresses|retry)).*"
@@ -94,7 +94,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.RENDEZVOUS_TIMED_OUT,
-        role=Role.CASCADE,
+        role=LineRole.CASCADE,
         literal="broken pipe",
         pattern=re.compile(r"(?:sendBytes failed|TCPStore|recvValue|socket\.cpp|\bstore\b).*Broken pipe"),
         example="[W TCPStore.cpp:106] [c10d] sendBytes failed on SocketImpl(fd=68, addr=[algo-2]:40000): "
@@ -104,7 +104,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.RENDEZVOUS_TIMED_OUT,
-        role=Role.CASCADE,
+        role=LineRole.CASCADE,
         literal="failed to shutdown the rendezvous",
         pattern=re.compile(
             r"has failed to (?:shutdown the rendezvous|send a keep-alive heartbeat to the rendezvous)"
@@ -116,7 +116,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.PORT_IN_USE,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="address already in use",
         pattern=re.compile(
             r"(?:errno: ?-?\d+|EADDRINUSE|Errno \d+\]|RuntimeError:|code: -?\d+).{0,60}?[Aa]ddress already "
@@ -130,7 +130,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.PORT_IN_USE,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="eaddrinuse",
         pattern=re.compile(r"\bEADDRINUSE\b"),
         example="torch.distributed.DistNetworkError: The server socket has failed to listen. port: 29500, "

@@ -12,7 +12,7 @@ from enum import StrEnum
 from launcher.failure_modes.model import FailureMode
 
 
-class Role(StrEnum):
+class LineRole(StrEnum):
     """What a line is in the story of a failure, in the order in which it can be the root cause."""
 
     INITIATOR = "initiator"
@@ -29,7 +29,7 @@ class Role(StrEnum):
     @property
     def may_be_root(self) -> bool:
         """Whether such a line can be named as the root cause."""
-        return self not in (Role.TEARDOWN, Role.ADVISORY)
+        return self not in (LineRole.TEARDOWN, LineRole.ADVISORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Signature:
     """
 
     mode: FailureMode
-    role: Role
+    role: LineRole
     literal: str
     pattern: re.Pattern[str]
     example: str

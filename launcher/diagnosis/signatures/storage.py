@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 
-from launcher.diagnosis.signatures.signature import Role, Signature
+from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import job_runtime, storage
 
 SIGNATURES = (
     Signature(
         mode=job_runtime.DISK_FULL,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="no space left on device",
         pattern=re.compile(
             r"^(?!.*(?:/dev/shm|shm\.h|posix_fallocate|<[^>]*torch_|NCCL WARN)).*No space left on device"
@@ -25,7 +25,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.DISK_FULL,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="failed with",
         pattern=re.compile(
             r"PytorchStreamWriter failed writing file|write\(\): fd \d+ failed with (?P<why>Input/output "
@@ -38,7 +38,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.DISK_FULL,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="inline_container.cc",
         pattern=re.compile(
             r"inline_container\.cc:\d+\] \. (?:PytorchStreamWriter failed writing|unexpected pos)"
@@ -50,7 +50,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.DISK_FULL,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="disk quota exceeded",
         pattern=re.compile(r"(?:Errno 122\]|[Ee]rror.*) ?Disk quota exceeded"),
         example="OSError: [Errno 122] Disk quota exceeded",
@@ -59,7 +59,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=storage.LUSTRE_MOUNT_FAILED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="mount",
         pattern=re.compile(
             r"mount\.lustre: .*(?P<why>Connection timed out|Input/output error|No such file or directory"
@@ -71,7 +71,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=storage.LUSTRE_MOUNT_FAILED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="mountvolume.",
         pattern=re.compile(
             r"(?:kubelet, (?P<host>[\w.-]+)\s+)?MountVolume\.\w+ failed for volume \"(?P<volume>[^\"]+)\""
@@ -83,7 +83,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=storage.LUSTRE_MOUNT_FAILED,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="unable to attach or mount volumes",
         pattern=re.compile(
             r"(?:kubelet, (?P<host>[\w.-]+)\s+)?Unable to attach or mount volumes: unmounted "
@@ -96,7 +96,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=storage.LUSTRE_MOUNT_FAILED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="file system",
         pattern=re.compile(
             r"(?:Unable|Failed) to mount (?:the )?(?:FSx|Lustre|[Ff]ile [Ss]ystem)[^.]{0,160}"
@@ -108,7 +108,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=storage.LUSTRE_MOUNT_FAILED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="could not mount",
         pattern=re.compile(r"Could not mount \"(?P<volume>fs-[0-9a-f]+)"),
         example='rpc error: code = Internal desc = Could not mount "fs-0a1b2c3d"',
@@ -117,7 +117,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.IMAGE_UNAVAILABLE,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="pull",
         pattern=re.compile(
             r"in pod \"(?P<host>[\w.-]+)\" is waiting to start: trying and failing to pull image"
@@ -130,7 +130,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.IMAGE_UNAVAILABLE,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="manifest",
         pattern=re.compile(r"manifest for (?P<image>\S+) not found|manifest unknown: "),
         example="Error response from daemon: manifest for x/pytorch-training:9.9 not found: manifest unknown",
@@ -139,7 +139,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.IMAGE_UNAVAILABLE,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="does not exist in the registry",
         pattern=re.compile(r"(?:repository|image) .*does not exist in the registry", re.I),
         example="The repository with name 'train' does not exist in the registry with id '111122223333'",
@@ -148,7 +148,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.IMAGE_UNAVAILABLE,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="cannot find",
         pattern=re.compile(r"Cannot find (?:ECR )?(?:repository|image):? (?P<image>\S+\.amazonaws\.com\S*)"),
         example="ClientError: Cannot find image: 111122223333.dkr.ecr.us-west-2.amazonaws.com/train:1",
@@ -157,7 +157,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.DRIVER_MISMATCH,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="driver",
         pattern=re.compile(
             r"(?:NVIDIA|CUDA) driver on your system is too old(?: \(found version (?P<version>\d+)\))?"
@@ -170,7 +170,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.DRIVER_MISMATCH,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="no kernel image is available",
         pattern=re.compile(r"no kernel image is available for execution on the device"),
         example="RuntimeError: CUDA error: no kernel image is available for execution on the device",
@@ -179,7 +179,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.DRIVER_MISMATCH,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="is not compatible with the current pytorch",
         pattern=re.compile(
             r"with CUDA capability (?P<architecture>sm_\d+) is not compatible with the current PyTorch"
@@ -192,7 +192,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.DRIVER_MISMATCH,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="cuda error",
         pattern=re.compile(
             r"CUDA error: (?P<what>the provided PTX was compiled with an unsupported toolchain|device "
@@ -207,7 +207,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.DRIVER_MISMATCH,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="nvml: driver/library version mismatch",
         pattern=re.compile(r"Failed to initialize NVML: Driver/library version mismatch"),
         example="Failed to initialize NVML: Driver/library version mismatch",
@@ -217,7 +217,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.DRIVER_MISMATCH,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="error 80",
         pattern=re.compile(r"\. Error 80[234]: (?P<what>.{1,80})"),
         example="RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 804: forward "

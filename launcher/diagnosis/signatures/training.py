@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 
-from launcher.diagnosis.signatures.signature import Role, Signature
+from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import data, ddp, job_runtime, training_compiler
 
 SIGNATURES = (
     Signature(
         mode=data.LOADER_WORKER_KILLED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="dataloader worker",
         pattern=re.compile(
             r"DataLoader worker \(pid(?:\(s\))? (?P<pid>[\d, ]+)\) is killed by signal: "
@@ -25,7 +25,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=data.LOADER_WORKER_KILLED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="insufficient shared memory",
         pattern=re.compile(r"Unexpected bus error encountered in worker.*insufficient shared memory"),
         example="ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient "
@@ -36,7 +36,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=data.LOADER_WORKER_KILLED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="unable to",
         pattern=re.compile(
             r"unable to (?:write to file|mmap \d+ bytes from file|open shared memory object|resize file) "
@@ -48,7 +48,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=data.LOADER_WORKER_KILLED,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="exited unexpectedly",
         pattern=re.compile(r"DataLoader worker \(pid(?:\(s\))? (?P<pid>[\d, ]+)\) exited unexpectedly"),
         example="RuntimeError: DataLoader worker (pid(s) 9120, 9123) exited unexpectedly",
@@ -57,7 +57,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=data.LOADER_WORKER_KILLED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="cannot allocate memory",
         pattern=re.compile(r"^OSError: (?:\[Errno 12\] )?Cannot allocate memory"),
         example="OSError: [Errno 12] Cannot allocate memory",
@@ -66,7 +66,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=ddp.REDUCTION_NOT_FINISHED,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="expected to have finished reduction in the prior",
         pattern=re.compile(
             r"Expected to have finished reduction in the prior iteration before starting a new one"
@@ -79,7 +79,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=ddp.PARAMETERS_WITHOUT_GRADIENT,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="which did not receive grad for rank",
         pattern=re.compile(
             r"Parameter(?:s| indices) which did not receive grad for rank (?P<rank>\d+): "
@@ -91,7 +91,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=ddp.FIND_UNUSED_LEFT_ON,
-        role=Role.ADVISORY,
+        role=LineRole.ADVISORY,
         literal="did not find any unused parameters",
         pattern=re.compile(
             r"find_unused_parameters=True was specified in DDP constructor, but did not find any unused"
@@ -104,7 +104,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=ddp.GROUP_NEVER_DESTROYED,
-        role=Role.ADVISORY,
+        role=LineRole.ADVISORY,
         literal="destroy",
         pattern=re.compile(
             r"(?:process group has NOT been destroyed before we destruct ProcessGroupNCCL"
@@ -117,7 +117,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.LOSS_NOT_FINITE,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="floatingpointerror",
         pattern=re.compile(r"^(?:\S*\.)?FloatingPointError: (?P<what>.{1,120})"),
         example="FloatingPointError: Loss became infinite or NaN at iteration=1980!",
@@ -126,7 +126,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.LOSS_NOT_FINITE,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="loss is",
         pattern=re.compile(
             r"\bloss is (?:nan|inf(?:inite)?|-inf|not finite|non-finite)\b.{0,30}"
@@ -139,7 +139,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.LOSS_NOT_FINITE,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="loss scale",
         pattern=re.compile(r"Minimum loss scale reached|loss scale already at minimum", re.I),
         example="Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting "
@@ -149,7 +149,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.LOSS_NOT_FINITE,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="returned nan values in its",
         pattern=re.compile(r"Function '(?P<function>\w+)' returned nan values in its \d+th output"),
         example="RuntimeError: Function 'MulBackward0' returned nan values in its 0th output.",
@@ -158,7 +158,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.LOSS_NOT_FINITE,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="nan in",
         pattern=re.compile(r"found NaN in (?:local )?(?:forward loss|grad norm|loss)", re.I),
         example="AssertionError: Rank 3: found NaN in forward loss calculation. Device: 3, node: gpu-1",
@@ -167,7 +167,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.LOSS_NOT_FINITE,
-        role=Role.SYMPTOM,
+        role=LineRole.SYMPTOM,
         literal="nan",
         pattern=re.compile(r"\b(?:\w+_)?loss['\"]?\s*[:=]?\s*(?:tensor\()?-?nan\b", re.I),
         example="step 120 | train_loss: nan | lr 1e-3",
@@ -177,7 +177,7 @@ SIGNATURES = (
     ),
     Signature(
         mode=training_compiler.GPU_NUM_DEVICES_WRONG,
-        role=Role.INITIATOR,
+        role=LineRole.INITIATOR,
         literal="missing xla configuration",
         pattern=re.compile(r"(?:RuntimeError:|computation_client\.cc).*Missing XLA configuration"),
         example="RuntimeError: tensorflow/compiler/xla/xla_client/computation_client.cc:234 : Missing XLA "
