@@ -169,13 +169,12 @@ class _Launching:
 
 def _question(plan: TrainingPlan, account: str) -> str:
     from launcher.planning.cost import cost_in_words
+    from launcher.planning.request_view import RequestView
 
     # The price has just been shown with the summary, and belongs to the question all the same.
-    hosts = (plan.training or {})["ResourceConfig"]
-    what = f"{hosts.get('InstanceCount', 1)} × {hosts.get('InstanceType', 'hosts')}"
-    return (
-        f"Submit to SageMaker in account {account}: {what}, {cost_in_words(plan.request or {}, plan.region)}?"
-    )
+    view = RequestView(plan.request or {})
+    what = f"{view.hosts or 1} × {view.instance_type or 'hosts'}"
+    return f"Submit to SageMaker in account {account}: {what}, {cost_in_words(view, plan.region)}?"
 
 
 def _introduce(plan: TrainingPlan, output: OutputFormat, *, here: bool) -> None:

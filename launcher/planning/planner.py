@@ -11,7 +11,12 @@ from launcher.cluster.manifest import Cluster
 from launcher.failure_modes import distribution, storage
 from launcher.failure_modes.model import Finding, Locate, Stage
 from launcher.failure_modes.registry import finds
-from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, DEFAULT_CHECKPOINT_PATH
+from launcher.jobs.checkpoint import (
+    CHECKPOINT_CHANNEL,
+    CHECKPOINT_DIR_VARIABLE,
+    CHECKPOINT_URI_VARIABLE,
+    DEFAULT_CHECKPOINT_PATH,
+)
 from launcher.jobs.specification import JobSpec
 from launcher.planning.alternatives import objections_to_alternatives
 from launcher.planning.destination import PLACEHOLDER_CODE, Destination, resolve_destination
@@ -117,17 +122,17 @@ def _checkpoint_settings(job: JobSpec, job_name: str, destination: Destination) 
     told = {}
     if checkpoint.lustre is not None:
         # A channel is mounted below /opt/ml/input/data (SageMaker API, Channel).
-        told["SLIPWAY_CHECKPOINT_DIR"] = (
+        told[CHECKPOINT_DIR_VARIABLE] = (
             f"/opt/ml/input/data/{CHECKPOINT_CHANNEL}/{job_name}",
             f"{checkpoint.lustre} on the file system, where the job has a directory of its own",
         )
     elif checkpoint.local_path != DEFAULT_CHECKPOINT_PATH:
-        told["SLIPWAY_CHECKPOINT_DIR"] = (
+        told[CHECKPOINT_DIR_VARIABLE] = (
             checkpoint.local_path,
             "where the script finds and saves checkpoints",
         )
     if checkpoint.sync == "slipway" and destination.checkpoints is not None:
-        told["SLIPWAY_CHECKPOINT_URI"] = (
+        told[CHECKPOINT_URI_VARIABLE] = (
             destination.checkpoints,
             "where the script's CheckpointManager moves checkpoints, in SageMaker's place",
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from launcher.failure_modes.model import Finding, any_blocks
+from launcher.planning.request_view import RequestView
 from launcher.planning.settings import Setting
 
 Request = dict[str, Any]
@@ -63,27 +64,14 @@ class TrainingPlan:
     @property
     def name(self) -> str | None:
         """The unique name of the job; that of a tuning job begins the names of all its training jobs."""
-        return None if self.request is None else name_in(self.request)
+        return None if self.view is None else self.view.name
 
     @property
-    def training(self) -> Request | None:
-        """What the request says of each job: hosts, image, channels, places and environment.
-
-        The request itself, or its TrainingJobDefinition, which has the same keys but for
-        `StaticHyperParameters`, and neither a name nor a command of the container.
-        """
-        if self.request is None or self.operation == "CreateTrainingJob":
-            return self.request
-        definition: Request = self.request["TrainingJobDefinition"]
-        return definition
+    def view(self) -> RequestView | None:
+        """What the request says; None where there is none."""
+        return None if self.request is None else RequestView(self.request)
 
     @property
     def refused(self) -> bool:
         """Whether the findings forbid running it."""
         return self.request is None or any_blocks(self.findings)
-
-
-def name_in(request: Request) -> str | None:
-    """The unique name in a request of either operation."""
-    name = request.get("TrainingJobName") or request.get("HyperParameterTuningJobName")
-    return None if name is None else str(name)

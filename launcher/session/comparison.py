@@ -12,7 +12,8 @@ from launcher.aws.training_job import fetch_request
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob
 from launcher.planning.pair import pair_of
-from launcher.planning.training_plan import Request, TrainingPlan, name_in
+from launcher.planning.request_view import RequestView
+from launcher.planning.training_plan import Request, TrainingPlan
 from launcher.session.preparation import prepare
 
 
@@ -27,7 +28,7 @@ def earlier_request(reference: str, region: str | None) -> Request:
     try:
         content = json.loads(file.read_text("utf-8"))
         request = content.get("request", content)
-        if isinstance(request, dict) and name_in(request):
+        if isinstance(request, dict) and RequestView(request).name:
             return request
     except (OSError, ValueError, AttributeError):
         pass

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from launcher.account.images import parse_image_uri
 from launcher.account.permissions import Check
-from launcher.account.prefixes import split_uri
 from launcher.account.questions.wanted import Wanted
+from launcher.text.uris import split_uri
 
 TRAINING_LOGS = "/aws/sagemaker/TrainingJobs"
 """SageMaker's log group and its metrics' namespace (SageMaker developer guide, training-metrics)."""

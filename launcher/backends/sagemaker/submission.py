@@ -62,8 +62,8 @@ def provide(sagemaker: Any, s3: Any, plan: TrainingPlan, on_progress: OnProgress
     if plan.package is not None:
         upload_code(s3, plan.package, on_progress)
     reference = (plan.job.get("checkpoint") or {}).get("resume_from")
-    if reference:
-        copy_checkpoint(sagemaker, s3, str(reference), plan.training or {}, on_progress)
+    if reference and plan.view is not None:
+        copy_checkpoint(sagemaker, s3, str(reference), plan.view, on_progress)
 
 
 @dataclass(frozen=True, slots=True)

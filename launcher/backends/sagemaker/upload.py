@@ -13,6 +13,7 @@ from launcher.aws.errors import aws_errors
 from launcher.backends.interface import BackendError, OnProgress, Progress
 from launcher.planning.training_plan import SourcePackage
 from launcher.source.packaging import BOOT_NAME, build_boot, build_source, package_digest
+from launcher.text.uris import split_uri
 
 FRESH_DAYS = 45
 """Code that lies on S3 for longer is sent again: the cluster's bucket deletes it after 90 days, and a job
@@ -53,12 +54,6 @@ def transfer_config() -> Any:
     from boto3.s3.transfer import TransferConfig
 
     return TransferConfig(multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES)
-
-
-def split_uri(uri: str) -> tuple[str, str]:
-    """Bucket and key of an S3 URI."""
-    bucket, _, key = uri.removeprefix("s3://").partition("/")
-    return bucket, key
 
 
 class ByteCounter:

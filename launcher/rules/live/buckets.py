@@ -83,7 +83,7 @@ def keys_may_admit_the_role(subject: LiveSubject) -> Iterator[Finding]:
     for action, resource in permissions.undecided if permissions is not None else ():
         yield storage.S3_ACCESS_DENIED.finding(
             Stage.LIVE,
-            f"could not verify that the role {subject.request['RoleArn']} may {action} on {resource}: its "
+            f"could not verify that the role {subject.request.role_arn} may {action} on {resource}: its "
             "own policies do not say so, and the policy of the resource may",
             severity=Severity.WARNING,
             location=subject.locate("role_arn"),
