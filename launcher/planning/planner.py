@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from launcher.cluster.instances import instance_facts
@@ -29,6 +28,8 @@ from launcher.planning.strategies.catalogue import strategy_of
 from launcher.planning.strategies.strategy import LaunchStrategy, Objection, Submission
 from launcher.planning.training_plan import Operation, Request, SourcePackage, TrainingPlan
 from launcher.planning.tuning_job import tuning_objections, tuning_request
+from launcher.source.packaging import package_digest
+from launcher.source.tree import SourceTree
 
 
 def plan_job(
@@ -36,16 +37,14 @@ def plan_job(
     cluster: Cluster | None,
     *,
     unique: str,
-    folder: Path,
+    source: SourceTree,
     session_region: str | None,
     locate: Locate,
-    code_digest: str = PLACEHOLDER_CODE,
 ) -> TrainingPlan:
     """Derive the plan of a job.
 
-    `unique` is the part that makes the name unique, `folder` the job file's folder, against which
-    paths are resolved, `session_region` the region to use where neither job nor cluster names one, and
-    `code_digest` what identifies the code that is uploaded. Planning twice differs only in what `unique`
+    `unique` is the part that makes the name unique, `source` the code as it was read, and `session_region`
+    the region to use where neither job nor cluster names one. Planning twice differs only in what `unique`
     goes into.
 
     The request is built wherever it can be, also where findings forbid sending it: some of them the
@@ -53,8 +52,9 @@ def plan_job(
     """
     name = job_name(job.name, unique)
     facts = instance_facts(job.resources.instance_type)
-    destination = resolve_destination(job, cluster, name, session_region, code_digest)
     strategy = strategy_of(job)
+    code = PLACEHOLDER_CODE if source.digest is None else package_digest(source.digest, strategy.archive_name)
+    destination = resolve_destination(job, cluster, name, session_region, code)
     processes = strategy.processes_per_host(job, facts)
     objections = [*tuning_objections(job, name), *strategy.supported(job, facts, processes)]
     image, no_image = choose_image(job, facts, strategy, destination.region)
@@ -85,7 +85,7 @@ def plan_job(
         job=_resolved(job, processes),
         region=destination.region,
         request=request,
-        package=None if request is None else _package(job, strategy, destination, folder),
+        package=None if request is None else _package(job, strategy, destination, source),
         findings=(
             *destination.findings,
             *no_processes,
@@ -152,10 +152,11 @@ def _archive(strategy: LaunchStrategy, destination: Destination) -> str:
     return f"{destination.code}/{strategy.archive_name}"
 
 
-def _package(job: JobSpec, strategy: LaunchStrategy, destination: Destination, folder: Path) -> SourcePackage:
+def _package(
+    job: JobSpec, strategy: LaunchStrategy, destination: Destination, source: SourceTree
+) -> SourcePackage:
     return SourcePackage(
-        source_dir=(folder / job.code.source_dir).resolve(),
-        entry_point=job.code.entry_point,
+        source=source,
         s3_uri=destination.code,
         archive=strategy.archive_name,
         with_boot=strategy.entry(job, 1) is not None,

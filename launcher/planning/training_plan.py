@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from launcher.failure_modes.model import Finding, any_blocks
 from launcher.planning.request_view import RequestView
 from launcher.planning.settings import Setting
+from launcher.source.tree import SourceTree
 
 Request = dict[str, Any]
 """A request, with the key names of the API."""
@@ -21,13 +21,11 @@ Operation = Literal["CreateTrainingJob", "CreateHyperParameterTuningJob"]
 class SourcePackage:
     """What must be uploaded before the request is sent.
 
-    `source_dir` is the absolute folder of the user's code, `entry_point` the script below it, and
-    `s3_uri` the prefix where the packed source goes under the name `archive`; with `with_boot` it is
-    the request's `code` channel, and `slipway.pyz` goes there too.
+    `source` is the user's code as it was read for the plan, `s3_uri` the prefix where it goes, packed under
+    the name `archive`; with `with_boot` it is the request's `code` channel, and `slipway.pyz` goes there too.
     """
 
-    source_dir: Path
-    entry_point: str
+    source: SourceTree
     s3_uri: str
     archive: str = "source.tar.gz"
     with_boot: bool = True

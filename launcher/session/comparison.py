@@ -14,7 +14,7 @@ from launcher.jobs.load import LoadedJob
 from launcher.planning.pair import pair_of
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import Request, TrainingPlan
-from launcher.session.preparation import prepare
+from launcher.session.preparation import prepare, source_of
 
 
 def earlier_request(reference: str, region: str | None) -> Request:
@@ -45,8 +45,9 @@ def prepare_pair(
 
     There is one only where the file is broken. Raises Refusal for a job without the compiler.
     """
-    plan = prepare(loaded, session_region=session_region, ignore=ignore)
     if loaded.spec is None:
-        return (plan,)
-    native = replace(loaded, spec=pair_of(loaded.spec))
-    return plan, prepare(native, session_region=session_region, ignore=ignore)
+        return (prepare(loaded, session_region=session_region, ignore=ignore),)
+    # Once for both plans, which have the same code.
+    source = source_of(loaded.spec, loaded.file.parent)
+    pair = (loaded, replace(loaded, spec=pair_of(loaded.spec)))
+    return tuple(prepare(each, session_region=session_region, ignore=ignore, source=source) for each in pair)

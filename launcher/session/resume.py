@@ -19,6 +19,7 @@ from launcher.planning.request_view import RequestView
 from launcher.planning.resumption import resumed_name, resumed_request
 from launcher.planning.training_plan import Request, SourcePackage, TrainingPlan
 from launcher.source.packaging import SOURCE_NAME
+from launcher.source.tree import read_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,9 @@ def local_resumption(home: Path, resumption: Resumption) -> Iterator[tuple[Train
             },
             region=None,
             request=resumption.request,
-            package=SourcePackage(Path(scratch), request.boot_options.get("--entry-point", ""), ""),
+            package=SourcePackage(
+                read_source(Path(scratch), request.boot_options.get("--entry-point", "")), ""
+            ),
             findings=(),
         )
         inputs = {

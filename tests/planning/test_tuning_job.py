@@ -18,6 +18,7 @@ from launcher.planning.api_limits import violations
 from launcher.planning.planner import plan_job
 from launcher.planning.request_diff import request_diff
 from launcher.planning.training_plan import TrainingPlan
+from launcher.session.preparation import source_of
 
 TUNING: dict[str, Any] = {
     "objective": {"metric": "eval_loss", "goal": "minimize", "regex": "eval_loss=([0-9.]+)"},
@@ -47,7 +48,7 @@ def plan_of(write_job: Callable[..., Path]) -> Plan:
             loaded.spec,
             None if cluster is None else Cluster.model_validate(cluster),
             unique=unique,
-            folder=loaded.file.parent,
+            source=source_of(loaded.spec, loaded.file.parent),
             session_region="us-west-2",
             locate=loaded.location,
         )
@@ -254,7 +255,7 @@ def test_metrics_are_sent_of_a_single_job_too(write_job: Callable[..., Path]) ->
         loaded.spec,
         None,
         unique="0unique",
-        folder=loaded.file.parent,
+        source=source_of(loaded.spec, loaded.file.parent),
         session_region="us-west-2",
         locate=loaded.location,
     )

@@ -103,7 +103,7 @@ def lay_out(
     hosts = hosts_of(folder, request.hosts or 1)
     (folder / "checkpoints").mkdir(exist_ok=True)
     build_boot(folder / BOOT_NAME)
-    build_source(package.source_dir, folder / SOURCE_NAME)
+    build_source(package.source, folder / SOURCE_NAME)
     for host in hosts:
         config, data = host.root / "input" / "config", host.root / "input" / "data"
         config.mkdir(parents=True)

@@ -30,8 +30,8 @@ def upload_code(s3: Any, package: SourcePackage, on_progress: OnProgress | None 
     """Bring the plan's code to its prefix; what lies there already is not sent again.
 
     Each object appears whole or not at all, so that a failure leaves nothing that a job could read by
-    mistake. Raises BackendError where the source cannot be packed or is no longer what was planned,
-    AwsRefusal where AWS refuses.
+    mistake. Raises SourceError where the source cannot be packed, BackendError where it is no longer what was
+    planned, AwsRefusal where AWS refuses.
     """
     bucket, prefix = split_uri(package.s3_uri)
     names = [package.archive, *([BOOT_NAME] if package.with_boot else [])]
@@ -109,9 +109,9 @@ def _build(package: SourcePackage, name: str, path: Path) -> Path:
     try:
         if name == BOOT_NAME:
             build_boot(path)
-        elif package_digest(build_source(package.source_dir, path), name) != package.digest:
+        elif package_digest(build_source(package.source, path), name) != package.digest:
             raise BackendError(
-                f"the code in {package.source_dir} is no longer what was planned.",
+                f"the code in {package.source.folder} is no longer what was planned.",
                 "Launch again, and leave the files as they are meanwhile.",
             )
     except OSError as error:
