@@ -24,7 +24,7 @@ class CostEstimate:
     time. `at_limit` is for all hosts for the whole MaxRuntimeInSeconds, which bounds all attempts of
     the service together (SageMaker API reference, StoppingCondition), and for all jobs of a search.
     `price_date` is the date of the price, `price_region` the region that has it. With `spot` the bill
-    is lower, nobody knows by how much.
+    is lower; by how much is not known before.
     """
 
     per_hour: float
@@ -54,7 +54,10 @@ def estimate_cost(request: RequestView, region: str | None) -> CostEstimate | No
 
 
 def cost_in_words(request: RequestView, region: str | None) -> str:
-    """The estimate in one line, with the date and region of its price; also where there is none."""
+    """The estimate in one line, with the date and region of its price; also where there is no price.
+
+    `region` is where the request goes, None where that is not known.
+    """
     estimate = estimate_cost(request, region)
     if request.training_plan is not None:
         return f"paid up front with the training plan{_on_demand(estimate)}"

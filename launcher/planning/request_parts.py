@@ -83,7 +83,7 @@ class SearchedParameter:
 class Search:
     """What a tuning job does: `parallel` training jobs at a time, for at most `max_seconds` in all.
 
-    `max_jobs` is None for a grid, which has no number of its own: it tries each value with each other.
+    `max_jobs` is None for a grid, which has no number of its own: it tries every combination of values.
     `goal` is Minimize or Maximize.
     """
 

@@ -40,7 +40,7 @@ def digest_of(files: Iterable[SourceFile]) -> str:
 
 
 def unreadable(path: Path, error: OSError) -> SourceError:
-    """That a file cannot be read, as its user must know it."""
+    """The refusal of a file that cannot be read, or changes while it is."""
     return SourceError(
         f"{path} cannot be packed: {error.strerror or error}.",
         "Make it readable and leave it as it is during the launch, or name it in .slipwayignore.",

@@ -189,7 +189,7 @@ class _Walking:
             self._meet(
                 SourceError(
                     f"{path} is a symbolic link, which would point elsewhere in the container.",
-                    "Replace it by what it points to, move it out of `code.source_dir`, or leave it out by a "
+                    "Replace it with what it points to, move it out of `code.source_dir`, or leave it out by a "
                     "line in .slipwayignore.",
                 )
             )

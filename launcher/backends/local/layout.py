@@ -78,7 +78,7 @@ def check_inputs(request: RequestView, inputs: Mapping[str, Path]) -> None:
                 "Correct the name in `--input NAME=DIR`, or add the channel to `inputs`.",
             )
         if not folder.is_dir():
-            raise BackendError(f"{folder}, given for the channel {name}, is no folder.", "Correct the path.")
+            raise BackendError(f"{folder}, given for the channel {name}, is not a folder.", "Correct the path.")
     for name in names:
         if channels[name].mode == "Pipe":
             raise BackendError(

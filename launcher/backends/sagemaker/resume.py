@@ -47,7 +47,7 @@ def copy_checkpoint(
     if not choice.objects:
         raise BackendError(
             f"there is no checkpoint below {source} to resume from.",
-            "Correct `checkpoint.resume_from`, or leave it out to start anew.",
+            "Correct `checkpoint.resume_from`, or leave it out to start from the beginning.",
         )
     if on_progress is not None:
         on_progress(Progress(_told(choice, source)))
@@ -76,7 +76,7 @@ def _prefix_of_job(sagemaker: Any, name: str) -> str:
     if prefix is None:
         raise BackendError(
             f"the training job {name} kept no checkpoints on S3.",
-            "Give an S3 URI in `checkpoint.resume_from`, or leave it out to start anew.",
+            "Give an S3 URI in `checkpoint.resume_from`, or leave it out to start from the beginning.",
         )
     return prefix
 

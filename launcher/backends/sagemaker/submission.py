@@ -77,7 +77,7 @@ class _Launch:
 def _check(plan: TrainingPlan) -> None:
     if plan.refused or plan.package is None:
         raise BackendError(
-            "the plan has errors and cannot be run.", "Mend the findings of `launch check` first."
+            "the plan has errors and cannot be run.", "Fix what `launch check` finds first."
         )
     if plan.placeholders:
         missing = ", ".join(plan.placeholders)
