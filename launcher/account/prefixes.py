@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.aws.errors import aws_errors
+from launcher.text.uris import split_uri
 
 MOST_LISTED = 1000
 """What one answer holds at most (S3 API reference, ListObjectsV2, MaxKeys)."""
@@ -38,9 +39,3 @@ def fetch_prefix(s3: Any, uri: str) -> Prefix:
             return Prefix(uri, 0)
     listed = answer.get("Contents", ())
     return Prefix(uri, len(listed), sum(each["Size"] for each in listed), answer.get("IsTruncated", False))
-
-
-def split_uri(uri: str) -> tuple[str, str]:
-    """The bucket and the key of an S3 URI."""
-    bucket, _, key = uri.removeprefix("s3://").partition("/")
-    return bucket, key

@@ -31,6 +31,7 @@ from launcher.backends.interface import (
     UnknownJob,
 )
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import TrainingPlan
 
 _TRAINING = "SAGEMAKER_TRAINING"
@@ -85,7 +86,7 @@ class QueueBackend:
                 "Leave out `tuning`, or submit without the queue.",
             )
         self._provide(plan, on_progress)
-        name = str(plan.request["TrainingJobName"])
+        name = str(plan.name)
         try:
             self._put(name, plan.request)
         except AwsRefusal:
@@ -176,9 +177,9 @@ class QueueBackend:
                 jobQueue=self._queue_arn,
                 serviceJobType=_TRAINING,
                 serviceRequestPayload=json.dumps(request),
-                retryStrategy=_retries(request),
+                retryStrategy=_retries(RequestView(request)),
                 clientToken=name,
-                tags={tag["Key"]: tag["Value"] for tag in request.get("Tags", ())},
+                tags=RequestView(request).tags,
                 **({"shareIdentifier": self._share} if self._share else {}),
             )
 
@@ -211,15 +212,14 @@ class QueueBackend:
         return None
 
 
-def _retries(request: Mapping[str, Any]) -> dict[str, Any]:
+def _retries(request: RequestView) -> dict[str, Any]:
     """How often the queue starts a job again, and after what.
 
     The reason that it compares begins with its own words. It repeats a job without capacity by itself
     and without counting. Source: AWS Batch user guide, service-job-retries.
     """
-    attempts = request.get("RetryStrategy", {}).get("MaximumRetryAttempts", 0) + 1
     return {
-        "attempts": min(attempts, _MOST_ATTEMPTS),
+        "attempts": min(request.max_retries + 1, _MOST_ATTEMPTS),
         "evaluateOnExit": [
             {"action": "RETRY", "onStatusReason": f"{_FROM_SAGEMAKER}InternalServerError*"},
             {"action": "EXIT", "onStatusReason": "*"},

@@ -25,8 +25,8 @@ from launcher.failure_modes.refusal import Refusal
 if TYPE_CHECKING:
     from launcher.jobs.load import LoadedJob
     from launcher.planning.training_plan import TrainingPlan
-    from launcher.session.source_code import JobCode
     from launcher.session.submission import Submission
+    from launcher.source.tree import SourceTree
 
 
 def launch(
@@ -133,22 +133,22 @@ class _Launching:
             print_json({"name": name, "state": "InProgress"})
         return 0
 
-    def plan(self, loaded: LoadedJob, code: JobCode | None = None) -> TrainingPlan:
+    def plan(self, loaded: LoadedJob, source: SourceTree | None = None) -> TrainingPlan:
         """The plan of the job, judged by its file and by the account."""
         from launcher.aws.session import session_region
         from launcher.cli.live_view import check_account_before
         from launcher.session.run import plan_for_submission
 
-        plan = plan_for_submission(loaded, session_region=session_region(), ignore=self.ignore, code=code)
+        plan = plan_for_submission(loaded, session_region=session_region(), ignore=self.ignore, source=source)
         return check_account_before(plan, loaded, self.ignore)
 
     def _attempts(self, plan: TrainingPlan, submission: Submission) -> int:
         from launcher.cli.job_view import conclude
         from launcher.cli.submission_view import AttemptsView, show_progress
         from launcher.session.attempts import Place, run_attempts
-        from launcher.session.source_code import JobCode
 
-        first = JobCode(plan.package.digest) if plan.package else None
+        # Every attempt runs the code of the first, whatever the folder holds by then.
+        first = plan.package.source if plan.package else None
         place = Place(
             plan=lambda loaded: self.plan(loaded, first),
             submit=submission.submit,
@@ -169,13 +169,12 @@ class _Launching:
 
 def _question(plan: TrainingPlan, account: str) -> str:
     from launcher.planning.cost import cost_in_words
+    from launcher.planning.request_view import RequestView
 
     # The price has just been shown with the summary, and belongs to the question all the same.
-    hosts = (plan.training or {})["ResourceConfig"]
-    what = f"{hosts.get('InstanceCount', 1)} × {hosts.get('InstanceType', 'hosts')}"
-    return (
-        f"Submit to SageMaker in account {account}: {what}, {cost_in_words(plan.request or {}, plan.region)}?"
-    )
+    view = RequestView(plan.request or {})
+    what = f"{view.hosts or 1} × {view.instance_type or 'hosts'}"
+    return f"Submit to SageMaker in account {account}: {what}, {cost_in_words(view, plan.region)}?"
 
 
 def _introduce(plan: TrainingPlan, output: OutputFormat, *, here: bool) -> None:

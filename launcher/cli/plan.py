@@ -18,6 +18,8 @@ from launcher.cli.job_options import (
 from launcher.cli.output import OutputFormat, console, print_json
 
 if TYPE_CHECKING:
+    from launcher.planning.request_parts import RequestChannel, SearchedParameter
+    from launcher.planning.request_view import RequestView
     from launcher.planning.training_plan import TrainingPlan
 
 
@@ -124,7 +126,7 @@ def show_settings(plan: TrainingPlan) -> None:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(overflow="fold")
     grid.add_column(style="dim", overflow="fold")
-    chosen = (plan.training or {}).get("Environment", {})
+    chosen = plan.view.environment if plan.view else {}
     for setting in plan.settings:
         if setting.overridden_by:
             yours = f"{setting.overridden_by}={chosen[setting.overridden_by]}"
@@ -139,77 +141,67 @@ def show_summary(plan: TrainingPlan, *, places: bool = True) -> None:
     """Print the lines that tell a person what will run, and with `places` where on AWS and at what cost."""
     from launcher.planning.cost import cost_in_words
 
-    request, training = plan.request, plan.training
-    if request is None or training is None:
+    view = plan.view
+    if view is None:
         return
-    hosts = training["ResourceConfig"]
     processes = plan.job["distribution"]["processes_per_host"]
     strategy = plan.job["distribution"]["strategy"]
     rows = {
         "job": str(plan.name),
-        "hosts": f"{hosts['InstanceCount']} × {hosts['InstanceType']}",
+        "hosts": f"{view.hosts} × {view.instance_type}",
         "processes": f"{processes} per host, world size {plan.world_size}, {strategy}",
-        **_search(request),
-        "limits": _limits(training),
+        **_search(view),
+        "limits": _limits(view),
     }
     if places:
         rows |= {
-            "cost": cost_in_words(request, plan.region),
-            "image": training["AlgorithmSpecification"]["TrainingImage"],
-            "channels": "\n".join(map(_channel, training.get("InputDataConfig", []))) or "none",
-            "checkpoints": training.get("CheckpointConfig", {}).get("S3Uri", "none"),
-            "output": training["OutputDataConfig"]["S3OutputPath"],
+            "cost": cost_in_words(view, plan.region),
+            "image": str(view.image),
+            "channels": "\n".join(map(_channel, view.channels)) or "none",
+            "checkpoints": view.checkpoints.moved_by_service or "none",
+            "output": str(view.output_uri),
         }
     _print_rows(rows)
 
 
-def _search(request: dict[str, Any]) -> dict[str, str]:
+def _search(view: RequestView) -> dict[str, str]:
     """What a search over hyperparameters does; nothing for a single job."""
-    config = request.get("HyperParameterTuningJobConfig")
-    if config is None:
+    search = view.search
+    if search is None:
         return {}
-    objective, limits = config["HyperParameterTuningJobObjective"], config["ResourceLimits"]
-    ranges = [each for kind in config["ParameterRanges"].values() for each in kind]
-    jobs = limits.get("MaxNumberOfTrainingJobs", "all combinations")
+    jobs = "all combinations" if search.max_jobs is None else search.max_jobs
     return {
-        "tuning": f"{config['Strategy']}, {objective['Type'].lower()} {objective['MetricName']}",
-        "ranges": "\n".join(map(_range, ranges)),
-        "jobs": f"{jobs}, {limits['MaxParallelTrainingJobs']} at a time",
+        "tuning": f"{search.strategy}, {search.goal.lower()} {search.metric}",
+        "ranges": "\n".join(map(_range, search.parameters)),
+        "jobs": f"{jobs}, {search.parallel} at a time",
     }
 
 
-def _range(searched: dict[str, Any]) -> str:
-    if "Values" in searched:
-        return f"{searched['Name']}: {', '.join(searched['Values'])}"
-    scale = "" if searched["ScalingType"] == "Auto" else f", {searched['ScalingType'].lower()}"
-    return f"{searched['Name']}: {searched['MinValue']} to {searched['MaxValue']}{scale}"
+def _range(searched: SearchedParameter) -> str:
+    if searched.values:
+        return f"{searched.name}: {', '.join(searched.values)}"
+    scale = "" if searched.scaling == "Auto" else f", {searched.scaling.lower()}"
+    return f"{searched.name}: {searched.minimum} to {searched.maximum}{scale}"
 
 
-def _limits(training: dict[str, Any]) -> str:
+def _limits(view: RequestView) -> str:
     from launcher.text.durations import exact_duration
 
-    condition = training["StoppingCondition"]
-    limits = [f"{exact_duration(condition['MaxRuntimeInSeconds'])} of running"]
-    if "MaxWaitTimeInSeconds" in condition:
-        limits.append(f"{exact_duration(condition['MaxWaitTimeInSeconds'])} with the waiting for spot")
-    retries = training.get("RetryStrategy", {}).get("MaximumRetryAttempts", 0)
+    limits = [f"{exact_duration(view.max_runtime_seconds)} of running"]
+    if view.max_wait_seconds is not None:
+        limits.append(f"{exact_duration(view.max_wait_seconds)} with the waiting for spot")
+    retries = view.max_retries
     limits.append("no retries" if not retries else f"{retries} {'retry' if retries == 1 else 'retries'}")
     return ", ".join(limits)
 
 
-def _channel(channel: dict[str, Any]) -> str:
+def _channel(channel: RequestChannel) -> str:
     """One channel of the request: its name, what it reads and how."""
-    source, name = channel["DataSource"], channel["ChannelName"]
-    if "FileSystemDataSource" in source:
-        lustre = source["FileSystemDataSource"]
-        return (
-            f"{name}: {lustre['FileSystemId']}:{lustre['DirectoryPath']} ({lustre['FileSystemAccessMode']})"
-        )
-    objects = source["S3DataSource"]
-    return (
-        f"{name}: {objects['S3Uri']} "
-        f"({channel.get('InputMode', 'File')}, {objects['S3DataDistributionType']})"
-    )
+    from launcher.planning.request_parts import S3Channel
+
+    if isinstance(channel, S3Channel):
+        return f"{channel.name}: {channel.uri} ({channel.mode}, {channel.distribution})"
+    return f"{channel.name}: {channel.file_system_id}:{channel.directory} ({channel.access})"
 
 
 def _print_rows(rows: dict[str, str]) -> None:

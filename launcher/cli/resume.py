@@ -73,12 +73,13 @@ def _resume_on_aws(
     from launcher.cli.job_view import conclude
     from launcher.cli.submission_view import show_progress
     from launcher.planning.cost import cost_in_words
+    from launcher.planning.request_view import RequestView
     from launcher.session.resume import plan_resumption, resume_on_sagemaker
 
     resumption = plan_resumption(backend, name)
     if output is OutputFormat.TEXT:
         console().print(f"resume {name} as {resumption.name}", markup=False)
-        console().print(f"cost: {cost_in_words(resumption.request, region)}", markup=False)
+        console().print(f"cost: {cost_in_words(RequestView(resumption.request), region)}", markup=False)
     if must_ask(yes, output) and not confirmed("Submit to SageMaker?"):
         message("not submitted")
         return 0

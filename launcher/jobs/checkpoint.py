@@ -12,6 +12,12 @@ from launcher.jobs.values import Part, S3Uri
 DEFAULT_CHECKPOINT_PATH = "/opt/ml/checkpoints"
 """CheckpointConfig.LocalPath where the request has none (SageMaker API)."""
 
+CHECKPOINT_URI_VARIABLE = "SLIPWAY_CHECKPOINT_URI"
+"""The environment variable with the S3 prefix to which the script moves checkpoints itself."""
+
+CHECKPOINT_DIR_VARIABLE = "SLIPWAY_CHECKPOINT_DIR"
+"""The environment variable with the folder in which the script finds and saves checkpoints."""
+
 CHECKPOINT_CHANNEL = "checkpoints"
 """The channel that mounts `checkpoint.lustre`; a user's own may be called so only without it."""
 

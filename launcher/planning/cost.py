@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from launcher.planning.training_plan import Request
+from launcher.planning.request_view import RequestView
 from launcher.text.durations import exact_duration
 
 
@@ -27,7 +25,7 @@ class CostEstimate:
     time. `at_limit` is for all hosts for the whole MaxRuntimeInSeconds, which bounds all attempts of
     the service together (SageMaker API reference, StoppingCondition), and for all jobs of a search.
     `price_date` is the date of the price, `price_region` the region that has it. With `spot` the bill
-    is lower, nobody knows by how much; what a training plan holds is `paid_up_front`, and not again.
+    is lower; by how much is not known before.
     """
 
     per_hour: float
@@ -35,51 +33,44 @@ class CostEstimate:
     price_date: datetime.date
     price_region: str
     spot: bool = False
-    paid_up_front: bool = False
 
 
-def estimate_cost(request: Request, region: str | None) -> CostEstimate | None:
+def estimate_cost(request: RequestView, region: str | None) -> CostEstimate | None:
     """The estimate for a CreateTrainingJob or CreateHyperParameterTuningJob request.
 
     `region` is where it goes, None where that is not known. The result is None where the table has no
     price of the instance type in any region.
     """
-    training = _training(request)
-    hosts = training["ResourceConfig"]
-    price = _price(hosts.get("InstanceType", ""), region)
+    price = _price(request.instance_type, region)
     if price is None:
         return None
-    search = _search(request)
-    per_job = price.usd_per_hour * hosts["InstanceCount"]
-    per_hour = per_job * search.parallel
-    at_limit = per_job * search.jobs * training["StoppingCondition"]["MaxRuntimeInSeconds"] / 3600
-    if search.max_seconds is not None:
-        at_limit = min(at_limit, per_hour * search.max_seconds / 3600)
-    return CostEstimate(
-        per_hour,
-        at_limit,
-        price.as_of,
-        price.region,
-        spot=bool(training.get("EnableManagedSpotTraining")),
-        paid_up_front="TrainingPlanArn" in hosts,
-    )
+    per_job = price.usd_per_hour * (request.hosts or 1)
+    per_hour = per_job * request.jobs_at_once
+    at_limit = per_job * request.max_runtime_seconds / 3600
+    if request.search is not None:
+        at_limit *= request.search.jobs
+        if request.search.max_seconds is not None:
+            at_limit = min(at_limit, per_hour * request.search.max_seconds / 3600)
+    return CostEstimate(per_hour, at_limit, price.as_of, price.region, spot=request.is_spot)
 
 
-def cost_in_words(request: Request, region: str | None) -> str:
-    """The estimate in one line, with the date and region of its price; also where there is none."""
+def cost_in_words(request: RequestView, region: str | None) -> str:
+    """The estimate in one line, with the date and region of its price; also where there is no price.
+
+    `region` is where the request goes, None where that is not known.
+    """
     estimate = estimate_cost(request, region)
-    hosts = _training(request)["ResourceConfig"]
-    if "TrainingPlanArn" in hosts:
+    if request.training_plan is not None:
         return f"paid up front with the training plan{_on_demand(estimate)}"
     if estimate is None:
         return (
-            f"unknown: the price table of {table_date()} has no {hosts.get('InstanceType', 'such hosts')}; "
+            f"unknown: the price table of {table_date()} has no {request.instance_type or 'such hosts'}; "
             "see aws.amazon.com/sagemaker/ai/pricing"
         )
     figures = f"{_usd(estimate.per_hour)} an hour, up to {_usd(estimate.at_limit)} {_bounds(request)}"
     if estimate.spot:
         figures = f"at most {figures}: the on-demand price, that of spot varies below it"
-    return f"{figures} ({_origin(estimate, region)}; hosts alone{_warm_pool(hosts)})"
+    return f"{figures} ({_origin(estimate, region)}; hosts alone{_warm_pool(request)})"
 
 
 def table_date() -> datetime.date:
@@ -94,43 +85,10 @@ class _Price:
     region: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """How many jobs a request makes, at a time and in all; `max_seconds` bounds all of them together."""
-
-    parallel: int = 1
-    jobs: int = 1
-    max_seconds: int | None = None
-
-
-def _search(request: Request) -> _Search:
-    config = request.get("HyperParameterTuningJobConfig")
-    if config is None:
-        return _Search()
-    limits = config["ResourceLimits"]
-    return _Search(
-        parallel=limits["MaxParallelTrainingJobs"],
-        jobs=limits.get("MaxNumberOfTrainingJobs") or _combinations(config.get("ParameterRanges", {})),
-        max_seconds=limits.get("MaxRuntimeInSeconds"),
-    )
-
-
-def _combinations(ranges: dict[str, Any]) -> int:
-    """The jobs of a grid, which has no number of its own: it tries each value with each other."""
-    return math.prod(len(choice["Values"]) for choice in ranges.get("CategoricalParameterRanges", ()))
-
-
-def _training(request: Request) -> Request:
-    """What describes a training job in a request: of a tuning job its definition, else the whole."""
-    part: Request = request.get("TrainingJobDefinition", request)
-    return part
-
-
-def _bounds(request: Request) -> str:
+def _bounds(request: RequestView) -> str:
     """What the second figure is for."""
-    each = exact_duration(_training(request)["StoppingCondition"]["MaxRuntimeInSeconds"])
-    search = _search(request)
-    if "HyperParameterTuningJobConfig" not in request:
+    each, search = exact_duration(request.max_runtime_seconds), request.search
+    if search is None:
         return f"in {each}"
     within = f", {exact_duration(search.max_seconds)} in all" if search.max_seconds is not None else ""
     return f"for {search.jobs} jobs of {each}, {search.parallel} at a time{within}"
@@ -149,9 +107,9 @@ def _on_demand(estimate: CostEstimate | None) -> str:
     return f" (on demand {_usd(estimate.per_hour)} an hour, {estimate.price_region}, {estimate.price_date})"
 
 
-def _warm_pool(hosts: dict[str, Any]) -> str:
+def _warm_pool(request: RequestView) -> str:
     """A warm pool is billed like the job that it waits for (developer guide, train-warm-pools)."""
-    seconds = hosts.get("KeepAlivePeriodInSeconds")
+    seconds = request.keep_alive_seconds
     return f", without {exact_duration(seconds)} of warm pool" if seconds else ""
 
 
@@ -159,9 +117,9 @@ def _usd(amount: float) -> str:
     return f"{amount:,.2f} USD"
 
 
-def _price(instance_type: str, region: str | None) -> _Price | None:
+def _price(instance_type: str | None, region: str | None) -> _Price | None:
     """The price in the region, else in the first region of the table that has one."""
-    prices = _table().get(instance_type, ())
+    prices = _table().get(instance_type or "", ())
     return next((price for price in prices if price.region == region), next(iter(prices), None))
 
 

@@ -18,7 +18,7 @@ PLACEHOLDER_ACCOUNT = "000000000000"
 PLACEHOLDER_BUCKET = "placeholder"
 PLACEHOLDER_REGION = "us-east-1"
 PLACEHOLDER_CODE = "0" * 64
-"""The digest of code that could not be read; a submission reads it again and refuses."""
+"""The digest of code that cannot be packed; a submission refuses it."""
 PLACEHOLDER_LUSTRE = Lustre(
     id="fs-00000000000000000",
     mount_name="placeholder",

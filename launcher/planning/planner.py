@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from launcher.cluster.instances import instance_facts
@@ -11,7 +10,12 @@ from launcher.cluster.manifest import Cluster
 from launcher.failure_modes import distribution, storage
 from launcher.failure_modes.model import Finding, Locate, Stage
 from launcher.failure_modes.registry import finds
-from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, DEFAULT_CHECKPOINT_PATH
+from launcher.jobs.checkpoint import (
+    CHECKPOINT_CHANNEL,
+    CHECKPOINT_DIR_VARIABLE,
+    CHECKPOINT_URI_VARIABLE,
+    DEFAULT_CHECKPOINT_PATH,
+)
 from launcher.jobs.specification import JobSpec
 from launcher.planning.alternatives import objections_to_alternatives
 from launcher.planning.destination import PLACEHOLDER_CODE, Destination, resolve_destination
@@ -24,6 +28,8 @@ from launcher.planning.strategies.catalogue import strategy_of
 from launcher.planning.strategies.strategy import LaunchStrategy, Objection, Submission
 from launcher.planning.training_plan import Operation, Request, SourcePackage, TrainingPlan
 from launcher.planning.tuning_job import tuning_objections, tuning_request
+from launcher.source.packaging import package_digest
+from launcher.source.tree import SourceTree
 
 
 def plan_job(
@@ -31,16 +37,14 @@ def plan_job(
     cluster: Cluster | None,
     *,
     unique: str,
-    folder: Path,
+    source: SourceTree,
     session_region: str | None,
     locate: Locate,
-    code_digest: str = PLACEHOLDER_CODE,
 ) -> TrainingPlan:
     """Derive the plan of a job.
 
-    `unique` is the part that makes the name unique, `folder` the job file's folder, against which
-    paths are resolved, `session_region` the region to use where neither job nor cluster names one, and
-    `code_digest` what identifies the code that is uploaded. Planning twice differs only in what `unique`
+    `unique` is the part that makes the name unique, `source` the code as it was read, and `session_region`
+    the region to use where neither job nor cluster names one. Planning twice differs only in what `unique`
     goes into.
 
     The request is built wherever it can be, also where findings forbid sending it: some of them the
@@ -48,8 +52,9 @@ def plan_job(
     """
     name = job_name(job.name, unique)
     facts = instance_facts(job.resources.instance_type)
-    destination = resolve_destination(job, cluster, name, session_region, code_digest)
     strategy = strategy_of(job)
+    code = PLACEHOLDER_CODE if source.digest is None else package_digest(source.digest, strategy.archive_name)
+    destination = resolve_destination(job, cluster, name, session_region, code)
     processes = strategy.processes_per_host(job, facts)
     objections = [*tuning_objections(job, name), *strategy.supported(job, facts, processes)]
     image, no_image = choose_image(job, facts, strategy, destination.region)
@@ -80,7 +85,7 @@ def plan_job(
         job=_resolved(job, processes),
         region=destination.region,
         request=request,
-        package=None if request is None else _package(job, strategy, destination, folder),
+        package=None if request is None else _package(job, strategy, destination, source),
         findings=(
             *destination.findings,
             *no_processes,
@@ -117,17 +122,17 @@ def _checkpoint_settings(job: JobSpec, job_name: str, destination: Destination) 
     told = {}
     if checkpoint.lustre is not None:
         # A channel is mounted below /opt/ml/input/data (SageMaker API, Channel).
-        told["SLIPWAY_CHECKPOINT_DIR"] = (
+        told[CHECKPOINT_DIR_VARIABLE] = (
             f"/opt/ml/input/data/{CHECKPOINT_CHANNEL}/{job_name}",
             f"{checkpoint.lustre} on the file system, where the job has a directory of its own",
         )
     elif checkpoint.local_path != DEFAULT_CHECKPOINT_PATH:
-        told["SLIPWAY_CHECKPOINT_DIR"] = (
+        told[CHECKPOINT_DIR_VARIABLE] = (
             checkpoint.local_path,
             "where the script finds and saves checkpoints",
         )
     if checkpoint.sync == "slipway" and destination.checkpoints is not None:
-        told["SLIPWAY_CHECKPOINT_URI"] = (
+        told[CHECKPOINT_URI_VARIABLE] = (
             destination.checkpoints,
             "where the script itself must upload its checkpoints: SageMaker does not",
         )
@@ -147,10 +152,11 @@ def _archive(strategy: LaunchStrategy, destination: Destination) -> str:
     return f"{destination.code}/{strategy.archive_name}"
 
 
-def _package(job: JobSpec, strategy: LaunchStrategy, destination: Destination, folder: Path) -> SourcePackage:
+def _package(
+    job: JobSpec, strategy: LaunchStrategy, destination: Destination, source: SourceTree
+) -> SourcePackage:
     return SourcePackage(
-        source_dir=(folder / job.code.source_dir).resolve(),
-        entry_point=job.code.entry_point,
+        source=source,
         s3_uri=destination.code,
         archive=strategy.archive_name,
         with_boot=strategy.entry(job, 1) is not None,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import json
 
-from launcher.planning.training_plan import Request, name_in
+from launcher.planning.request_view import RequestView
+from launcher.planning.training_plan import Request
 
 
 def request_diff(earlier: Request, later: Request) -> list[str]:
@@ -19,4 +20,4 @@ def request_diff(earlier: Request, later: Request) -> list[str]:
 
 def _lines(request: Request) -> list[str]:
     text = json.dumps(request, indent=2, sort_keys=True, ensure_ascii=False)
-    return text.replace(str(name_in(request)), "JOB").splitlines()
+    return text.replace(str(RequestView(request).name), "JOB").splitlines()

@@ -1,29 +1,271 @@
-"""What a training job's request tells about how to read its logs; a description has the same keys."""
+"""The one reader of a request: what it says of a job, typed, under the launcher's names.
+
+The API nests a request two or three mappings deep and leaves out what is not set; everybody who wants to
+know something of a job asks `RequestView` instead. It reads the request of CreateTrainingJob, that of
+CreateHyperParameterTuningJob with the definition of the training jobs inside it, such a definition alone,
+and the answer of DescribeTrainingJob or DescribeHyperParameterTuningJob, which have the same keys.
+
+Source of keys and defaults: SageMaker API reference, CreateTrainingJob and CreateHyperParameterTuningJob.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from launcher.jobs.checkpoint import (
+    CHECKPOINT_DIR_VARIABLE,
+    CHECKPOINT_URI_VARIABLE,
+    DEFAULT_CHECKPOINT_PATH,
+)
+from launcher.jobs.specification import RESERVED_CHANNEL
+from launcher.planning.request_parts import (
+    CODE_ARCHIVE_HYPERPARAMETER,
+    MPI_PROCESSES_HYPERPARAMETER,
+    CheckpointPlaces,
+    FileSystemChannel,
+    RequestChannel,
+    S3Channel,
+    Search,
+    channels_in,
+    search_in,
+)
 
-def hosts_in(request: Mapping[str, Any]) -> int | None:
-    """The number of hosts, of all instance groups where there are groups."""
-    resources = request.get("ResourceConfig", {})
-    groups = resources.get("InstanceGroups")
-    count = sum(group["InstanceCount"] for group in groups) if groups else resources.get("InstanceCount")
-    return None if count is None else int(count)
+DEFAULT_MAX_RUNTIME_SECONDS = 86_400
+"""MaxRuntimeInSeconds where the request has none (SageMaker API, StoppingCondition)."""
 
 
-def processes_per_host_in(request: Mapping[str, Any]) -> int | None:
-    """As the request says it: to the boot, or to the toolkit's MPI."""
-    arguments = list(request.get("AlgorithmSpecification", {}).get("ContainerArguments") or ())
-    told = request.get("HyperParameters", {}).get("sagemaker_mpi_num_of_processes_per_host")
-    if "--processes-per-host" in arguments[:-1]:
-        told = arguments[arguments.index("--processes-per-host") + 1]
-    return int(told) if told and str(told).isdigit() else None
+@dataclass(frozen=True, slots=True)
+class RequestView:
+    """What a request says of a job; of a tuning job, of each of its training jobs.
 
+    Nothing is read before it is asked for, so that a part of a request will do for a part of the questions.
+    What a request does not say is None, 0 or empty; only what the API demands of every request raises
+    KeyError where it is missing.
+    """
 
-def metrics_in(request: Mapping[str, Any]) -> dict[str, str]:
-    """The metric definitions: name to regular expression."""
-    definitions = request.get("AlgorithmSpecification", {}).get("MetricDefinitions") or ()
-    return {definition["Name"]: definition["Regex"] for definition in definitions}
+    request: Mapping[str, Any]
+
+    @property
+    def name(self) -> str | None:
+        """The unique name; that of a tuning job begins the names of all its training jobs."""
+        name = self.request.get("TrainingJobName") or self.request.get("HyperParameterTuningJobName")
+        return None if name is None else str(name)
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags by their keys."""
+        return {tag["Key"]: tag["Value"] for tag in self.request.get("Tags") or ()}
+
+    @property
+    def search(self) -> Search | None:
+        """What a tuning job searches; None for a training job."""
+        config = self.request.get("HyperParameterTuningJobConfig")
+        return None if config is None else search_in(config)
+
+    @property
+    def jobs_at_once(self) -> int:
+        """How many training jobs run beside each other."""
+        return 1 if self.search is None else self.search.parallel
+
+    @property
+    def instance_type(self) -> str | None:
+        """The hosts' type, such as `ml.p5.48xlarge`; None where there are several groups of hosts."""
+        return self._resources.get("InstanceType")
+
+    @property
+    def hosts(self) -> int | None:
+        """How many hosts there are, in all groups where there are groups; None where it is not said."""
+        groups = self._resources.get("InstanceGroups")
+        count = (
+            sum(group["InstanceCount"] for group in groups)
+            if groups
+            else self._resources.get("InstanceCount")
+        )
+        return None if count is None else int(count)
+
+    @property
+    def processes_per_host(self) -> int | None:
+        """As the boot is told, or the toolkit's MPI; None where neither is."""
+        count = self.boot_options.get(
+            "--processes-per-host", self.hyperparameters.get(MPI_PROCESSES_HYPERPARAMETER)
+        )
+        return int(count) if count and str(count).isdigit() else None
+
+    @property
+    def volume_gb(self) -> int | None:
+        """The size of each host's volume, in GB."""
+        return self._resources.get("VolumeSizeInGB")
+
+    @property
+    def keep_alive_seconds(self) -> int:
+        """How long the hosts wait for another job after this one; 0 without a warm pool."""
+        return int(self._resources.get("KeepAlivePeriodInSeconds") or 0)
+
+    @property
+    def training_plan(self) -> str | None:
+        """The ARN of the training plan whose hosts are used."""
+        return self._resources.get("TrainingPlanArn")
+
+    @property
+    def is_spot(self) -> bool:
+        """Whether the hosts are spot instances."""
+        return bool(self.training.get("EnableManagedSpotTraining"))
+
+    @property
+    def max_runtime_seconds(self) -> int:
+        """How long it may run, with all attempts of the service."""
+        return int(self._limits.get("MaxRuntimeInSeconds", DEFAULT_MAX_RUNTIME_SECONDS))
+
+    @property
+    def max_wait_seconds(self) -> int | None:
+        """How long it may wait for spot instances and run; None on demand."""
+        return self._limits.get("MaxWaitTimeInSeconds")
+
+    @property
+    def max_retries(self) -> int:
+        """How often the service starts it again after a fault of its own."""
+        return int(self.training.get("RetryStrategy", {}).get("MaximumRetryAttempts", 0))
+
+    @property
+    def image(self) -> str | None:
+        """The image's URI; None where an algorithm is named instead."""
+        return self._algorithm.get("TrainingImage")
+
+    @property
+    def entrypoint(self) -> tuple[str, ...]:
+        """The container's command; empty where the image has its own."""
+        return tuple(self._algorithm.get("ContainerEntrypoint") or ())
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The arguments of the command: the boot's own options, two dashes, and those of the user."""
+        return tuple(self._algorithm.get("ContainerArguments") or ())
+
+    @property
+    def boot_options(self) -> dict[str, str]:
+        """The boot's own options, such as `--entry-point`: pairs up to the two dashes."""
+        words = self.arguments
+        own = words[: words.index("--")] if "--" in words else words
+        return dict(zip(own[::2], own[1::2], strict=False))
+
+    @property
+    def metrics(self) -> dict[str, str]:
+        """The metric definitions: name to regular expression."""
+        return {each["Name"]: each["Regex"] for each in self._algorithm.get("MetricDefinitions") or ()}
+
+    @property
+    def role_arn(self) -> str:
+        """The role that the hosts assume. Raises KeyError for a request without one."""
+        return str(self.training["RoleArn"])
+
+    @property
+    def subnet_ids(self) -> tuple[str, ...]:
+        """The subnets; the service places the job in any one of them. Empty without a VPC."""
+        return tuple(self._network.get("Subnets") or ())
+
+    @property
+    def security_group_ids(self) -> tuple[str, ...]:
+        """The security groups; every host has all of them. Empty without a VPC."""
+        return tuple(self._network.get("SecurityGroupIds") or ())
+
+    @property
+    def channels(self) -> tuple[RequestChannel, ...]:
+        """All channels that read S3 or a file system, the code among them, in the order of the request."""
+        return tuple(channels_in(self.training.get("InputDataConfig") or ()))
+
+    @property
+    def inputs(self) -> tuple[RequestChannel, ...]:
+        """The channels but for that of the code, which is filled when the job is submitted."""
+        return tuple(each for each in self.channels if each.name != RESERVED_CHANNEL)
+
+    @property
+    def s3_inputs(self) -> tuple[S3Channel, ...]:
+        """The inputs from S3."""
+        return tuple(each for each in self.inputs if isinstance(each, S3Channel))
+
+    @property
+    def mounts(self) -> tuple[FileSystemChannel, ...]:
+        """The inputs from a file system."""
+        return tuple(each for each in self.inputs if isinstance(each, FileSystemChannel))
+
+    @property
+    def code_uri(self) -> str | None:
+        """The prefix of the code's channel; None where the image's toolkit fetches the code by itself."""
+        channels = (each for each in self.channels if isinstance(each, S3Channel))
+        return next((each.uri for each in channels if each.name == RESERVED_CHANNEL), None)
+
+    @property
+    def code_archive(self) -> str | None:
+        """The archive that the image's toolkit fetches; None where the code comes through its channel."""
+        value = self.hyperparameters.get(CODE_ARCHIVE_HYPERPARAMETER, "")
+        try:
+            uri = json.loads(value)
+        except ValueError:
+            uri = value  # The SDK writes hyperparameters as JSON, others plainly.
+        return uri if isinstance(uri, str) and uri.startswith("s3://") else None
+
+    @property
+    def output_uri(self) -> str | None:
+        """The prefix that the service appends the job's name to, for the model and the output."""
+        return self._output.get("S3OutputPath") or None
+
+    @property
+    def output_key(self) -> str | None:
+        """The KMS key of the output."""
+        return self._output.get("KmsKeyId") or None
+
+    @property
+    def volume_key(self) -> str | None:
+        """The KMS key of the hosts' volumes."""
+        return self._resources.get("VolumeKmsKeyId") or None
+
+    @property
+    def checkpoints(self) -> CheckpointPlaces:
+        """Where checkpoints go."""
+        moved = self.training.get("CheckpointConfig") or {}
+        return CheckpointPlaces(
+            moved_by_service=moved.get("S3Uri") or None,
+            moved_by_script=self.environment.get(CHECKPOINT_URI_VARIABLE) or None,
+            local_path=moved.get("LocalPath") or DEFAULT_CHECKPOINT_PATH,
+            directory=self.environment.get(CHECKPOINT_DIR_VARIABLE) or None,
+        )
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment of every process."""
+        return self.training.get("Environment") or {}
+
+    @property
+    def hyperparameters(self) -> Mapping[str, str]:
+        """The hyperparameters; of a tuning job those that it does not vary."""
+        given = self.training.get("HyperParameters") or self.training.get("StaticHyperParameters")
+        return given or {}
+
+    @property
+    def training(self) -> Mapping[str, Any]:
+        """What describes a training job: of a tuning job its definition, else the whole."""
+        part: Mapping[str, Any] = self.request.get("TrainingJobDefinition", self.request)
+        return part
+
+    @property
+    def _algorithm(self) -> Mapping[str, Any]:
+        return self.training.get("AlgorithmSpecification") or {}
+
+    @property
+    def _resources(self) -> Mapping[str, Any]:
+        return self.training.get("ResourceConfig") or {}
+
+    @property
+    def _limits(self) -> Mapping[str, Any]:
+        return self.training.get("StoppingCondition") or {}
+
+    @property
+    def _network(self) -> Mapping[str, Any]:
+        return self.training.get("VpcConfig") or {}
+
+    @property
+    def _output(self) -> Mapping[str, Any]:
+        return self.training.get("OutputDataConfig") or {}

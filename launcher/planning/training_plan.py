@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from launcher.failure_modes.model import Finding, any_blocks
+from launcher.planning.request_view import RequestView
 from launcher.planning.settings import Setting
+from launcher.source.tree import SourceTree
 
 Request = dict[str, Any]
 """A request, with the key names of the API."""
@@ -20,13 +21,11 @@ Operation = Literal["CreateTrainingJob", "CreateHyperParameterTuningJob"]
 class SourcePackage:
     """What must be uploaded before the request is sent.
 
-    `source_dir` is the absolute folder of the user's code, `entry_point` the script below it, and
-    `s3_uri` the prefix where the packed source goes under the name `archive`; with `with_boot` it is
-    the request's `code` channel, and `slipway.pyz` goes there too.
+    `source` is the user's code as it was read for the plan, `s3_uri` the prefix where it goes, packed under
+    the name `archive`; with `with_boot` it is the request's `code` channel, and `slipway.pyz` goes there too.
     """
 
-    source_dir: Path
-    entry_point: str
+    source: SourceTree
     s3_uri: str
     archive: str = "source.tar.gz"
     with_boot: bool = True
@@ -63,27 +62,14 @@ class TrainingPlan:
     @property
     def name(self) -> str | None:
         """The unique name of the job; that of a tuning job begins the names of all its training jobs."""
-        return None if self.request is None else name_in(self.request)
+        return None if self.view is None else self.view.name
 
     @property
-    def training(self) -> Request | None:
-        """What the request says of each job: hosts, image, channels, places and environment.
-
-        The request itself, or its TrainingJobDefinition, which has the same keys but for
-        `StaticHyperParameters`, and neither a name nor a command of the container.
-        """
-        if self.request is None or self.operation == "CreateTrainingJob":
-            return self.request
-        definition: Request = self.request["TrainingJobDefinition"]
-        return definition
+    def view(self) -> RequestView | None:
+        """What the request says; None where there is none."""
+        return None if self.request is None else RequestView(self.request)
 
     @property
     def refused(self) -> bool:
         """Whether the findings forbid running it."""
         return self.request is None or any_blocks(self.findings)
-
-
-def name_in(request: Request) -> str | None:
-    """The unique name in a request of either operation."""
-    name = request.get("TrainingJobName") or request.get("HyperParameterTuningJobName")
-    return None if name is None else str(name)

@@ -112,13 +112,13 @@ def _max_retries(job: JobSpec, plan: TrainingPlan, place: Place) -> int:
 
 
 def _keeps_hosts(plan: TrainingPlan) -> bool:
-    return bool((plan.training or {})["ResourceConfig"].get("KeepAlivePeriodInSeconds"))
+    return plan.view is not None and plan.view.keep_alive_seconds > 0
 
 
 def _attempt(name: str, plan: TrainingPlan, outcome: Outcome) -> Attempt:
-    hosts = (plan.training or {})["ResourceConfig"]
+    instance_type = plan.view.instance_type if plan.view else None
     retry = outcome.diagnosis.retry if outcome.diagnosis else Retry.NEVER
-    return Attempt(name, str(hosts["InstanceType"]), retry, outcome.step)
+    return Attempt(name, str(instance_type), retry, outcome.step)
 
 
 def _planned(

@@ -12,8 +12,9 @@ from launcher.aws.training_job import fetch_request
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob
 from launcher.planning.pair import pair_of
-from launcher.planning.training_plan import Request, TrainingPlan, name_in
-from launcher.session.preparation import prepare
+from launcher.planning.request_view import RequestView
+from launcher.planning.training_plan import Request, TrainingPlan
+from launcher.session.preparation import prepare, source_of
 
 
 def earlier_request(reference: str, region: str | None) -> Request:
@@ -27,7 +28,7 @@ def earlier_request(reference: str, region: str | None) -> Request:
     try:
         content = json.loads(file.read_text("utf-8"))
         request = content.get("request", content)
-        if isinstance(request, dict) and name_in(request):
+        if isinstance(request, dict) and RequestView(request).name:
             return request
     except (OSError, ValueError, AttributeError):
         pass
@@ -44,8 +45,9 @@ def prepare_pair(
 
     There is one only where the file is broken. Raises Refusal for a job without the compiler.
     """
-    plan = prepare(loaded, session_region=session_region, ignore=ignore)
     if loaded.spec is None:
-        return (plan,)
-    native = replace(loaded, spec=pair_of(loaded.spec))
-    return plan, prepare(native, session_region=session_region, ignore=ignore)
+        return (prepare(loaded, session_region=session_region, ignore=ignore),)
+    # Once for both plans, which have the same code.
+    source = source_of(loaded.spec, loaded.file.parent)
+    pair = (loaded, replace(loaded, spec=pair_of(loaded.spec)))
+    return tuple(prepare(each, session_region=session_region, ignore=ignore, source=source) for each in pair)

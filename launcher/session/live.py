@@ -9,7 +9,6 @@ from dataclasses import replace
 from launcher.account.file_system import FileSystem, describe_file_system, parse_file_system
 from launcher.account.questions.asking import Progress
 from launcher.account.questions.gathering import gather
-from launcher.account.questions.wanted import wanted_of
 from launcher.account.security_group_repair import authorize
 from launcher.aws.clients import Clients, SharedClients
 from launcher.aws.errors import UnusableSession
@@ -19,11 +18,12 @@ from launcher.failure_modes.model import Location, accept
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 from launcher.jobs.load import LoadedJob
 from launcher.jobs.specification import JobSpec
-from launcher.planning.training_plan import Request, TrainingPlan
+from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.live.check import check_account
 from launcher.rules.live.lustre import TRANSIENT
 from launcher.rules.live.missing_rules import MissingRule, missing_rules
 from launcher.rules.live.subject import LiveSubject
+from launcher.session.wanted import wanted_of
 
 FILE_SYSTEM_WAIT_SECONDS = 45 * 60.0
 """A file system takes 5 to 15 minutes to create, large ones longer."""
@@ -65,10 +65,10 @@ def check_before_submission(
 
     A plan that is refused already, or holds placeholders, comes back as it is: the submission says so.
     """
-    if plan.refused or plan.placeholders or plan.training is None or plan.region is None:
+    if plan.refused or plan.placeholders or plan.view is None or plan.region is None:
         return plan
     clients = clients or SharedClients()
-    file_system_id = wanted_of(_training_request(plan), plan.region).file_system_id
+    file_system_id = wanted_of(plan.view, plan.region).file_system_id
     if file_system_id is not None:
         fsx = clients("fsx", plan.region)
         wait_for_file_system(lambda: _seen(fsx, file_system_id), on_wait=on_wait)
@@ -86,7 +86,7 @@ def look(
 
     Raises as `check_live`.
     """
-    if plan.training is None or plan.region is None or loaded.spec is None:
+    if plan.view is None or plan.region is None or loaded.spec is None:
         return None
     if plan.placeholders:
         missing = ", ".join(plan.placeholders)
@@ -94,17 +94,15 @@ def look(
             f"the plan still holds placeholders for: {missing}; nothing in an account answers to them.",
             "Give them in the job file, or name a provisioned `cluster`.",
         )
-    request = _training_request(plan)
-    wanted = wanted_of(request, plan.region)
+    wanted = wanted_of(plan.view, plan.region)
     clients = clients or SharedClients()
     # Bad credentials end it here; and with the caller known, nothing asked below waits for anything else.
     caller = caller_arn(clients("sts", plan.region))
     return LiveSubject(
         job=loaded.spec,
-        request=request,
+        request=plan.view,
         facts=instance_facts(wanted.instance_type),
         account=gather(clients, wanted, caller=caller, on_progress=on_progress),
-        jobs_at_once=_jobs_at_once(plan),
     )
 
 
@@ -187,13 +185,3 @@ def _locator(loaded: LoadedJob, job: JobSpec) -> Callable[..., Location | None]:
         return loaded.location("cluster") if "cluster" in job.model_fields_set else None
 
     return locate
-
-
-def _training_request(plan: TrainingPlan) -> Request:
-    """The request of each training job; that of a tuning job's own jobs has no name."""
-    return {"TrainingJobName": plan.name, **(plan.training or {})}
-
-
-def _jobs_at_once(plan: TrainingPlan) -> int:
-    config = (plan.request or {}).get("HyperParameterTuningJobConfig", {})
-    return int(config.get("ResourceLimits", {}).get("MaxParallelTrainingJobs", 1))

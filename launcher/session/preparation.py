@@ -14,14 +14,13 @@ from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Severity, Stage, accept
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob, load_job
+from launcher.jobs.specification import JobSpec
 from launcher.planning.naming import unique_part
 from launcher.planning.planner import plan_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.job.check import check_job
 from launcher.rules.job.subject import TELLING_NAMES, JobSubject
-from launcher.session.source_code import JobCode, read_code
-from launcher.source.names import names_in_source
-from launcher.source.tree import read_source
+from launcher.source.tree import SourceTree, read_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +59,13 @@ def prepare(
     ignore: Sequence[str] = (),
     cluster: Cluster | None = None,
     unique: str | None = None,
-    code: JobCode | None = None,
+    source: SourceTree | None = None,
 ) -> TrainingPlan:
     """Plan a loaded job and judge it. Calls nothing beyond this machine.
 
     `cluster` is the manifest that was just read from AWS, where it was; otherwise it comes from the
-    file that the job names or from the cache. `ignore` holds codes accepted besides the file's. `code`
-    is the job's code where it was read already, else its source is read.
+    file that the job names or from the cache. `ignore` holds codes accepted besides the file's. `source`
+    is the job's code where it was read already, else it is read now.
     Raises Refusal for an unreadable manifest.
     """
     job = loaded.spec
@@ -77,26 +76,34 @@ def prepare(
         cluster = _known_cluster(job.cluster, loaded.file.parent)
         if cluster is None:
             notes.append(_unknown_cluster(job.cluster, loaded))
-    code = code or read_code(job, loaded.file.parent, loaded.location)
+    source = source or source_of(job, loaded.file.parent)
     plan = plan_job(
         job,
         cluster,
         unique=unique or unique_part(),
-        folder=loaded.file.parent,
+        source=source,
         session_region=session_region,
         locate=loaded.location,
-        code_digest=code.digest,
     )
     subject = JobSubject(
         job=job,
         facts=instance_facts(job.resources.instance_type),
-        source=read_source(job, loaded.file.parent),
+        source=source,
         locate=loaded.location,
         cluster=cluster,
-        names=names_in_source(loaded.file.parent / job.code.source_dir, TELLING_NAMES),
+        names=source.names,
     )
-    findings = accept([*check_job(subject), *code.findings, *plan.findings, *notes], [*job.ignore, *ignore])
+    judged = [finding.located(loaded.location) for finding in check_job(subject)]
+    findings = accept([*judged, *plan.findings, *notes], [*job.ignore, *ignore])
     return replace(plan, findings=findings)
+
+
+def source_of(job: JobSpec, folder: Path) -> SourceTree:
+    """Read the code of a job; `folder` is the job file's, against which its paths are resolved.
+
+    Whoever plans a job twice reads its code once, and hands it on.
+    """
+    return read_source(folder / job.code.source_dir, job.code.entry_point, TELLING_NAMES)
 
 
 def _known_cluster(reference: str, folder: Path) -> Cluster | None:

@@ -18,8 +18,8 @@ from launcher.session.following.log_filter import LogFilter
 from launcher.session.following.monitor import Monitor, Screen
 from launcher.session.jobs import LOCAL_HOME
 from launcher.session.outcome import Outcome, outcome_of
-from launcher.session.preparation import prepare
-from launcher.session.source_code import JobCode, read_code
+from launcher.session.preparation import prepare, source_of
+from launcher.source.tree import SourceTree
 
 LOCAL_POLL_SECONDS = 0.2
 AWS_POLL_SECONDS = 5.0
@@ -89,24 +89,24 @@ def plan_for_submission(
     *,
     session_region: str | None,
     ignore: Sequence[str] = (),
-    code: JobCode | None = None,
+    source: SourceTree | None = None,
 ) -> TrainingPlan:
     """The plan of a job with its cluster's manifest fresh from AWS.
 
     The job is judged offline first: what is wrong with the file needs no call. A manifest that was
-    read is cached for planning offline. With `code` the job runs what was read then, whatever its source
+    read is cached for planning offline. With `source` the job runs what was read then, whatever the folder
     holds now. Raises Refusal for an unknown cluster, AwsRefusal where AWS refuses.
     """
     job = loaded.spec
-    if job is not None and code is None:
+    if job is not None and source is None:
         # Once for both plans: it reads every file that would be packed.
-        code = read_code(job, loaded.file.parent, loaded.location)
-    draft = prepare(loaded, session_region=session_region, ignore=ignore, code=code)
+        source = source_of(job, loaded.file.parent)
+    draft = prepare(loaded, session_region=session_region, ignore=ignore, source=source)
     if draft.refused or job is None or job.cluster is None or is_path(job.cluster):
         return draft
     cluster = fetch_manifest(aws_client("ssm", job.region or session_region), job.cluster)
     cache_manifest(cluster)
-    return prepare(loaded, session_region=session_region, ignore=ignore, cluster=cluster, code=code)
+    return prepare(loaded, session_region=session_region, ignore=ignore, cluster=cluster, source=source)
 
 
 def _pace_of(backend: Backend) -> Pace:

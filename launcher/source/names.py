@@ -3,47 +3,47 @@
 from __future__ import annotations
 
 import io
-import os
 import tokenize
-from collections.abc import Collection, Iterator
-from pathlib import Path
+from collections.abc import Collection, Iterable
+
+from launcher.source.files import SourceFile
 
 _MOST_FILES = 200
 _MOST_BYTES = 1_000_000
 _NOT_SOURCE = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 
 
-def names_in_source(folder: Path, wanted: Collection[str]) -> frozenset[str]:
-    """Those of the wanted names that the code below the folder uses; comments and strings do not count.
+def names_in(files: Iterable[SourceFile], wanted: Collection[str]) -> frozenset[str]:
+    """Those of the wanted names that the code in the files uses; comments and strings do not count.
 
-    Bounded: the first 200 Python files of at most 1 MB each, outside of hidden folders and installed
-    packages. Files that cannot be read or are no Python are passed over; the script lint names them.
+    Bounded: the first 200 Python files, those of a folder before those below it, of at most 1 MB each,
+    outside of hidden folders and installed packages. Files that cannot be read or are not Python are passed
+    over.
     """
     found: set[str] = set()
-    for file in _files(folder):
+    for file in sorted(filter(_is_source, files), key=_place)[:_MOST_FILES]:
         if found.issuperset(wanted):
             break
         found |= _names(file, [name for name in wanted if name not in found])
     return frozenset(found)
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    count = 0
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name[0] != "." and name not in _NOT_SOURCE)
-        for name in sorted(files):
-            if name.endswith(".py"):
-                count += 1
-                if count > _MOST_FILES:
-                    return
-                yield Path(place, name)
+def _is_source(file: SourceFile) -> bool:
+    *folders, name = file.name.split("/")
+    return name.endswith(".py") and not any(each[0] == "." or each in _NOT_SOURCE for each in folders)
 
 
-def _names(file: Path, wanted: Collection[str]) -> set[str]:
+def _place(file: SourceFile) -> tuple[tuple[bool, str], ...]:
+    """Sorts files before folders at each level."""
+    *folders, name = file.name.split("/")
+    return (*((True, folder) for folder in folders), (False, name))
+
+
+def _names(file: SourceFile, wanted: Collection[str]) -> set[str]:
+    if file.size > _MOST_BYTES:
+        return set()
     try:
-        if file.stat().st_size > _MOST_BYTES:
-            return set()
-        text = file.read_text("utf-8", errors="replace")
+        text = file.path.read_text("utf-8", errors="replace")
     except OSError:
         return set()
     # Reading tokens is slow, and most files hold none of the words.

@@ -10,15 +10,16 @@ import gzip
 import hashlib
 import importlib.util
 import io
-import os
 import tarfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
+from launcher.source.digest import SourceDigest, unreadable
 from launcher.source.errors import SourceError
-from launcher.source.files import SourceFile, source_files
+from launcher.source.files import SourceFile
+from launcher.source.tree import SourceTree
 
 BOOT_NAME = "slipway.pyz"
 SOURCE_NAME = "source.tar.gz"
@@ -29,30 +30,19 @@ _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 _COMPRESSION = 6
 """zlib's own default: three times as fast as 9 for about one per cent more."""
 
+_CHUNK = 1024 * 1024
+
 _FORMAT = "slipway code 1"
 """Part of every digest: another way of packing is other code."""
 
 
-def code_digest(files: Iterable[SourceFile], archive: str) -> str:
+def package_digest(source_digest: str, archive: str) -> str:
     """What identifies a job's code: SHA-256, in hexadecimal, over all that lies in its folder on S3.
 
-    Names, contents and whether a file is executable count; owners, times and other permissions do not.
-    Reads the files and packs nothing. `archive` is the packed source's name; the images' toolkits know
-    theirs and start without the boot, so that it counts for SOURCE_NAME only. Raises SourceError where
-    a file cannot be read.
+    `source_digest` is that of the source (`SourceTree.digest`, and what `build_source` returns). `archive`
+    is the packed source's name; the images' toolkits know theirs and start without the boot, so that the
+    boot counts for SOURCE_NAME only.
     """
-    digest = hashlib.sha256()
-    for file in files:
-        try:
-            with file.path.open("rb") as content:
-                _count(digest, file, hashlib.file_digest(content, "sha256").hexdigest())
-        except OSError as error:
-            raise _unreadable(file.path, error) from error
-    return package_digest(digest.hexdigest(), archive)
-
-
-def package_digest(source_digest: str, archive: str) -> str:
-    """The digest of the code from that of the source, which `build_source` returned."""
     boot = _boot_digest() if archive == SOURCE_NAME else ""
     return hashlib.sha256("\n".join((_FORMAT, archive, boot, source_digest)).encode()).hexdigest()
 
@@ -69,29 +59,34 @@ def build_boot(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def build_source(source_dir: Path, path: Path) -> str:
-    """Write the user's source as tar.gz; returns the SHA-256 of what was packed, file by file.
+def build_source(source: SourceTree, path: Path) -> str:
+    """Write the user's source as tar.gz; returns the digest of what the files hold now.
 
-    Regular files only, in sorted order, without owners and times; of the permissions, only whether a
-    file is executable. Raises SourceError for a folder that cannot be packed (`source_files`), and for
-    a file that changes meanwhile or cannot be read.
+    Packs the files that the tree has, and looks at the folder no more. Regular files only, in sorted order,
+    without owners and times; of the permissions, only whether a file is executable. Raises SourceError for
+    a source that cannot be packed, and for a file that is gone, has become shorter or cannot be read. Any
+    other change since the tree was read shows in the digest, which is then not the tree's.
     """
-    files = source_files(source_dir)
-    digest = hashlib.sha256()
+    if source.problem is not None:
+        raise source.problem
+    digest = SourceDigest()
     # GzipFile writes the time, and the file's name where it has one, into the header.
     with (
         path.open("wb") as target,
         gzip.GzipFile("", "wb", _COMPRESSION, target, mtime=0) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        for file in files:
+        for file in source.files:
             try:
                 with file.path.open("rb") as content:
                     hashed = _Hashed(content)
                     archive.addfile(_member(file), hashed)
+                    # What was appended since is not packed, and makes another digest.
+                    while hashed.read(_CHUNK):
+                        pass
             except OSError as error:
-                raise _unreadable(file.path, error) from error
-            _count(digest, file, hashed.digest.hexdigest())
+                raise unreadable(file.path, error) from error
+            digest.add(file, hashed.digest.hexdigest())
     return digest.hexdigest()
 
 
@@ -108,23 +103,11 @@ class _Hashed(io.BufferedIOBase):
         return data
 
 
-def _count(digest: Any, file: SourceFile, content_digest: str) -> None:
-    """One file's line in the source's digest; no name can hold a NUL."""
-    digest.update(os.fsencode(f"{file.name}\0{int(file.executable)}\0{content_digest}\n"))
-
-
 def _member(file: SourceFile) -> tarfile.TarInfo:
     member = tarfile.TarInfo(file.name)
     member.size = file.size
     member.mode = 0o755 if file.executable else 0o644
     return member
-
-
-def _unreadable(path: Path, error: OSError) -> SourceError:
-    return SourceError(
-        f"{path} cannot be packed: {error.strerror or error}.",
-        "Make it readable and leave it as it is during the launch, or name it in .slipwayignore.",
-    )
 
 
 def _boot_files() -> Iterator[tuple[str, bytes]]:

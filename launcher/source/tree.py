@@ -1,29 +1,95 @@
-"""What lies in a job's source directory, as plain data for the rules."""
+"""What a job's code is: the source folder, read once for packing, for the rules and for what is shown."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import posixpath
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from launcher.jobs.specification import JobSpec
+from launcher.source.digest import digest_of
+from launcher.source.errors import SourceError
+from launcher.source.files import IgnoredPath, SourceFile, walk
+from launcher.source.names import names_in
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTree:
-    """A source directory: whether it and the entry point are there, and the scripts beside it."""
+    """A source folder as it was when it was read, with the script that the job starts.
 
-    folder: str
+    `folder` is absolute; `exists` says whether it is there, `has_entry_point` whether the script is,
+    which is no promise that it is packed. `files` are what is packed, `ignored` what is left out and why,
+    `scripts` the Python files directly in the folder, `names` those of the names asked for that the packed
+    code uses. `problem` is what keeps the source from being packed; `digest` identifies its content
+    (SHA-256, in hexadecimal), and is None where there is a problem.
+    """
+
+    folder: Path
+    entry_point: str
     exists: bool
     has_entry_point: bool
-    scripts: tuple[str, ...]
+    files: tuple[SourceFile, ...] = ()
+    ignored: tuple[IgnoredPath, ...] = ()
+    scripts: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()
+    digest: str | None = None
+    problem: SourceError | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """What is packed, before it is compressed."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def entry_point_name(self) -> str:
+        """The entry point as the names of files are written: `./lib/../train.py` is `train.py`."""
+        return posixpath.normpath(self.entry_point)
+
+    @property
+    def entry_point_is_outside(self) -> bool:
+        """Whether the entry point leads out of the folder, so that it cannot be packed."""
+        return posixpath.isabs(self.entry_point) or self.entry_point_name.startswith("../")
+
+    @property
+    def packs_entry_point(self) -> bool:
+        """Whether the entry point is among the files that are packed."""
+        return any(file.name == self.entry_point_name for file in self.files)
+
+    def why_ignored(self, name: str) -> IgnoredPath | None:
+        """What leaves out the file of that name: its own entry, or that of a folder above it."""
+        return next((each for each in self.ignored if _covers(each.name, name)), None)
 
 
-def read_source(job: JobSpec, folder: Path) -> SourceTree:
-    """Look at the source directory of a job whose file lies in `folder`."""
-    source_dir = folder / job.code.source_dir
-    return SourceTree(
-        folder=str(source_dir),
-        exists=source_dir.is_dir(),
-        has_entry_point=(source_dir / job.code.entry_point).is_file(),
-        scripts=tuple(sorted(file.name for file in source_dir.glob("*.py"))) if source_dir.is_dir() else (),
+def read_source(folder: Path, entry_point: str, wanted: Collection[str] = ()) -> SourceTree:
+    """Read a source folder; `wanted` are the names to look for in its Python files.
+
+    Looks at each folder once, reads every file that is packed once for the digest, and of the Python files
+    as many as `names_in` bounds. Of more than `MOST_BYTES` it reads none. Never raises: what keeps
+    the source from being packed is the tree's `problem`.
+    """
+    folder = folder.resolve()
+    if not folder.is_dir():
+        missing = SourceError(f"the source folder {folder} is not there.", "Correct `code.source_dir`.")
+        return SourceTree(folder, entry_point, exists=False, has_entry_point=False, problem=missing)
+    found = walk(folder)
+    tree = SourceTree(
+        folder=folder,
+        entry_point=entry_point,
+        exists=True,
+        has_entry_point=(folder / entry_point).is_file(),
+        files=found.files,
+        ignored=found.ignored,
+        scripts=found.scripts,
+        names=names_in(found.files, wanted),
+        problem=found.problem,
     )
+    if tree.problem is not None:
+        return tree
+    try:
+        return replace(tree, digest=digest_of(tree.files))
+    except SourceError as error:
+        return replace(tree, problem=error)
+
+
+def _covers(ignored: str, name: str) -> bool:
+    return name.startswith(ignored) if ignored.endswith("/") else name == ignored

@@ -10,7 +10,7 @@ import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from launcher.account.prefixes import MOST_LISTED, Prefix, fetch_prefix, split_uri
+from launcher.account.prefixes import MOST_LISTED, Prefix, fetch_prefix
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.emulator.faults import DENIED_S3, inject
 
@@ -50,15 +50,3 @@ def test_refusal_names_the_place_and_the_permission(s3: Any) -> None:
 
     with pytest.raises(AwsRefusal, match=r"look at s3://data/train \(s3:ListBucket\)"):
         fetch_prefix(s3, "s3://data/train")
-
-
-@pytest.mark.parametrize(
-    ("uri", "parts"),
-    [
-        ("s3://data/train/1", ("data", "train/1")),
-        ("s3://data/", ("data", "")),
-        ("s3://data", ("data", "")),
-    ],
-)
-def test_a_uri_is_a_bucket_and_a_key(uri: str, parts: tuple[str, str]) -> None:
-    assert split_uri(uri) == parts

@@ -10,6 +10,7 @@ import pytest
 from launcher.backends.local.layout import Host, debugging_here, share_devices, share_threads
 from launcher.backends.local.logs import LogClock, Position, read_lines
 from launcher.backends.local.status import HostEnd, failure_reason
+from launcher.planning.request_view import RequestView
 
 
 @pytest.fixture
@@ -138,4 +139,4 @@ def test_the_debugging_that_crashes_gloo_is_softened_on_hosts_without_gpus(
     planned: str, devices: dict[str, str], given: dict[str, str], here: dict[str, str]
 ) -> None:
     request = {"Environment": {"TORCH_DISTRIBUTED_DEBUG": planned}}
-    assert debugging_here(request, devices, given) == here
+    assert debugging_here(RequestView(request), devices, given) == here

@@ -15,6 +15,7 @@ from launcher.backends.interface import JobStatus, LogLine
 from launcher.backends.local.backend import LocalBackend
 from launcher.backends.local.job import Grace
 from launcher.planning.training_plan import SourcePackage, TrainingPlan
+from launcher.source.tree import read_source
 
 MARK = "TEST_MARK"
 PATIENCE_SECONDS = 90.0
@@ -85,7 +86,7 @@ class Workplace:
                 "Environment": {MARK: self.mark, **(environment or {})},
                 **request,
             },
-            package=SourcePackage(source, "train.py", "s3://bucket/code"),
+            package=SourcePackage(read_source(source, "train.py"), "s3://bucket/code"),
             findings=(),
             region="us-east-1",
         )

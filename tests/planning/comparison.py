@@ -9,6 +9,7 @@ from typing import Any
 from launcher.jobs.specification import JobSpec
 from launcher.planning.planner import plan_job
 from launcher.planning.training_plan import TrainingPlan
+from launcher.source.tree import read_source
 
 WHOLE = ("Environment", "Tags", "VpcConfig")
 """Parts that are compared as one field."""
@@ -20,7 +21,7 @@ def plan_of(job: dict[str, Any], unique: str = "0unique") -> TrainingPlan:
         JobSpec.model_validate(job),
         None,
         unique=unique,
-        folder=Path("/nowhere"),
+        source=read_source(Path("/nowhere"), "train.py"),
         session_region="us-west-2",
         locate=lambda *path: None,
     )

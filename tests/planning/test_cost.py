@@ -11,6 +11,7 @@ import pytest
 
 from launcher.cluster.instances import training_instance_types
 from launcher.planning.cost import cost_in_words, estimate_cost, table_date
+from launcher.planning.request_view import RequestView
 
 P5, DAY = "ml.p5.48xlarge", 86400
 TABLE: dict[str, Any] = json.loads(
@@ -45,7 +46,7 @@ def search(definition: dict[str, Any], ranges: dict[str, Any] | None = None, **l
 
 
 def test_all_hosts_are_counted_by_the_hour_and_for_the_whole_limit() -> None:
-    estimate = estimate_cost(training(hosts=2, seconds=DAY), "us-east-1")
+    estimate = estimate_cost(RequestView(training(hosts=2, seconds=DAY)), "us-east-1")
     assert estimate is not None
     assert estimate.per_hour == pytest.approx(2 * 63.296)
     assert estimate.at_limit == pytest.approx(2 * 63.296 * 24)
@@ -54,7 +55,7 @@ def test_all_hosts_are_counted_by_the_hour_and_for_the_whole_limit() -> None:
 
 def test_a_search_counts_its_parallel_jobs_by_the_hour_and_all_of_them_at_the_limit() -> None:
     request = search(training(hosts=2, seconds=3600), MaxNumberOfTrainingJobs=20, MaxParallelTrainingJobs=4)
-    estimate = estimate_cost(request, "us-east-1")
+    estimate = estimate_cost(RequestView(request), "us-east-1")
     assert estimate is not None
     assert estimate.per_hour == pytest.approx(4 * 2 * 63.296)
     assert estimate.at_limit == pytest.approx(20 * 2 * 63.296)
@@ -62,7 +63,7 @@ def test_a_search_counts_its_parallel_jobs_by_the_hour_and_all_of_them_at_the_li
 
 def test_the_limit_of_a_whole_search_bounds_what_it_costs() -> None:
     limits = {"MaxNumberOfTrainingJobs": 20, "MaxParallelTrainingJobs": 4, "MaxRuntimeInSeconds": 7200}
-    estimate = estimate_cost(search(training(hosts=1, seconds=DAY), **limits), "us-east-1")
+    estimate = estimate_cost(RequestView(search(training(hosts=1, seconds=DAY), **limits)), "us-east-1")
     assert estimate is not None
     assert estimate.at_limit == pytest.approx(4 * 63.296 * 2)
 
@@ -74,7 +75,9 @@ def test_a_grid_makes_as_many_jobs_as_it_has_combinations() -> None:
             {"Name": "batch", "Values": ["16", "32"]},
         ]
     }
-    estimate = estimate_cost(search(training(hosts=1, seconds=3600), ranges, MaxParallelTrainingJobs=1), None)
+    estimate = estimate_cost(
+        RequestView(search(training(hosts=1, seconds=3600), ranges, MaxParallelTrainingJobs=1)), None
+    )
     assert estimate is not None
     assert estimate.at_limit == pytest.approx(6 * 63.296)
 
@@ -92,50 +95,50 @@ def test_a_grid_makes_as_many_jobs_as_it_has_combinations() -> None:
 def test_the_price_is_of_the_jobs_region_where_the_table_has_it(
     instance_type: str, region: str | None, found: str
 ) -> None:
-    estimate = estimate_cost(training(instance_type), region)
+    estimate = estimate_cost(RequestView(training(instance_type)), region)
     assert estimate is not None and estimate.price_region == found
-    words = cost_in_words(training(instance_type), region)
+    words = cost_in_words(RequestView(training(instance_type)), region)
     assert f"list price of {found}, {estimate.price_date}" in words
     assert ("may have another" in words) is (found != region)
 
 
 def test_the_line_says_what_when_where_and_of_when() -> None:
-    assert cost_in_words(training(seconds=5400), "us-east-1") == (
+    assert cost_in_words(RequestView(training(seconds=5400)), "us-east-1") == (
         "126.59 USD an hour, up to 189.89 USD in 1h30m (list price of us-east-1, 2026-09-04; hosts alone)"
     )
 
 
 def test_a_type_without_a_price_is_said_to_have_none() -> None:
-    assert estimate_cost(training("ml.p6e-gb200.36xlarge"), "us-east-1") is None
-    words = cost_in_words(training("ml.p6e-gb200.36xlarge"), "us-east-1")
+    assert estimate_cost(RequestView(training("ml.p6e-gb200.36xlarge")), "us-east-1") is None
+    words = cost_in_words(RequestView(training("ml.p6e-gb200.36xlarge")), "us-east-1")
     assert words.startswith(f"unknown: the price table of {table_date()} has no ml.p6e-gb200.36xlarge;")
 
 
 def test_spot_costs_at_most_what_on_demand_does() -> None:
     request = training(EnableManagedSpotTraining=True)
-    estimate = estimate_cost(request, "us-east-1")
+    estimate = estimate_cost(RequestView(request), "us-east-1")
     assert estimate is not None and estimate.spot
-    words = cost_in_words(request, "us-east-1")
+    words = cost_in_words(RequestView(request), "us-east-1")
     assert words.startswith("at most 126.59 USD an hour") and "that of spot varies" in words
 
 
 @pytest.mark.parametrize("instance_type", [P5, "ml.p6e-gb200.36xlarge"])
 def test_a_training_plan_is_paid_already(instance_type: str) -> None:
     request = training(instance_type, plan="arn:aws:sagemaker:us-east-1:111122223333:training-plan/x")
-    words = cost_in_words(request, "us-east-1")
+    words = cost_in_words(RequestView(request), "us-east-1")
     assert words.startswith("paid up front with the training plan")
     assert "up to" not in words
     assert ("on demand 126.59 USD an hour, us-east-1, 2026-09-04" in words) is (instance_type == P5)
 
 
 def test_a_warm_pool_is_said_to_come_on_top() -> None:
-    words = cost_in_words(training(warm_pool=1800), "us-east-1")
+    words = cost_in_words(RequestView(training(warm_pool=1800)), "us-east-1")
     assert words.endswith("hosts alone, without 30m of warm pool)")
 
 
 def test_a_search_is_described_in_the_line() -> None:
     limits = {"MaxNumberOfTrainingJobs": 20, "MaxParallelTrainingJobs": 4, "MaxRuntimeInSeconds": 7200}
-    words = cost_in_words(search(training(seconds=3600), **limits), "us-east-1")
+    words = cost_in_words(RequestView(search(training(seconds=3600), **limits)), "us-east-1")
     assert "for 20 jobs of 1h, 4 at a time, 2h in all (" in words
 
 

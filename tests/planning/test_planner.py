@@ -15,6 +15,7 @@ from launcher.failure_modes.model import Severity
 from launcher.jobs.load import load_job
 from launcher.planning.planner import plan_job
 from launcher.planning.training_plan import TrainingPlan
+from launcher.session.preparation import source_of
 
 WriteJob = Callable[..., Path]
 
@@ -33,7 +34,7 @@ def plan_of(write_job: WriteJob) -> Callable[..., TrainingPlan]:
             loaded.spec,
             None if cluster is None else Cluster.model_validate(cluster),
             unique=unique,
-            folder=loaded.file.parent,
+            source=source_of(loaded.spec, loaded.file.parent),
             session_region="us-west-2",
             locate=loaded.location,
         )

@@ -202,7 +202,7 @@ def test_every_job_gets_a_request_or_is_refused_with_findings(job: dict[str, Any
         assert (
             plan.world_size
             == plan.job["distribution"]["processes_per_host"]
-            * (plan.training["ResourceConfig"]["InstanceCount"])
+            * (plan.view.training["ResourceConfig"]["InstanceCount"])
         )
 
 
@@ -217,7 +217,7 @@ def test_planning_twice_differs_in_the_unique_parts_only(job: dict[str, Any]) ->
 @given(any_jobs)
 def test_a_shell_gives_the_toolkits_words_back_as_they_were(job: dict[str, Any]) -> None:
     plan = plan_of(job)
-    if plan.training is None or "ContainerEntrypoint" in plan.training["AlgorithmSpecification"]:
+    if plan.view is None or "ContainerEntrypoint" in plan.view.training["AlgorithmSpecification"]:
         return
     tuned = plan.operation == "CreateHyperParameterTuningJob"
     words = toolkit_words(one_of_its_jobs(plan) if tuned else plan.request["HyperParameters"])
@@ -244,7 +244,7 @@ def test_every_tuning_job_is_one_that_the_api_model_accepts_or_is_refused(
     assert plan.refused or not report.has_errors(), report.generate_report()
     ranges = plan.request["HyperParameterTuningJobConfig"]["ParameterRanges"]
     assert sum(len(kind) for kind in ranges.values()) == len(tuning["ranges"])
-    assert not plan.training["StaticHyperParameters"].keys() & tuning["ranges"].keys()
+    assert not plan.view.training["StaticHyperParameters"].keys() & tuning["ranges"].keys()
 
 
 def one_of_its_jobs(plan: TrainingPlan) -> dict[str, str]:
@@ -255,7 +255,7 @@ def one_of_its_jobs(plan: TrainingPlan) -> dict[str, str]:
         for kind in ranges.values()
         for varied in kind
     }
-    return {**plan.training["StaticHyperParameters"], **drawn}
+    return {**plan.view.training["StaticHyperParameters"], **drawn}
 
 
 def toolkit_words(hyperparameters: dict[str, str]) -> list[str]:

@@ -18,6 +18,7 @@ from launcher.planning.api_limits import violations
 from launcher.planning.planner import plan_job
 from launcher.planning.request_diff import request_diff
 from launcher.planning.training_plan import TrainingPlan
+from launcher.session.preparation import source_of
 
 TUNING: dict[str, Any] = {
     "objective": {"metric": "eval_loss", "goal": "minimize", "regex": "eval_loss=([0-9.]+)"},
@@ -47,7 +48,7 @@ def plan_of(write_job: Callable[..., Path]) -> Plan:
             loaded.spec,
             None if cluster is None else Cluster.model_validate(cluster),
             unique=unique,
-            folder=loaded.file.parent,
+            source=source_of(loaded.spec, loaded.file.parent),
             session_region="us-west-2",
             locate=loaded.location,
         )
@@ -93,9 +94,9 @@ def test_the_plan_shows_each_job_as_it_shows_a_single_one(plan_of: Plan) -> None
     plan = plan_of(metrics={"loss": "loss=([0-9.]+)"})
     assert (plan.operation, plan.name) == ("CreateHyperParameterTuningJob", "digits-0unique")
     assert plan.request["HyperParameterTuningJobName"] == plan.name
-    assert plan.training is plan.request["TrainingJobDefinition"]
-    assert plan.training["ResourceConfig"]["InstanceCount"] == 2
-    algorithm = plan.training["AlgorithmSpecification"]
+    assert plan.view.training is plan.request["TrainingJobDefinition"]
+    assert plan.view.training["ResourceConfig"]["InstanceCount"] == 2
+    algorithm = plan.view.training["AlgorithmSpecification"]
     assert sorted(algorithm) == ["MetricDefinitions", "TrainingImage", "TrainingInputMode"]
     assert [metric["Name"] for metric in algorithm["MetricDefinitions"]] == ["loss", "eval_loss"]
     assert plan.world_size == 16
@@ -108,7 +109,7 @@ def test_the_toolkit_is_told_what_the_sdk_tells_it(plan_of: Plan, name: str) -> 
     job = {"distribution": {"strategy": "none"}, **golden["job"]}
     plan = plan_of(**job, tuning={"ranges": {"momentum": {"min": 0.1, "max": 0.9}}})
     assert not plan.refused, plan.findings
-    ours = dict(plan.training["StaticHyperParameters"])
+    ours = dict(plan.view.training["StaticHyperParameters"])
     varying = ("sagemaker_submit_directory", "sagemaker_job_name")
     assert ours["sagemaker_submit_directory"].endswith('/sourcedir.tar.gz"')
     # The toolkit's runner reads it in every mode; the SDK sends it with MPI alone.
@@ -122,7 +123,7 @@ def test_the_toolkit_is_told_what_the_sdk_tells_it(plan_of: Plan, name: str) -> 
 
 def test_the_toolkit_fetches_the_source_so_no_channel_brings_it(plan_of: Plan) -> None:
     plan = plan_of(inputs={"train": "s3://mine/train"})
-    assert [channel["ChannelName"] for channel in plan.training["InputDataConfig"]] == ["train"]
+    assert [channel["ChannelName"] for channel in plan.view.training["InputDataConfig"]] == ["train"]
     assert (plan.package.archive, plan.package.with_boot) == ("sourcedir.tar.gz", False)
 
 
@@ -135,18 +136,18 @@ def test_what_the_training_definition_has_too_is_sent(plan_of: Plan, manifest: d
         debugger=True,
     )
     assert_the_api_model_accepts(plan.request)
-    assert plan.training["EnableManagedSpotTraining"] is True
-    assert plan.training["RetryStrategy"] == {"MaximumRetryAttempts": 2}
-    assert plan.training["VpcConfig"]["Subnets"] == ["subnet-0123456789abcdef0"]
+    assert plan.view.training["EnableManagedSpotTraining"] is True
+    assert plan.view.training["RetryStrategy"] == {"MaximumRetryAttempts": 2}
+    assert plan.view.training["VpcConfig"]["Subnets"] == ["subnet-0123456789abcdef0"]
     assert plan.request["Tags"] == [{"Key": "team", "Value": "research"}]
-    assert not {"DebugHookConfig", "ProfilerConfig", "Tags"} & plan.training.keys()
+    assert not {"DebugHookConfig", "ProfilerConfig", "Tags"} & plan.view.training.keys()
 
 
 def test_jobs_of_a_cluster_get_no_prefix_that_all_would_share(
     plan_of: Plan, manifest: dict[str, Any]
 ) -> None:
-    assert "CheckpointConfig" not in plan_of(manifest).training
-    own = plan_of(manifest, checkpoint={"s3_uri": "s3://mine/c"}).training
+    assert "CheckpointConfig" not in plan_of(manifest).view.training
+    own = plan_of(manifest, checkpoint={"s3_uri": "s3://mine/c"}).view.training
     assert own["CheckpointConfig"]["S3Uri"] == "s3://mine/c/digits-0unique"
 
 
@@ -254,10 +255,10 @@ def test_metrics_are_sent_of_a_single_job_too(write_job: Callable[..., Path]) ->
         loaded.spec,
         None,
         unique="0unique",
-        folder=loaded.file.parent,
+        source=source_of(loaded.spec, loaded.file.parent),
         session_region="us-west-2",
         locate=loaded.location,
     )
-    assert (plan.operation, plan.training) == ("CreateTrainingJob", plan.request)
+    assert (plan.operation, plan.view.training) == ("CreateTrainingJob", plan.request)
     definitions = plan.request["AlgorithmSpecification"]["MetricDefinitions"]
     assert definitions == [{"Name": "loss", "Regex": "loss=([0-9.]+)"}]

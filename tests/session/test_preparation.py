@@ -13,7 +13,7 @@ from launcher.cluster.manifest import Cluster
 from launcher.cluster.manifest_store import cache_manifest
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session import source_code
+from launcher.rules.job import source as source_rules
 from launcher.session.preparation import JobSource, prepare, read_job
 
 WriteJob = Callable[..., Path]
@@ -182,7 +182,7 @@ def test_an_entry_point_may_be_written_in_any_way(
 def test_large_code_is_a_warning_with_what_holds_most(
     write_job: WriteJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source_code, "LARGE_BYTES", 1_000_000)
+    monkeypatch.setattr(source_rules, "LARGE_BYTES", 1_000_000)
     file = write_job()
     (tmp_path / "src" / "weights.bin").write_bytes(bytes(2_000_000))
     found = code_finding(prepared(file))

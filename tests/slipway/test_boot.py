@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from launcher.source.packaging import build_boot, build_source
+from launcher.source.tree import read_source
 
 PATIENCE_SECONDS = 60.0
 
@@ -41,7 +42,7 @@ class Boot:
         for folder in (data, source, config):
             folder.mkdir(parents=True)
         (source / "train.py").write_text(textwrap.dedent(script))
-        build_source(source, data / "source.tar.gz")
+        build_source(read_source(source, "train.py"), data / "source.tar.gz")
         build_boot(data / "slipway.pyz")
         resources = {"current_host": "algo-1", "hosts": ["algo-1"], "network_interface_name": "lo"}
         (config / "resourceconfig.json").write_text(json.dumps(resources))

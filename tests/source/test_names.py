@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from launcher.source.names import names_in_source
+from launcher.source.tree import read_source
 
 WANTED = ("DistributedSampler", "fully_shard")
+
+
+def names_of(folder: Path) -> frozenset[str]:
+    return read_source(folder, "train.py", WANTED).names
 
 
 @pytest.mark.parametrize(
@@ -29,13 +33,35 @@ def test_names_are_found_where_code_uses_them(tmp_path: Path, file: str, text: s
     path = tmp_path / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-    assert ("DistributedSampler" in names_in_source(tmp_path, WANTED)) is found
+    assert ("DistributedSampler" in names_of(tmp_path)) is found
 
 
 def test_no_folder_has_no_names(tmp_path: Path) -> None:
-    assert names_in_source(tmp_path / "missing", WANTED) == frozenset()
+    assert names_of(tmp_path / "missing") == frozenset()
 
 
 def test_bytes_that_are_no_text_are_no_crash(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_bytes(b"\xff\xfe\x00DistributedSampler(\x00")
-    assert names_in_source(tmp_path, WANTED) <= {"DistributedSampler"}
+    assert names_of(tmp_path) <= {"DistributedSampler"}
+
+
+def test_what_is_not_packed_does_not_count(tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text("DistributedSampler(x)")
+    (tmp_path / ".slipwayignore").write_text("old.py")
+    assert names_of(tmp_path) == frozenset()
+
+
+@pytest.mark.parametrize(("others", "found"), [(199, True), (200, False)])
+def test_two_hundred_files_are_read_those_beside_the_script_first(
+    tmp_path: Path, others: int, found: bool
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "first.py").write_text("DistributedSampler(x)")
+    for number in range(others):
+        (tmp_path / f"z{number}.py").touch()
+    assert bool(names_of(tmp_path)) is found
+
+
+def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("DistributedSampler(x)\n" + "#" * 1_000_000)
+    assert names_of(tmp_path) == frozenset()

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from launcher.account.images import parse_image_uri
 from launcher.account.permissions import Check
-from launcher.account.prefixes import split_uri
 from launcher.account.questions.wanted import Wanted
 from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL, TRAINING_LOGS
+from launcher.text.uris import split_uri
 
 _DESCRIBED = ("DhcpOptions", "NetworkInterfaces", "SecurityGroups", "Subnets", "Vpcs")
 

@@ -43,12 +43,10 @@ from launcher.backends.local.layout import (
 from launcher.backends.local.logs import Position, read_lines
 from launcher.backends.local.processes import ProcessId, boots_among, kill_all, processes_of
 from launcher.backends.local.status import JobRecord, read_record, write_private
-from launcher.planning.request_view import metrics_in, processes_per_host_in
+from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import Request, TrainingPlan
 
 _JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
-_DEFAULT_MAX_SECONDS = 86_400
-"""MaxRuntimeInSeconds where the request has none (SageMaker API, StoppingCondition)."""
 
 
 class LocalBackend:
@@ -86,7 +84,7 @@ class LocalBackend:
         Raises BackendError where this machine cannot run it: a strategy of the images' toolkit, a
         channel without a folder, an unknown job to resume from, a name that is taken.
         """
-        request, package = plan.request, plan.package
+        request, package = plan.view, plan.package
         if plan.refused or request is None or package is None:
             raise BackendError(
                 "the plan has errors and cannot be run.", "Repair them; `launch check` lists them."
@@ -96,9 +94,9 @@ class LocalBackend:
                 "a tuning job is SageMaker's own: nothing here chooses the next hyperparameters.",
                 "Run one of its jobs: a job file without `tuning`, with values in `hyperparameters`.",
             )
-        name = str(request["TrainingJobName"])
+        name = str(request.name)
         folder = self._folder(name)
-        hosts = hosts_of(folder, request["ResourceConfig"]["InstanceCount"])
+        hosts = hosts_of(folder, request.hosts or 1)
         commands = {host: boot_command(request, host) for host in hosts}
         check_inputs(request, self._inputs)
         earlier = self._resumed(plan)
@@ -107,9 +105,9 @@ class LocalBackend:
         except FileExistsError:
             raise BackendError(f"there is a local job {name} already.", "Use another name.") from None
         record = JobRecord(name, str(folder), ProcessId.of_this_process(), len(hosts))
-        job = LocalJob(record, hosts, max_seconds=_max_seconds(request), grace=self._grace)
+        job = LocalJob(record, hosts, max_seconds=request.max_runtime_seconds, grace=self._grace)
         try:
-            write_private(folder / "request.json", request)
+            write_private(folder / "request.json", plan.request)
             if earlier is not None:
                 shutil.copytree(earlier, folder / "checkpoints")
             lay_out(folder, request, package, self._inputs)
@@ -134,11 +132,11 @@ class LocalBackend:
 
     def describe(self, job_name: str) -> JobStatus:
         """How the job is, also one of another launcher's. Raises UnknownJob where there is none."""
-        request = self.request_of(job_name)
+        request = RequestView(self.request_of(job_name))
         return replace(
             self._living_record(job_name).status(),
-            processes_per_host=processes_per_host_in(request),
-            metrics=metrics_in(request),
+            processes_per_host=request.processes_per_host,
+            metrics=request.metrics,
         )
 
     def read_logs(self, job_name: str, cursor: Cursor) -> LogBatch:
@@ -257,7 +255,3 @@ def _summary(record: JobRecord) -> JobSummary:
     started = datetime.fromtimestamp(record.started, UTC)
     ended = datetime.fromtimestamp(record.ended, UTC) if record.ended else None
     return JobSummary(record.name, record.state, record.phase, started, ended)
-
-
-def _max_seconds(request: Mapping[str, Mapping[str, float]]) -> float:
-    return request.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", _DEFAULT_MAX_SECONDS)

@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from launcher.backends.interface import BackendError
-from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL
-from launcher.planning.training_plan import Request, SourcePackage
+from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, CHECKPOINT_DIR_VARIABLE, DEFAULT_CHECKPOINT_PATH
+from launcher.jobs.specification import RESERVED_CHANNEL
+from launcher.planning.request_parts import RequestChannel, S3Channel
+from launcher.planning.request_view import RequestView
+from launcher.planning.training_plan import SourcePackage
 from launcher.source.packaging import BOOT_NAME, SOURCE_NAME, build_boot, build_source
 
 CONTAINER_ROOT = "/opt/ml"
-CODE_CHANNEL = "code"
 
 _INHERITED = (
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
@@ -65,10 +67,10 @@ def hosts_of(folder: Path, count: int) -> list[Host]:
     return [Host(f"algo-{number}", folder / "hosts" / f"algo-{number}") for number in range(1, count + 1)]
 
 
-def check_inputs(request: Request, inputs: Mapping[str, Path]) -> None:
+def check_inputs(request: RequestView, inputs: Mapping[str, Path]) -> None:
     """Raise BackendError unless each of the request's channels has a folder of this machine."""
-    channels = {channel["ChannelName"]: channel for channel in request.get("InputDataConfig", [])}
-    names = sorted(channels.keys() - {CODE_CHANNEL, _checkpoint_channel(request)})
+    channels = {channel.name: channel for channel in request.inputs}
+    names = sorted(channels.keys() - {_checkpoint_channel(request)})
     for name, folder in inputs.items():
         if name not in names:
             raise BackendError(
@@ -76,9 +78,11 @@ def check_inputs(request: Request, inputs: Mapping[str, Path]) -> None:
                 "Correct the name in `--input NAME=DIR`, or add the channel to `inputs`.",
             )
         if not folder.is_dir():
-            raise BackendError(f"{folder}, given for the channel {name}, is no folder.", "Correct the path.")
+            raise BackendError(
+                f"{folder}, given for the channel {name}, is not a folder.", "Correct the path."
+            )
     for name in names:
-        if channels[name].get("InputMode") == "Pipe":
+        if channels[name].mode == "Pipe":
             raise BackendError(
                 f"the channel {name} is a Pipe, which a local run cannot provide.",
                 "Use the mode File or FastFile.",
@@ -90,24 +94,26 @@ def check_inputs(request: Request, inputs: Mapping[str, Path]) -> None:
             )
 
 
-def lay_out(folder: Path, request: Request, package: SourcePackage, inputs: Mapping[str, Path]) -> list[Host]:
+def lay_out(
+    folder: Path, request: RequestView, package: SourcePackage, inputs: Mapping[str, Path]
+) -> list[Host]:
     """Create the hosts' folders as a container finds /opt/ml when it starts; returns the hosts.
 
     `folder` is the job's own and holds `checkpoints`, which all hosts share as they share a prefix on
     S3. Raises BackendError where the source cannot be packed.
     """
-    hosts = hosts_of(folder, request["ResourceConfig"]["InstanceCount"])
+    hosts = hosts_of(folder, request.hosts or 1)
     (folder / "checkpoints").mkdir(exist_ok=True)
     build_boot(folder / BOOT_NAME)
-    build_source(package.source_dir, folder / SOURCE_NAME)
+    build_source(package.source, folder / SOURCE_NAME)
     for host in hosts:
         config, data = host.root / "input" / "config", host.root / "input" / "data"
         config.mkdir(parents=True)
         for name, content in _config_files(request, hosts, host).items():
             (config / name).write_text(json.dumps(content), encoding="utf-8")
-        (data / CODE_CHANNEL).mkdir(parents=True)
+        (data / RESERVED_CHANNEL).mkdir(parents=True)
         for name in (BOOT_NAME, SOURCE_NAME):
-            shutil.copyfile(folder / name, data / CODE_CHANNEL / name)
+            shutil.copyfile(folder / name, data / RESERVED_CHANNEL / name)
         for channel, source in inputs.items():
             (data / channel).symlink_to(source.resolve(), target_is_directory=True)
         checkpoints = Path(_below(host.root, _checkpoint_path(request)))
@@ -122,25 +128,22 @@ def lay_out(folder: Path, request: Request, package: SourcePackage, inputs: Mapp
     return hosts
 
 
-def boot_command(request: Request, host: Host) -> list[str]:
+def boot_command(request: RequestView, host: Host) -> list[str]:
     """The container's command with this interpreter and this host's copy of the boot.
 
     Raises BackendError for a job that the boot does not start.
     """
-    algorithm = request["AlgorithmSpecification"]
-    entrypoint = algorithm.get("ContainerEntrypoint") or []
-    if not entrypoint or not entrypoint[-1].endswith(f"/{BOOT_NAME}"):
+    if not request.entrypoint or not request.entrypoint[-1].endswith(f"/{BOOT_NAME}"):
         raise BackendError(
             "this strategy is started by the training toolkit of AWS's images, which is not on this machine.",
             "Run locally with the strategy torchrun or none.",
         )
-    boot = host.root / "input" / "data" / CODE_CHANNEL / BOOT_NAME
-    arguments = [_below(host.root, word) for word in algorithm.get("ContainerArguments", [])]
-    return [sys.executable, str(boot), *arguments]
+    boot = host.root / "input" / "data" / RESERVED_CHANNEL / BOOT_NAME
+    return [sys.executable, str(boot), *(_below(host.root, word) for word in request.arguments)]
 
 
 def host_environment(
-    request: Request, host: Host, rendezvous: str, devices: Mapping[str, str], machine: Mapping[str, str]
+    request: RequestView, host: Host, rendezvous: str, devices: Mapping[str, str], machine: Mapping[str, str]
 ) -> dict[str, str]:
     """The whole environment of a host's boot.
 
@@ -148,11 +151,11 @@ def host_environment(
     the job's hosts.
     """
     root = host.root
-    requested = {name: _below(root, value) for name, value in request.get("Environment", {}).items()}
+    requested = {name: _below(root, value) for name, value in request.environment.items()}
     return {
         **{name: os.environ[name] for name in _INHERITED if name in os.environ},
-        "TRAINING_JOB_NAME": request["TrainingJobName"],
-        "SLIPWAY_CHECKPOINT_DIR": _below(root, _checkpoint_path(request)),
+        "TRAINING_JOB_NAME": str(request.name),
+        CHECKPOINT_DIR_VARIABLE: _below(root, _checkpoint_path(request)),
         **devices,
         **requested,
         **machine,
@@ -161,9 +164,9 @@ def host_environment(
     }
 
 
-def choose_rendezvous(request: Request) -> str:
+def choose_rendezvous(request: RequestView) -> str:
     """An address and a port on loopback: the user's MASTER_PORT, else one that is free now."""
-    port = request.get("Environment", {}).get("MASTER_PORT")
+    port = request.environment.get("MASTER_PORT")
     if port is None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -171,14 +174,16 @@ def choose_rendezvous(request: Request) -> str:
     return f"127.0.0.1:{port}"
 
 
-def debugging_here(request: Request, devices: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+def debugging_here(
+    request: RequestView, devices: Mapping[str, str], given: Mapping[str, str]
+) -> dict[str, str]:
     """TORCH_DISTRIBUTED_DEBUG for hosts without GPUs, where the plan's DETAIL is for hosts with them.
 
     Over gloo it crashes DistributedDataParallel (torch 2.13, c10d::Logger). The user's own value, in
     `given`, stands.
     """
     name = "TORCH_DISTRIBUTED_DEBUG"
-    planned = request.get("Environment", {}).get(name)
+    planned = request.environment.get(name)
     if planned != "DETAIL" or name in given or devices.get("CUDA_VISIBLE_DEVICES"):
         return {}
     return {name: "INFO"}
@@ -222,22 +227,22 @@ def visible_devices() -> list[str]:
     return [str(index) for index in range(len(gpus))]
 
 
-def _config_files(request: Request, hosts: Sequence[Host], host: Host) -> dict[str, Any]:
-    names, instance_type = [each.name for each in hosts], request["ResourceConfig"]["InstanceType"]
+def _config_files(request: RequestView, hosts: Sequence[Host], host: Host) -> dict[str, Any]:
+    names, instance_type = [each.name for each in hosts], request.instance_type
     group = "homogeneousCluster"
     return {
         "hyperparameters.json": {
-            name: _below(host.root, value) for name, value in request.get("HyperParameters", {}).items()
+            name: _below(host.root, value) for name, value in request.hyperparameters.items()
         },
         "inputdataconfig.json": {
-            channel["ChannelName"]: {
-                "TrainingInputMode": channel.get("InputMode", "File"),
-                "S3DistributionType": channel["DataSource"]
-                .get("S3DataSource", {})
-                .get("S3DataDistributionType", "FullyReplicated"),
+            channel.name: {
+                "TrainingInputMode": channel.mode,
+                "S3DistributionType": channel.distribution
+                if isinstance(channel, S3Channel)
+                else "FullyReplicated",
                 "RecordWrapperType": "None",
             }
-            for channel in request.get("InputDataConfig", [])
+            for channel in request.channels
         },
         "resourceconfig.json": {
             "current_host": host.name,
@@ -252,21 +257,20 @@ def _config_files(request: Request, hosts: Sequence[Host], host: Host) -> dict[s
     }
 
 
-def _checkpoint_path(request: Request) -> str:
+def _checkpoint_path(request: RequestView) -> str:
     """The job's checkpoint path; one outside /opt/ml cannot be had here and becomes the default."""
-    default = f"{CONTAINER_ROOT}/checkpoints"
-    path = str(request.get("CheckpointConfig", {}).get("LocalPath") or default).rstrip("/")
-    return path if path.startswith(f"{CONTAINER_ROOT}/") else default
+    path = request.checkpoints.local_path.rstrip("/")
+    return path if path.startswith(f"{CONTAINER_ROOT}/") else DEFAULT_CHECKPOINT_PATH
 
 
-def _lustre_checkpoints(request: Request) -> str | None:
+def _lustre_checkpoints(request: RequestView) -> str | None:
     """The job's own directory in the channel that stands for `checkpoint.lustre`, or None without it."""
-    place = str(request.get("Environment", {}).get("SLIPWAY_CHECKPOINT_DIR", ""))
+    place = request.checkpoints.directory
     inside = f"{CONTAINER_ROOT}/input/data/{CHECKPOINT_CHANNEL}/"
-    return place if place.startswith(inside) else None
+    return place if place is not None and place.startswith(inside) else None
 
 
-def _checkpoint_channel(request: Request) -> str | None:
+def _checkpoint_channel(request: RequestView) -> str | None:
     return CHECKPOINT_CHANNEL if _lustre_checkpoints(request) else None
 
 
@@ -277,8 +281,7 @@ def _below(root: Path, value: str) -> str:
     return value
 
 
-def _source(channel: Mapping[str, Any]) -> str:
-    source = channel["DataSource"]
-    if "S3DataSource" in source:
-        return str(source["S3DataSource"]["S3Uri"])
-    return f"the file system path {source['FileSystemDataSource']['DirectoryPath']}"
+def _source(channel: RequestChannel) -> str:
+    if isinstance(channel, S3Channel):
+        return channel.uri
+    return f"the file system path {channel.directory}"

@@ -25,6 +25,7 @@ from launcher.backends.sagemaker.resume import copy_checkpoint, has_checkpoint
 from launcher.backends.sagemaker.submission import provide, submit
 from launcher.backends.sagemaker.tuning_job import describe_tuning_job, stop_tuning_job
 from launcher.failure_modes.refusal import AwsRefusal
+from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import Request, TrainingPlan
 
 _UNKNOWN = ("not found", "could not find", "does not exist", "jobname' failed to satisfy constraint")
@@ -128,7 +129,7 @@ class SageMakerBackend:
 
     def has_checkpoint(self, job_name: str) -> bool:
         """Whether the job left a complete checkpoint on S3 to go on from."""
-        return has_checkpoint(self._s3, self.request_of(job_name))
+        return has_checkpoint(self._s3, RequestView(self.request_of(job_name)))
 
     def release_hosts(self, job_name: str) -> None:
         """End the warm pool that a job left, so that no other job gets its hosts.
@@ -147,10 +148,10 @@ class SageMakerBackend:
 
     def resume(self, earlier: str, request: Request, on_progress: OnProgress | None = None) -> str:
         """Copy the earlier job's newest checkpoint to the request's own prefix, then create the job."""
-        copy_checkpoint(self._sagemaker, self._s3, earlier, request, on_progress)
+        copy_checkpoint(self._sagemaker, self._s3, earlier, RequestView(request), on_progress)
         plan = TrainingPlan(job={}, region=None, request=request, package=None, findings=())
         create_once(self._sagemaker, plan)
-        return str(request["TrainingJobName"])
+        return str(plan.name)
 
     def renew(self) -> None:
         """Make the clients anew."""

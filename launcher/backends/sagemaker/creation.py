@@ -191,11 +191,10 @@ def _users_values(plan: TrainingPlan) -> list[str]:
 
     A request that comes without its job file does not tell the user's values from the launcher's.
     """
-    if plan.job:
+    if plan.job or plan.view is None:
         places = [plan.job.get("environment"), plan.job.get("hyperparameters")]
     else:
-        training = plan.training or {}
-        places = [training.get(key) for key in ("Environment", "HyperParameters", "StaticHyperParameters")]
+        places = [plan.view.environment, plan.view.hyperparameters]
     given = [value for place in places for value in (place or {}).values()]
     texts = {str(value) for value in given if len(str(value)) >= _SHORTEST_SECRET}
     return sorted(texts, key=len, reverse=True)

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from launcher.backends.interface import JobState, JobStatus, Transition
-from launcher.planning.request_view import hosts_in, metrics_in, processes_per_host_in
+from launcher.planning.request_view import RequestView
 
 _OTHER_STATES = {"Deleting": JobState.STOPPED, "DeleteFailed": JobState.STOPPED}
 """States of a job that has ended and is taken away (TrainingJobStatus of the API model)."""
@@ -17,19 +17,20 @@ _OTHER_STATES = {"Deleting": JobState.STOPPED, "DeleteFailed": JobState.STOPPED}
 def status_of(job: Mapping[str, Any]) -> JobStatus:
     """The status in an answer of DescribeTrainingJob."""
     transitions = tuple(map(_transition, job.get("SecondaryStatusTransitions", ())))
+    request = RequestView(job)
     return JobStatus(
         name=str(job["TrainingJobName"]),
         state=job_state(job["TrainingJobStatus"]),
         phase=job.get("SecondaryStatus", job["TrainingJobStatus"]),
         failure_reason=job.get("FailureReason"),
-        checkpoints=job.get("CheckpointConfig", {}).get("S3Uri"),
+        checkpoints=request.checkpoints.moved_by_service,
         output=job.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
         seconds=seconds_of(job),
         explanation=_explanation(job),
         transitions=transitions,
-        hosts=hosts_in(job),
-        processes_per_host=processes_per_host_in(job),
-        metrics=metrics_in(job),
+        hosts=request.hosts,
+        processes_per_host=request.processes_per_host,
+        metrics=request.metrics,
     )
 
 

@@ -5,7 +5,6 @@ The new job downloads what it finds there when it starts, and never shares a pre
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,8 +16,9 @@ from launcher.backends.sagemaker.checkpoint_choice import (
     StoredObject,
     choose_checkpoint,
 )
-from launcher.backends.sagemaker.upload import ByteCounter, split_uri, transfer_config
-from launcher.planning.training_plan import Request
+from launcher.backends.sagemaker.upload import ByteCounter, transfer_config
+from launcher.planning.request_view import RequestView
+from launcher.text.uris import split_uri
 
 COPIES_AT_ONCE = 8
 
@@ -27,15 +27,15 @@ _POINTER_BYTES = 1024
 
 
 def copy_checkpoint(
-    sagemaker: Any, s3: Any, reference: str, training: Request, on_progress: OnProgress | None = None
+    sagemaker: Any, s3: Any, reference: str, job: RequestView, on_progress: OnProgress | None = None
 ) -> None:
-    """Copy the newest complete checkpoint to where the job in `training` keeps its own.
+    """Copy the newest complete checkpoint to where `job` keeps its own.
 
     `reference` is the name of a training job or an S3 URI. S3 copies by itself, nothing passes through
     this machine. Copying again gives the same. Raises BackendError where there is no checkpoint, the other
     job still writes, or the new job keeps none on S3; AwsRefusal where AWS refuses.
     """
-    target = checkpoints_of(training)
+    target = job.checkpoints.prefix
     if target is None:
         raise BackendError(
             "checkpoint.resume_from copies a checkpoint on S3, and this job keeps none there.",
@@ -47,27 +47,20 @@ def copy_checkpoint(
     if not choice.objects:
         raise BackendError(
             f"there is no checkpoint below {source} to resume from.",
-            "Correct `checkpoint.resume_from`, or leave it out to start anew.",
+            "Correct `checkpoint.resume_from`, or leave it out to start from the beginning.",
         )
     if on_progress is not None:
         on_progress(Progress(_told(choice, source)))
     _copy(s3, bucket, prefix, target, choice, on_progress)
 
 
-def has_checkpoint(s3: Any, training: Mapping[str, Any]) -> bool:
+def has_checkpoint(s3: Any, job: RequestView) -> bool:
     """Whether a job, by its request or description, left a complete checkpoint on S3.
 
     Raises AwsRefusal where AWS refuses.
     """
-    source = checkpoints_of(training)
+    source = job.checkpoints.prefix
     return source is not None and bool(_newest(s3, source).objects)
-
-
-def checkpoints_of(training: Mapping[str, Any]) -> str | None:
-    """Where a job keeps its checkpoints on S3, by its request or its description."""
-    uri = training.get("CheckpointConfig", {}).get("S3Uri")
-    uri = uri or training.get("Environment", {}).get("SLIPWAY_CHECKPOINT_URI")
-    return str(uri) if uri else None
 
 
 def _prefix_of_job(sagemaker: Any, name: str) -> str:
@@ -79,11 +72,11 @@ def _prefix_of_job(sagemaker: Any, name: str) -> str:
             "newest could be half there.",
             "Stop it and wait for its end, or resume from another job.",
         )
-    prefix = checkpoints_of(job)
+    prefix = RequestView(job).checkpoints.prefix
     if prefix is None:
         raise BackendError(
             f"the training job {name} kept no checkpoints on S3.",
-            "Give an S3 URI in `checkpoint.resume_from`, or leave it out to start anew.",
+            "Give an S3 URI in `checkpoint.resume_from`, or leave it out to start from the beginning.",
         )
     return prefix
 

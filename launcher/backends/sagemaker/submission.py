@@ -63,8 +63,8 @@ def provide(sagemaker: Any, s3: Any, plan: TrainingPlan, on_progress: OnProgress
     if plan.package is not None:
         upload_code(s3, plan.package, on_progress)
     reference = (plan.job.get("checkpoint") or {}).get("resume_from")
-    if reference:
-        copy_checkpoint(sagemaker, s3, str(reference), plan.training or {}, on_progress)
+    if reference and plan.view is not None:
+        copy_checkpoint(sagemaker, s3, str(reference), plan.view, on_progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,7 @@ class _Launch:
 
 def _check(plan: TrainingPlan) -> None:
     if plan.refused or plan.package is None:
-        raise BackendError(
-            "the plan has errors and cannot be run.", "Mend the findings of `launch check` first."
-        )
+        raise BackendError("the plan has errors and cannot be run.", "Fix what `launch check` finds first.")
     if plan.placeholders:
         missing = ", ".join(plan.placeholders)
         raise BackendError(

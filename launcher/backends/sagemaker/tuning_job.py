@@ -11,6 +11,7 @@ from typing import Any
 from launcher.aws.faults import answers
 from launcher.backends.interface import JobState, JobStatus
 from launcher.backends.sagemaker.description import job_state, seconds_of
+from launcher.planning.request_view import RequestView
 
 _COUNTERS = (
     ("InProgress", "running"),
@@ -32,7 +33,7 @@ def describe_tuning_job(sagemaker: Any, name: str) -> JobStatus:
         state=state,
         phase=_counted(job.get("TrainingJobStatusCounters", {})) if not state.is_final else state.value,
         failure_reason=job.get("FailureReason"),
-        output=job.get("TrainingJobDefinition", {}).get("OutputDataConfig", {}).get("S3OutputPath"),
+        output=RequestView(job).output_uri,
         seconds=seconds_of(job),
         explanation=_best(job.get("BestTrainingJob")) or _nothing_yet(state),
     )

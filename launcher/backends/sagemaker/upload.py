@@ -13,6 +13,7 @@ from launcher.aws.errors import aws_errors
 from launcher.backends.interface import BackendError, OnProgress, Progress
 from launcher.planning.training_plan import SourcePackage
 from launcher.source.packaging import BOOT_NAME, build_boot, build_source, package_digest
+from launcher.text.uris import split_uri
 
 FRESH_DAYS = 45
 """Code that lies on S3 for longer is sent again: the cluster's bucket deletes it after 90 days, and a job
@@ -29,8 +30,8 @@ def upload_code(s3: Any, package: SourcePackage, on_progress: OnProgress | None 
     """Bring the plan's code to its prefix; what lies there already is not sent again.
 
     Each object appears whole or not at all, so that a failure leaves nothing that a job could read by
-    mistake. Raises BackendError where the source cannot be packed or is no longer what was planned,
-    AwsRefusal where AWS refuses.
+    mistake. Raises SourceError where the source cannot be packed, BackendError where it is no longer what was
+    planned, AwsRefusal where AWS refuses.
     """
     bucket, prefix = split_uri(package.s3_uri)
     names = [package.archive, *([BOOT_NAME] if package.with_boot else [])]
@@ -53,12 +54,6 @@ def transfer_config() -> Any:
     from boto3.s3.transfer import TransferConfig
 
     return TransferConfig(multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES)
-
-
-def split_uri(uri: str) -> tuple[str, str]:
-    """Bucket and key of an S3 URI."""
-    bucket, _, key = uri.removeprefix("s3://").partition("/")
-    return bucket, key
 
 
 class ByteCounter:
@@ -114,9 +109,9 @@ def _build(package: SourcePackage, name: str, path: Path) -> Path:
     try:
         if name == BOOT_NAME:
             build_boot(path)
-        elif package_digest(build_source(package.source_dir, path), name) != package.digest:
+        elif package_digest(build_source(package.source, path), name) != package.digest:
             raise BackendError(
-                f"the code in {package.source_dir} is no longer what was planned.",
+                f"the code in {package.source.folder} is no longer what was planned.",
                 "Launch again, and leave the files as they are meanwhile.",
             )
     except OSError as error:

@@ -21,6 +21,7 @@ from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
+from launcher.planning.request_parts import CODE_ARCHIVE_HYPERPARAMETER, MPI_PROCESSES_HYPERPARAMETER
 from launcher.planning.strategies.strategy import PYTORCH, Objection, Submission, accelerated_processes
 from launcher.planning.strategies.support import crowded
 
@@ -62,13 +63,13 @@ class ToolkitStrategy:
         """The user's, JSON-encoded, and those that tell the toolkit what to start."""
         return {
             **{key: json_text(value) for key, value in job.hyperparameters.items()},
-            "sagemaker_submit_directory": json.dumps(submission.archive),
+            CODE_ARCHIVE_HYPERPARAMETER: json.dumps(submission.archive),
             "sagemaker_program": json.dumps(job.code.entry_point),
             "sagemaker_container_log_level": LOG_LEVEL,
             "sagemaker_job_name": json.dumps(submission.job_name),
             "sagemaker_region": json.dumps(submission.region),
             # The SDK sends it with MPI alone, but the toolkit's runner reads it in every mode.
-            "sagemaker_mpi_num_of_processes_per_host": str(submission.processes_per_host),
+            MPI_PROCESSES_HYPERPARAMETER: str(submission.processes_per_host),
         }
 
     def entry(self, job: JobSpec, processes_per_host: int) -> None:

@@ -34,7 +34,12 @@ from launcher.rules.job.lustre import lustre_is_in_the_jobs_zone, lustre_paths_a
 from launcher.rules.job.memory import state_leaves_room
 from launcher.rules.job.nccl_environment import no_debugging_in_a_normal_run, no_obsolete_environment
 from launcher.rules.job.processes import one_process_per_accelerator
-from launcher.rules.job.source import entry_point_is_there
+from launcher.rules.job.source import (
+    code_is_small,
+    entry_point_is_packed,
+    entry_point_is_there,
+    source_can_be_packed,
+)
 from launcher.rules.job.subject import JobSubject
 from launcher.rules.job.training_compiler import compiled_training_is_compared, compiler_knows_its_gpus
 from launcher.rules.job.tuning import (
@@ -80,6 +85,9 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     objects_are_not_sharded_unevenly,
     workers_have_their_cpus,
     state_leaves_room,
+    source_can_be_packed,
+    entry_point_is_packed,
+    code_is_small,
 )
 
 

@@ -1,4 +1,4 @@
-"""The source directory and the script that the job starts."""
+"""The source directory, the script that the job starts, and what of them is packed."""
 
 from __future__ import annotations
 
@@ -6,31 +6,95 @@ import difflib
 from collections.abc import Iterator
 
 from launcher.failure_modes import job_runtime
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.job.subject import JobSubject
+from launcher.source.files import largest, sizes_in_words
+from launcher.source.tree import SourceTree
+
+LARGE_BYTES = 100_000_000
+"""More code than this is data that came along: it is read for every plan and sent with every change."""
+
+_SOURCE_DIR = ("code", "source_dir")
+_ENTRY_POINT = ("code", "entry_point")
 
 
 @finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
 def entry_point_is_there(subject: JobSubject) -> Iterator[Finding]:
     """Without its script a job downloads, starts and fails on every host."""
-    source, entry_point = subject.source, subject.job.code.entry_point
+    source, entry_point = subject.source, subject.source.entry_point
     if not source.exists:
-        yield job_runtime.ENTRY_POINT_MISSING.finding(
-            Stage.SPEC,
+        yield job_runtime.ENTRY_POINT_MISSING.at(
+            _SOURCE_DIR,
             f"the source directory {source.folder} does not exist",
             remedy="Correct `code.source_dir`; it is relative to the job file.",
-            location=subject.locate("code", "source_dir"),
-            subject="code.source_dir",
         )
     elif not source.has_entry_point:
         near = difflib.get_close_matches(entry_point, source.scripts, n=1)
         scripts = ", ".join(source.scripts) or "no scripts"
         there = f"Did you mean {near[0]}?" if near else f"There are: {scripts}."
-        yield job_runtime.ENTRY_POINT_MISSING.finding(
-            Stage.SPEC,
+        yield job_runtime.ENTRY_POINT_MISSING.at(
+            _ENTRY_POINT,
             f"the entry point {entry_point} is not in {source.folder}",
             remedy=f"Correct `code.entry_point`, which is relative to `code.source_dir`. {there}",
-            location=subject.locate("code", "entry_point"),
-            subject="code.entry_point",
         )
+
+
+@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+def source_can_be_packed(subject: JobSubject) -> Iterator[Finding]:
+    """A link, a special file or gigabytes of data cannot go to the hosts, and nothing goes without them."""
+    problem = subject.source.problem
+    if subject.source.exists and problem is not None:
+        yield job_runtime.ENTRY_POINT_MISSING.at(
+            _SOURCE_DIR, problem.message.rstrip("."), remedy=problem.remedy
+        )
+
+
+@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+def entry_point_is_packed(subject: JobSubject) -> Iterator[Finding]:
+    """A script that lies on the disk and yet not in the archive is missing on every host."""
+    source = subject.source
+    if source.problem is None and source.has_entry_point and not source.packs_entry_point:
+        message, remedy = _why_not_packed(source)
+        yield job_runtime.ENTRY_POINT_MISSING.at(_ENTRY_POINT, message, remedy=remedy)
+
+
+@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+def code_is_small(subject: JobSubject) -> Iterator[Finding]:
+    """What is packed is downloaded and unpacked by every host before the script starts."""
+    source = subject.source
+    if source.problem is None and source.size_bytes > LARGE_BYTES:
+        yield job_runtime.ENTRY_POINT_MISSING.at(
+            _SOURCE_DIR,
+            f"the source directory {source.folder} holds {source.size_bytes / 1e6:,.0f} MB that every host "
+            f"downloads, most in {sizes_in_words(largest(source.files))}",
+            remedy="Leave out by .slipwayignore what the job does not need; give data as an input.",
+            severity=Severity.WARNING,
+        )
+
+
+def _why_not_packed(source: SourceTree) -> tuple[str, str]:
+    """Why the entry point is not in the archive, and what to do."""
+    entry_point = source.entry_point
+    if source.entry_point_is_outside:
+        return (
+            f"the entry point {entry_point} is outside of {source.folder}, and only what is inside is packed",
+            "Give `code.entry_point` relative to `code.source_dir`, without `..`.",
+        )
+    ignored = source.why_ignored(source.entry_point_name)
+    if ignored is None:
+        return (
+            f"the entry point {entry_point} is in {source.folder} under another name, and Linux tells upper "
+            "from lower case",
+            "Write `code.entry_point` as the file is called.",
+        )
+    if ignored.ignore_file is None:
+        return (
+            f"the entry point {entry_point} is in {ignored.name}, which is never packed",
+            "Move the script out of that folder.",
+        )
+    return (
+        f"the entry point {entry_point} is left out by {ignored.ignore_file.name} of "
+        f"{ignored.ignore_file.parent}: the pattern {ignored.pattern} fits {ignored.name}",
+        f"Change the pattern, or add the line !{ignored.name} to {source.folder / '.slipwayignore'}.",
+    )

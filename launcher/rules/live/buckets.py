@@ -82,7 +82,7 @@ def keys_may_admit_the_role(subject: LiveSubject) -> Iterator[Finding]:
     for action, resource in permissions.undecided if permissions is not None else ():
         yield storage.S3_ACCESS_DENIED.at(
             ("role_arn",),
-            f"could not verify that the role {subject.request['RoleArn']} may {action} on {resource}: its "
+            f"could not verify that the role {subject.request.role_arn} may {action} on {resource}: its "
             "own policies do not say so, and the policy of the resource may",
             severity=Severity.WARNING,
             stage=Stage.LIVE,

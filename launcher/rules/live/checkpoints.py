@@ -18,7 +18,7 @@ def checkpoints_are_the_jobs_own(subject: LiveSubject) -> Iterator[Finding]:
         return
     for job in known(subject.account.running_jobs) or ():
         # A job of this very name is this one, whose submission was not confirmed.
-        if job.checkpoints is None or job.name == subject.request["TrainingJobName"]:
+        if job.checkpoints is None or job.name == subject.request.name:
             continue
         relation = _relation(own.uri, job.checkpoints)
         if relation:

@@ -16,7 +16,7 @@ from launcher.rules.live.subject import LiveSubject, known
 @live_rule(storage.ROLE_INSUFFICIENT, "role", absence_counts=True)
 def role_trusts_sagemaker(subject: LiveSubject) -> Iterator[Finding]:
     """The role exists, and its trust policy names the service."""
-    arn, role = str(subject.request["RoleArn"]), known(subject.account.role)
+    arn, role = subject.request.role_arn, known(subject.account.role)
     if role is None:
         yield _finding(
             subject,
@@ -71,5 +71,5 @@ def _finding(subject: LiveSubject, message: str, remedy: str | None = None) -> F
         message,
         remedy=remedy,
         stage=Stage.LIVE,
-        subject=str(subject.request["RoleArn"]),
+        subject=subject.request.role_arn,
     )

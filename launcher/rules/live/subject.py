@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from launcher.account.facts import AccountFacts, Fact, Unverified
 from launcher.account.network import NetworkState
 from launcher.cluster.instances import InstanceFacts
 from launcher.cluster.security_groups import SecurityGroup
-from launcher.jobs.specification import RESERVED_CHANNEL, JobSpec
+from launcher.jobs.specification import JobSpec
+from launcher.planning.request_parts import S3Channel
+from launcher.planning.request_view import RequestView
 
 T = TypeVar("T")
 
@@ -43,32 +45,30 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class LiveSubject:
-    """A job, its CreateTrainingJob request, and the facts about both.
+    """A job, its request, and the facts about both.
 
-    `facts` is None for an unknown instance type. `jobs_at_once` is more than 1 for a tuning job, whose
-    request here is that of each of its training jobs.
+    `facts` is None for an unknown instance type.
     """
 
     job: JobSpec
-    request: Mapping[str, Any]
+    request: RequestView
     facts: InstanceFacts | None
     account: AccountFacts
-    jobs_at_once: int = 1
 
     @property
     def hosts_at_once(self) -> int:
         """The hosts of all jobs that run beside each other: a tuning job has several."""
-        return self.hosts * self.jobs_at_once
+        return self.hosts * self.request.jobs_at_once
 
     @property
     def hosts(self) -> int:
         """How many hosts the request asks for."""
-        return int(self.request["ResourceConfig"]["InstanceCount"])
+        return self.request.hosts or 1
 
     @property
     def instance_type(self) -> str:
         """The hosts' type, such as `ml.p5.48xlarge`."""
-        return str(self.request["ResourceConfig"]["InstanceType"])
+        return str(self.request.instance_type)
 
     @property
     def has_efa(self) -> bool:
@@ -78,12 +78,12 @@ class LiveSubject:
     @property
     def subnet_ids(self) -> tuple[str, ...]:
         """The subnets that the request names; the service places the job in any one of them."""
-        return tuple(self.request.get("VpcConfig", {}).get("Subnets", ()))
+        return self.request.subnet_ids
 
     @property
     def group_ids(self) -> tuple[str, ...]:
         """The security groups that the request names; every host has all of them."""
-        return tuple(self.request.get("VpcConfig", {}).get("SecurityGroupIds", ()))
+        return self.request.security_group_ids
 
     @property
     def network(self) -> NetworkState:
@@ -105,35 +105,23 @@ class LiveSubject:
     def mounts(self) -> tuple[Mount, ...]:
         """The Lustre directories that the job mounts."""
         return tuple(
-            Mount(channel["ChannelName"], source["FileSystemId"], source.get("DirectoryPath", ""))
-            for channel in self.request.get("InputDataConfig", ())
-            if (source := channel["DataSource"].get("FileSystemDataSource")) is not None
+            Mount(channel.name, channel.file_system_id, channel.directory) for channel in self.request.mounts
         )
 
     @property
     def inputs(self) -> tuple[S3Location, ...]:
         """What the job reads from S3. The code is not among it: it is uploaded with the submission."""
-        return tuple(
-            S3Location(source["S3Uri"], f"input {name}", ("inputs", name))
-            for channel in self.request.get("InputDataConfig", ())
-            if (name := channel["ChannelName"]) != RESERVED_CHANNEL
-            and (source := channel["DataSource"].get("S3DataSource")) is not None
-        )
+        return tuple(map(_input, self.request.s3_inputs))
 
     @property
     def downloads(self) -> tuple[S3Location, ...]:
         """The inputs in File mode: downloaded by every host before the script starts."""
-        modes = {
-            channel["ChannelName"]: channel.get("InputMode", "File")
-            for channel in self.request.get("InputDataConfig", ())
-        }
-        return tuple(place for place in self.inputs if modes[place.path[-1]] == "File")
+        return tuple(_input(channel) for channel in self.request.s3_inputs if channel.mode == "File")
 
     @property
     def checkpoints(self) -> S3Location | None:
         """Where the checkpoints go, whoever moves them; None where they do not go to S3."""
-        uri = self.request.get("CheckpointConfig", {}).get("S3Uri")
-        uri = uri or self.request.get("Environment", {}).get("SLIPWAY_CHECKPOINT_URI")
+        uri = self.request.checkpoints.prefix
         return None if uri is None else S3Location(uri, "checkpoints", ("checkpoint", "s3_uri"))
 
     @property
@@ -145,12 +133,14 @@ class LiveSubject:
         yield from self.inputs
         if self.checkpoints is not None:
             yield self.checkpoints
-        output = self.request.get("OutputDataConfig", {}).get("S3OutputPath")
-        if output:
-            yield S3Location(output, "output", ("output", "s3_uri"))
-        for channel in self.request.get("InputDataConfig", ()):
-            if channel["ChannelName"] == RESERVED_CHANNEL:
-                yield S3Location(channel["DataSource"]["S3DataSource"]["S3Uri"], "code", ("cluster",))
+        if self.request.output_uri is not None:
+            yield S3Location(self.request.output_uri, "output", ("output", "s3_uri"))
+        if self.request.code_uri is not None:
+            yield S3Location(self.request.code_uri, "code", ("cluster",))
+
+
+def _input(channel: S3Channel) -> S3Location:
+    return S3Location(channel.uri, f"input {channel.name}", ("inputs", channel.name))
 
 
 def known(fact: Fact[T] | None) -> T | None:

@@ -10,8 +10,9 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 
 from launcher.account.facts import AccountFacts, Permissions, Prefix, Unverified
 from launcher.account.questions.gathering import gather
-from launcher.account.questions.wanted import wanted_of
 from launcher.aws.errors import Unreachable, UnusableSession
+from launcher.planning.request_view import RequestView
+from launcher.session.wanted import wanted_of
 from tests.emulator.account import (
     BUCKETS,
     INSTANCE_TYPE,
@@ -38,7 +39,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
 
 
 def facts_of(account: EmulatedAccount, clients: Any = None, **changes: Any) -> AccountFacts:
-    return gather(clients or FaultyClients(), wanted_of(account.request(**changes), REGION))
+    return gather(clients or FaultyClients(), wanted_of(RequestView(account.request(**changes)), REGION))
 
 
 def unverified(facts: AccountFacts) -> dict[str, Unverified]:
@@ -266,7 +267,7 @@ def test_role_of_the_caller_is_found_under_its_path(account: EmulatedAccount) ->
     ],
 )
 def test_caller_without_policies_of_its_own(account: EmulatedAccount, arn: str, found: Any) -> None:
-    caller = gather(FaultyClients(), wanted_of(account.request(), REGION), caller=arn).caller
+    caller = gather(FaultyClients(), wanted_of(RequestView(account.request()), REGION), caller=arn).caller
 
     assert (caller.permission if isinstance(caller, Unverified) else caller) == found
 
@@ -358,7 +359,11 @@ def test_no_credentials_are_said_once(account: EmulatedAccount) -> None:
 def test_progress_ends_with_every_question_answered(account: EmulatedAccount) -> None:
     told: list[tuple[int, int, str]] = []
 
-    gather(FaultyClients(), wanted_of(account.request(), REGION), on_progress=lambda *each: told.append(each))
+    gather(
+        FaultyClients(),
+        wanted_of(RequestView(account.request()), REGION),
+        on_progress=lambda *each: told.append(each),
+    )
 
     assert told[0][0] == 0
     assert told[0][2] == "who you are"

@@ -8,7 +8,8 @@ import pytest
 
 from launcher.account.permissions import Check
 from launcher.account.questions.needs import caller_checks, role_checks
-from launcher.account.questions.wanted import wanted_of
+from launcher.planning.request_view import RequestView
+from launcher.session.wanted import wanted_of
 
 ACCOUNT, REGION = "123456789012", "us-west-2"
 KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1"
@@ -32,7 +33,7 @@ MOUNT = {"DataSource": {"FileSystemDataSource": {"FileSystemId": "fs-1"}}, "Chan
 def of_the_role(**changes: Any) -> dict[str, list[Check]]:
     """The checks of a job by each of their actions."""
     found: dict[str, list[Check]] = {}
-    for check in role_checks(wanted_of({**REQUEST, **changes}, REGION)):
+    for check in role_checks(wanted_of(RequestView({**REQUEST, **changes}), REGION)):
         for action in check.actions:
             found.setdefault(action, []).append(check)
     return found
@@ -121,7 +122,7 @@ def test_resources_are_of_the_partition_of_the_role() -> None:
 
 
 def test_the_caller_passes_the_role_to_sagemaker_and_creates_this_job() -> None:
-    passes, creates = caller_checks(wanted_of({**REQUEST, **VPC}, REGION))
+    passes, creates = caller_checks(wanted_of(RequestView({**REQUEST, **VPC}), REGION))
 
     assert (passes.actions, passes.resources) == (("iam:PassRole",), (REQUEST["RoleArn"],))
     assert passes.context == {"iam:PassedToService": ("sagemaker.amazonaws.com",)}
@@ -134,12 +135,14 @@ def test_the_caller_passes_the_role_to_sagemaker_and_creates_this_job() -> None:
 
 
 def test_conditions_that_the_request_does_not_have_are_not_simulated() -> None:
-    _, creates = caller_checks(wanted_of(REQUEST, REGION))
+    _, creates = caller_checks(wanted_of(RequestView(REQUEST), REGION))
 
     assert set(creates.context) == {"sagemaker:InstanceTypes"}
 
 
 def test_a_job_of_several_instance_groups_has_no_type_to_simulate() -> None:
-    _, creates = caller_checks(wanted_of({**REQUEST, "ResourceConfig": {"InstanceGroups": []}}, REGION))
+    _, creates = caller_checks(
+        wanted_of(RequestView({**REQUEST, "ResourceConfig": {"InstanceGroups": []}}), REGION)
+    )
 
     assert creates.context == {}

@@ -14,6 +14,7 @@ from launcher.backends.sagemaker import creation
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.backends.sagemaker.creation import NameTakenError, UncertainError
 from launcher.failure_modes.refusal import AwsRefusal
+from launcher.source.errors import SourceError
 from tests.backends.sagemaker.launching import FOR_GOOD, PlanOf, entries, names
 from tests.emulator.faults import (
     DENIED,
@@ -58,7 +59,7 @@ def test_code_that_could_not_be_planned_is_not_submitted_though_its_finding_be_i
     (tmp_path / "src" / "link").symlink_to("/etc/passwd")
     plan = plan_of(ignore=["CODE002"])
     assert not plan.refused
-    with pytest.raises(BackendError, match="link is a symbolic link"):
+    with pytest.raises(SourceError, match="link is a symbolic link"):
         backend.submit(plan)
     assert script.requests == []
 

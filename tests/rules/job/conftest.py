@@ -14,7 +14,7 @@ from launcher.failure_modes.model import Finding
 from launcher.jobs.load import load_job
 from launcher.rules.job.check import check_job
 from launcher.rules.job.subject import JobSubject
-from launcher.source.tree import read_source
+from launcher.session.preparation import source_of
 
 
 class Judge(Protocol):
@@ -46,7 +46,7 @@ def judge(write_job: Callable[..., Path]) -> Judge:
         subject = JobSubject(
             job=loaded.spec,
             facts=instance_facts(loaded.spec.resources.instance_type),
-            source=read_source(loaded.spec, loaded.file.parent),
+            source=source_of(loaded.spec, loaded.file.parent),
             locate=loaded.location,
             cluster=None if manifest is None else Cluster.model_validate(manifest),
             names=frozenset(names),

@@ -16,6 +16,7 @@ from launcher.cluster.security_groups import Direction, SecurityGroup, SecurityG
 from launcher.cluster.training_network import LUSTRE_TCP_PORTS
 from launcher.failure_modes.model import Finding
 from launcher.jobs.specification import JobSpec
+from launcher.planning.request_view import RequestView
 from launcher.rules.live.check import check_account
 from launcher.rules.live.subject import LiveSubject
 
@@ -174,6 +175,9 @@ def subject(
         key: [each.id for each in found] if isinstance(found, tuple) else REQUEST["VpcConfig"][key]
         for key, found in named.items()
     }
+    sent |= request or {}
+    if jobs_at_once > 1:
+        sent["HyperParameterTuningJobConfig"] = {"ResourceLimits": {"MaxParallelTrainingJobs": jobs_at_once}}
     fields = {
         "name": "digits",
         "code": {"entry_point": "train.py"},
@@ -182,10 +186,9 @@ def subject(
     }
     return LiveSubject(
         job=JobSpec.model_validate({**fields, **(job or {})}),
-        request={key: value for key, value in {**sent, **(request or {})}.items() if value is not None},
+        request=RequestView({key: value for key, value in sent.items() if value is not None}),
         facts=instance_facts(instance_type),
         account=account,
-        jobs_at_once=jobs_at_once,
     )
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from launcher.account.questions.wanted import wanted_of
+from launcher.planning.request_view import RequestView
+from launcher.session.wanted import wanted_of
 
 
 def request(**changes: Any) -> dict[str, Any]:
@@ -24,7 +25,7 @@ def channel(name: str, uri: str) -> dict[str, Any]:
 
 
 def test_job_with_nothing_but_a_role_and_hosts() -> None:
-    wanted = wanted_of(request(), "cn-north-1")
+    wanted = wanted_of(RequestView(request()), "cn-north-1")
 
     assert (wanted.instance_type, wanted.instance_count) == ("ml.p5.48xlarge", 4)
     assert (wanted.partition, wanted.account) == ("aws-cn", "123456789012")
@@ -36,7 +37,7 @@ def test_job_with_nothing_but_a_role_and_hosts() -> None:
 def test_code_is_read_but_not_yet_there_to_be_looked_at() -> None:
     channels = [channel("train", "s3://data/a"), channel("code", "s3://code/digits-1")]
 
-    wanted = wanted_of(request(InputDataConfig=channels), "us-west-2")
+    wanted = wanted_of(RequestView(request(InputDataConfig=channels)), "us-west-2")
 
     assert wanted.reads == ("s3://data/a", "s3://code/digits-1")
     assert wanted.looked_into == ("s3://data/a",)
@@ -45,7 +46,9 @@ def test_code_is_read_but_not_yet_there_to_be_looked_at() -> None:
 
 @pytest.mark.parametrize("value", ['"s3://code/a.tar.gz"', "s3://code/a.tar.gz"])
 def test_code_of_the_toolkits_is_a_hyperparameter(value: str) -> None:
-    wanted = wanted_of(request(HyperParameters={"sagemaker_submit_directory": value}), "us-west-2")
+    wanted = wanted_of(
+        RequestView(request(HyperParameters={"sagemaker_submit_directory": value})), "us-west-2"
+    )
 
     assert wanted.reads == ("s3://code/a.tar.gz",)
 
@@ -58,7 +61,7 @@ def test_code_of_the_toolkits_is_a_hyperparameter(value: str) -> None:
     ],
 )
 def test_checkpoints_are_read_and_written(changes: dict[str, Any]) -> None:
-    wanted = wanted_of(request(**changes), "us-west-2")
+    wanted = wanted_of(RequestView(request(**changes)), "us-west-2")
 
     assert wanted.reads == wanted.looked_into == ("s3://checkpoints/digits-1",)
     assert wanted.writes == ("s3://checkpoints/digits-1", "s3://output/")
@@ -74,10 +77,8 @@ def test_capacity_and_keys_are_read() -> None:
     }
     output = {"S3OutputPath": "s3://output/", "KmsKeyId": "key-2"}
 
-    wanted = wanted_of(
-        request(ResourceConfig=resources, OutputDataConfig=output, EnableManagedSpotTraining=True),
-        "us-west-2",
-    )
+    changed = request(ResourceConfig=resources, OutputDataConfig=output, EnableManagedSpotTraining=True)
+    wanted = wanted_of(RequestView(changed), "us-west-2")
 
     assert (wanted.spot, wanted.warm_pool, wanted.training_plan) == (True, True, True)
     assert (wanted.volume_keys, wanted.output_keys) == (("key-1",), ("key-2",))

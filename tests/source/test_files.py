@@ -1,0 +1,203 @@
+"""Which files of a source folder are packed, and why others are not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.source import files as source_files
+from launcher.source.files import IgnoredPath, SourceFile, largest, walk
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "src"
+    (folder / "lib").mkdir(parents=True)
+    (folder / "train.py").write_text("print(1)\n")
+    (folder / "lib" / "data.py").write_text("x = 1\n")
+    return folder
+
+
+def packed(source: Path) -> list[str]:
+    found = walk(source)
+    assert found.problem is None
+    return [file.name for file in found.files]
+
+
+def problem(source: Path) -> str:
+    found = walk(source)
+    assert found.problem is not None
+    return found.problem.message
+
+
+def write(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+
+
+@pytest.mark.parametrize(
+    ("ignored", "expected"),
+    [
+        ({".gitignore": "*.bin"}, ["a.py", "data/big.csv", "lib/b.py"]),
+        ({".gitignore": "data/"}, ["a.py", "lib/b.py", "lib/model.bin", "model.bin"]),
+        ({".gitignore": "/model.bin"}, ["a.py", "data/big.csv", "lib/b.py", "lib/model.bin"]),
+        ({".gitignore": "*.bin\n!lib/model.bin"}, ["a.py", "data/big.csv", "lib/b.py", "lib/model.bin"]),
+        ({"lib/.gitignore": "*.bin"}, ["a.py", "data/big.csv", "lib/b.py", "model.bin"]),
+        ({".gitignore": "*.bin", "lib/.gitignore": "!*.bin"},
+         ["a.py", "data/big.csv", "lib/b.py", "lib/model.bin"]),
+        ({".gitignore": "lib/", "lib/.gitignore": "!*"}, ["a.py", "data/big.csv", "model.bin"]),
+        ({".slipwayignore": "data\n*.bin\n"}, ["a.py", "lib/b.py"]),
+        ({".gitignore": "*.bin", ".slipwayignore": "!/model.bin\ndata/"}, ["a.py", "lib/b.py", "model.bin"]),
+        ({".gitignore": "# comment\n\n*.py\n"}, ["data/big.csv", "lib/model.bin", "model.bin"]),
+    ],
+)  # fmt: skip
+def test_what_is_ignored_stays_behind(tmp_path: Path, ignored: dict[str, str], expected: list[str]) -> None:
+    folder = tmp_path / "src"
+    write(folder, "a.py", "model.bin", "data/big.csv", "lib/b.py", "lib/model.bin")
+    for name, text in ignored.items():
+        (folder / name).write_text(text)
+    assert [name for name in packed(folder) if "ignore" not in name] == expected
+
+
+def test_git_itself_agrees_about_what_is_ignored(tmp_path: Path) -> None:
+    folder = tmp_path / "src"
+    write(
+        folder,
+        "a.py",
+        "b.log",
+        "keep.log",
+        "out/x",
+        "deep/out/y",
+        "deep/z.tmp",
+        "deep/doc/a.txt",
+        "w/1",
+        "w/2",
+    )
+    (folder / ".gitignore").write_text("*.log\n!keep.log\n/out\ndeep/**/*.txt\nw/*\n!w/2\n")
+    (folder / "deep" / ".gitignore").write_text("*.tmp\nout/\n")
+    subprocess.run(["git", "init", "--quiet", folder], check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "--others", "--cached", "--exclude-standard"],
+        cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert sorted(packed(folder)) == sorted(listed.stdout.split())
+
+
+def test_the_repositorys_patterns_hold_for_a_source_folder_inside(tmp_path: Path) -> None:
+    write(tmp_path, ".git/HEAD", "job/src/train.py", "job/src/.env", "job/src/weights.bin")
+    (tmp_path / ".gitignore").write_text(".env\n")
+    (tmp_path / "job" / ".gitignore").write_text("/src/*.bin\n")
+    assert packed(tmp_path / "job" / "src") == ["train.py"]
+
+
+def test_a_source_folder_that_git_ignores_is_packed_all_the_same(tmp_path: Path) -> None:
+    write(tmp_path, ".git/HEAD", "build/train.py")
+    (tmp_path / ".gitignore").write_text("build/\n*.py\n")
+    assert packed(tmp_path / "build") == ["train.py"]
+
+
+def test_patterns_above_a_folder_without_a_repository_mean_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "src/train.py")
+    (tmp_path / ".gitignore").write_text("*.py\n")
+    assert packed(tmp_path / "src") == ["train.py"]
+
+
+@pytest.mark.parametrize("pattern", ["data", "data/", "/data"])
+def test_an_ignored_link_is_nobodys_concern(source: Path, tmp_path: Path, pattern: str) -> None:
+    (source / "data").symlink_to(tmp_path)
+    (source / ".slipwayignore").write_text(pattern)
+    assert packed(source) == [".slipwayignore", "lib/data.py", "train.py"]
+
+
+def test_a_pattern_that_cannot_be_read_is_refused(source: Path) -> None:
+    (source / ".slipwayignore").write_text("!\n")
+    assert "a pattern in" in problem(source)
+
+
+def test_a_folder_of_which_everything_is_ignored_is_refused(source: Path) -> None:
+    (source / ".slipwayignore").write_text("*\n")
+    assert "not ignored" in problem(source)
+
+
+def test_more_than_code_can_be_is_refused_with_what_holds_most(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_files, "MOST_BYTES", 5_000_000)
+    (source / "lib" / "weights.bin").write_bytes(bytes(6_000_000))
+    assert "lib/ (6 MB), train.py" in problem(source)
+
+
+def test_the_largest_are_counted_by_their_top_level_name(source: Path) -> None:
+    (source / "lib" / "more").write_bytes(bytes(100))
+    assert largest(walk(source).files) == [("lib/", 106), ("train.py", 9)]
+
+
+def test_what_is_left_out_says_why(tmp_path: Path) -> None:
+    folder = tmp_path / "src"
+    write(folder, "a.py", "model.bin", "data/big.csv", "lib/x.log", "lib/__pycache__/x", ".git/HEAD")
+    (folder / ".gitignore").write_text("# what is large\n\n*.bin\ndata/\n")
+    (folder / "lib" / ".slipwayignore").write_text("*.log")
+    assert set(walk(folder).ignored) == {
+        IgnoredPath(".git/"),
+        IgnoredPath("data/", "data/", folder / ".gitignore"),
+        IgnoredPath("lib/__pycache__/"),
+        IgnoredPath("lib/x.log", "*.log", folder / "lib" / ".slipwayignore"),
+        IgnoredPath("model.bin", "*.bin", folder / ".gitignore"),
+    }
+
+
+def test_the_last_pattern_that_fits_is_the_reason(tmp_path: Path) -> None:
+    write(tmp_path, "a.log", "train.py")
+    (tmp_path / ".gitignore").write_text("*.log\n!a.log")
+    (tmp_path / ".slipwayignore").write_text("a.*")
+    assert walk(tmp_path).ignored == (IgnoredPath("a.log", "a.*", tmp_path / ".slipwayignore"),)
+
+
+def test_beside_a_problem_the_rest_is_seen_all_the_same(source: Path) -> None:
+    (source / "a").symlink_to("/nowhere")
+    (source / "z").symlink_to("/nowhere")
+    found = walk(source)
+    assert found.problem is not None and f"{source / 'a'} is a symbolic link" in found.problem.message
+    assert [file.name for file in found.files] == ["lib/data.py", "train.py"]
+
+
+def test_a_pattern_that_cannot_be_read_hides_no_files(source: Path) -> None:
+    (source / "lib" / ".gitignore").write_text("!\n")
+    assert "a pattern in" in problem(source)
+    assert "lib/data.py" in [file.name for file in walk(source).files]
+
+
+def test_each_folder_is_looked_at_once_and_an_ignored_one_never(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(source, "data/deep/big.csv", ".venv/lib/x.py")
+    (source / ".gitignore").write_text("data/")
+    scans: Counter[Path] = Counter()
+    scandir = os.scandir
+
+    def counted(folder: Any) -> Any:
+        scans[Path(folder)] += 1
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", counted)
+    walk(source)
+    assert scans == {source: 1, source / "lib": 1}
+
+
+def test_scripts_are_those_beside_the_entry_point_ignored_ones_too(source: Path) -> None:
+    write(source, "mine.py", "notes.txt")
+    (source / ".gitignore").write_text("mine.py")
+    assert walk(source).scripts == ("mine.py", "train.py")
+
+
+def test_a_file_has_its_size_and_whether_it_can_be_run(source: Path) -> None:
+    (source / "lib" / "data.py").chmod(0o755)
+    data, train = walk(source).files
+    assert data == SourceFile("lib/data.py", source / "lib" / "data.py", 6, True)
+    assert not train.executable
