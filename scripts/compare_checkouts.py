@@ -4,8 +4,8 @@
 
 For changes of the house that must not change what it does. Both checkouts run under this Python, without
 AWS and with the same unique names; requests, findings, exit codes and JSON must agree but for the wording
-of `message` and `remedy`, whose differences are only counted (`--wording` shows them). Exits with 1 where
-anything else differs.
+of `message`, `remedy` and `source`, whose differences are only counted (`--wording` shows them). Exits with
+1 where anything else differs.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -21,7 +22,9 @@ from pathlib import Path
 from typing import Any
 
 COMMANDS = ("plan", "check")
-WORDING = ("message", "remedy")
+WORDING = ("message", "remedy", "source")
+_CODE = re.compile(r"(?<=/code/)[0-9a-f]{64}\b")
+"""The digest of the code covers the boot, whose text may change with a checkout."""
 
 _PROGRAM = """
 import contextlib, io, json, secrets, sys, time
@@ -97,7 +100,7 @@ def _run(checkout: Path, files: list[str]) -> dict[str, dict[str, Any]]:
 def _parsed(shown: Mapping[str, Any]) -> dict[str, Any]:
     """Output as the value that it is in JSON, where it is some; messages on stderr are wording."""
     try:
-        out = json.loads(shown["out"])
+        out = json.loads(_CODE.sub("CODE", shown["out"]))
     except ValueError:
         out = shown["out"]
     return {"code": shown["code"], "out": out, "stderr": {"message": shown["errors"]}}
