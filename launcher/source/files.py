@@ -94,8 +94,8 @@ def largest(files: Iterable[SourceFile], count: int = 3) -> list[tuple[str, int]
 
 
 def sizes_in_words(sizes: Iterable[tuple[str, int]]) -> str:
-    """What `largest` found, for a message: `data/ (120 MB), train.py (0 MB)`."""
-    return ", ".join(f"{name} ({size / 1e6:,.0f} MB)" for name, size in sizes)
+    """What `largest` found, for a message: `data/ (120 MB), train.py (2.1 kB)`."""
+    return ", ".join(f"{name} ({size_in_words(size)})" for name, size in sizes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from launcher.failure_modes.registry import finds
 from launcher.rules.job.subject import JobSubject
 from launcher.source.files import largest, sizes_in_words
 from launcher.source.tree import SourceTree
+from launcher.text.sizes import size_in_words
 
 LARGE_BYTES = 100_000_000
 """More code than this is data that came along: it is read for every plan and sent with every change."""
@@ -66,8 +67,8 @@ def code_is_small(subject: JobSubject) -> Iterator[Finding]:
     if source.problem is None and source.size_bytes > LARGE_BYTES:
         yield job_runtime.ENTRY_POINT_MISSING.at(
             _SOURCE_DIR,
-            f"the source directory {source.folder} holds {source.size_bytes / 1e6:,.0f} MB that every host "
-            f"downloads, most in {sizes_in_words(largest(source.files))}",
+            f"the source directory {source.folder} holds {size_in_words(source.size_bytes)} that every "
+            f"host downloads, most in {sizes_in_words(largest(source.files))}",
             remedy="Leave out by .slipwayignore what the job does not need; give data as an input.",
             severity=Severity.WARNING,
         )
