@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
+from launcher.cluster.training_network import S3, SERVICES
 from tests.stacks import synthesis
 from tests.stacks.synthesis import Synthesized, dev_spec, resources_of, synthesize
 
@@ -36,6 +37,7 @@ def test_without_nat_endpoints_are_the_way_out(isolated: Synthesized) -> None:
     assert not resources_of(template, "AWS::EC2::NatGateway")
     assert not resources_of(template, "AWS::EC2::InternetGateway")
     assert {"ecr.api", "ecr.dkr", "logs", "monitoring", "sts", "sagemaker.api", "ssm"} < services
+    assert set(SERVICES) - {S3} < services
     # The cluster has a key and a file system.
     assert {"kms", "fsx"} < services
 
