@@ -14,9 +14,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from launcher.documents.document import AsWritten, Path
+from launcher.documents.document import AsWritten
 from launcher.documents.validation import refusal
 from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.model import Path
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, Checkpoint
 from launcher.jobs.metrics import MetricName, MetricRegex
 from launcher.jobs.resources import Resources
