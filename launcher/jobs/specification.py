@@ -83,6 +83,13 @@ class Distribution(Part):
     processes_per_host: int | None = Field(None, ge=1, description="Default: the host's accelerators.")
     options: dict[str, Any] = Field({}, description="Options of the strategy.")
 
+    @property
+    def smp_version(self) -> Literal[1, 2] | None:
+        """Which of the two model parallel libraries: 2 unless the options say 1; None without smp."""
+        if self.strategy is not Strategy.SMP:
+            return None
+        return 1 if str(self.options.get("version")) == "1" else 2
+
 
 class Input(Part):
     """One input channel: from S3, or from the cluster's Lustre file system."""

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Stage
+from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
-from launcher.planning.strategies.strategy import Objection
 
 OPTIONS = ("distribution", "options")
 
@@ -67,25 +66,23 @@ def mapping(value: Any) -> str | None:
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
 def check_options(
     given: Mapping[str, Any], known: Mapping[str, Check], path: tuple[str, ...], owner: str
-) -> Iterator[Objection]:
+) -> Iterator[Finding]:
     """Unknown names, with the nearest known, and values of the wrong kind."""
     for name, value in given.items():
         place = (*path, str(name))
         if name in known:
             wanted = known[name](value)
             if wanted is not None:
-                yield Objection(
-                    job_file.INVALID_VALUE,
-                    f"{'.'.join(place)}: {value!r} is not {wanted}",
-                    f"Give {wanted}, or leave it out.",
+                yield job_file.INVALID_VALUE.at(
                     place,
+                    f"{'.'.join(place)}: {value!r} is not {wanted}",
+                    remedy=f"Give {wanted}, or leave it out.",
                 )
             continue
         near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.6)
         listed = f"Known are: {', '.join(sorted(known))}." if known else "It takes none."
-        yield Objection(
-            job_file.INVALID_VALUE,
-            f"{owner} knows no option {name!r}; it would be dropped without a word",
-            f"Did you mean `{near[0]}`?" if near else listed,
+        yield job_file.INVALID_VALUE.at(
             place,
+            f"{owner} knows no option {name!r}; it would be dropped without a word",
+            remedy=f"Did you mean `{near[0]}`?" if near else listed,
         )

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 
 from launcher.cluster.instances import InstanceFacts
+from launcher.failure_modes.model import Finding
 from launcher.jobs.specification import JobSpec
 from launcher.planning.strategies.options import OPTIONS, check_options, text
-from launcher.planning.strategies.strategy import Objection, Submission
+from launcher.planning.strategies.strategy import StartParameters
 from launcher.planning.strategies.support import Support, unsupported
 from launcher.planning.strategies.toolkit import ToolkitStrategy, unsafe_mpi_options
 
@@ -27,7 +28,7 @@ class Smddp(ToolkitStrategy):
 
     def supported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
-    ) -> Iterator[Objection]:
+    ) -> Iterator[Finding]:
         """Types with eight V100 or A100, PyTorch 1.7 to 2.3."""
         yield from super().supported(job, facts, processes_per_host)
         yield from check_options(
@@ -36,11 +37,11 @@ class Smddp(ToolkitStrategy):
         yield from unsafe_mpi_options(job)
         yield from unsupported(SUPPORT, job)
 
-    def hyperparameters(self, job: JobSpec, submission: Submission) -> dict[str, str]:
+    def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
         """The user's, the toolkit's, and the library's."""
         options = job.distribution.options.get("mpi_options", "")
         return {
-            **super().hyperparameters(job, submission),
+            **super().hyperparameters(job, start),
             "sagemaker_distributed_dataparallel_enabled": "true",
             "sagemaker_instance_type": json.dumps(job.resources.instance_type),
             "sagemaker_distributed_dataparallel_custom_mpi_options": json.dumps(options),

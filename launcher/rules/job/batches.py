@@ -24,14 +24,12 @@ def batches_are_even(subject: JobSubject) -> Iterator[Finding]:
     if samples % (ranks * batch) == 0:
         return
     sampled = "DistributedSampler" in subject.names
-    yield data.UNEVEN_BATCHES.finding(
-        Stage.SPEC,
+    yield data.UNEVEN_BATCHES.at(
+        ("data", "samples"),
         _with_sampler(samples, ranks, given.batch_size)
         if sampled
         else _without_sampler(samples, ranks, given.batch_size),
         severity=Severity.INFO if sampled else Severity.WARNING,
-        location=subject.locate("data", "samples"),
-        subject="data.samples",
     )
 
 
@@ -52,14 +50,12 @@ def objects_are_not_sharded_unevenly(subject: JobSubject) -> Iterator[Finding]:
             else "ranks then get as many batches as their host's objects hold; those with fewer stop first, "
             "and the others wait for them until the timeout"
         )
-        yield data.UNEVEN_BATCHES.finding(
-            Stage.SPEC,
+        yield data.UNEVEN_BATCHES.at(
+            ("inputs", name, "distribution"),
             f"the input {name} is ShardedByS3Key over {hosts} hosts: {consequence}",
             remedy="Use FullyReplicated (or FastFile) with a DistributedSampler, or a sampler over the ranks "
             "of the host alone with the number of batches cut to the smallest of all ranks.",
             severity=Severity.WARNING,
-            location=subject.locate("inputs", name, "distribution"),
-            subject=f"inputs.{name}.distribution",
         )
 
 

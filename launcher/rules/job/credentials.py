@@ -38,11 +38,10 @@ def no_credentials(subject: JobSubject) -> Iterator[Finding]:
         what = credential_in(value) or credential_in(name) or _named(name, value)
         if what:
             field = ".".join(_masked(str(part)) for part in path)
-            yield job_file.CREDENTIAL.finding(
-                Stage.SPEC,
+            yield job_file.CREDENTIAL.at(
+                path,
                 f"{shown} in {path[0]} looks like {what}: it would be stored in clear text with the job, and "
                 "the service refuses requests in which it finds credentials",
-                location=subject.locate(*path),
                 subject=field,
             )
 

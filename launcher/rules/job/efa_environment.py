@@ -181,11 +181,9 @@ def _finding(
     severity: Severity | None = None,
     remedy: str | None = None,
 ) -> Finding:
-    return mode.finding(
-        Stage.SPEC,
+    return mode.at(
+        variable.path,
         f"{variable.name}={variable.value} {harm}",
         remedy=remedy,
         severity=severity,
-        location=subject.locate(*variable.path),
-        subject=variable.subject,
     )

@@ -24,11 +24,9 @@ def no_obsolete_environment(subject: JobSubject) -> Iterator[Finding]:
     for variable in subject.variables():
         harm = _obsolete(variable, torch_version(subject.job))
         if harm:
-            yield nccl.OBSOLETE_ENVIRONMENT.finding(
-                Stage.SPEC,
+            yield nccl.OBSOLETE_ENVIRONMENT.at(
+                variable.path,
                 f"{variable.name}={variable.value}: {harm}",
-                location=subject.locate(*variable.path),
-                subject=variable.subject,
             )
 
 
@@ -41,12 +39,10 @@ def no_debugging_in_a_normal_run(subject: JobSubject) -> Iterator[Finding]:
         harm = _debugging(variable)
         if harm:
             only_verbose = (variable.name, variable.value.strip().upper()) == ("NCCL_DEBUG", "INFO")
-            yield nccl.DEBUGGING_ENVIRONMENT.finding(
-                Stage.SPEC,
+            yield nccl.DEBUGGING_ENVIRONMENT.at(
+                variable.path,
                 f"{variable.name}={variable.value} in a normal run {harm}",
                 severity=Severity.INFO if only_verbose else None,
-                location=subject.locate(*variable.path),
-                subject=variable.subject,
             )
 
 

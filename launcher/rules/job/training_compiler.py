@@ -19,13 +19,11 @@ def compiler_knows_its_gpus(subject: JobSubject) -> Iterator[Finding]:
     gpus = subject.facts.accelerators
     for variable in subject.variables():
         if variable.name == "GPU_NUM_DEVICES" and variable.value.strip() != str(gpus):
-            yield training_compiler.GPU_NUM_DEVICES_WRONG.finding(
-                Stage.SPEC,
+            yield training_compiler.GPU_NUM_DEVICES_WRONG.at(
+                variable.path,
                 f"GPU_NUM_DEVICES={variable.value}, but {subject.facts.instance_type} has {gpus} GPUs: "
                 "the workers would not start, or leave GPUs idle",
                 remedy=f"Remove it, and the plan sets {gpus}.",
-                location=subject.locate(*variable.path),
-                subject=variable.subject,
             )
 
 
@@ -47,11 +45,9 @@ def compiled_training_is_compared(subject: JobSubject) -> Iterator[Finding]:
             f"{size} that was tuned without the compiler gains little with it: compiled, a larger one fits",
         ),
     ):
-        yield mode.finding(
-            Stage.SPEC,
+        yield mode.at(
+            ("distribution", "strategy"),
             message,
-            location=subject.locate("distribution", "strategy"),
-            subject="distribution.strategy",
         )
 
 

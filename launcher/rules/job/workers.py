@@ -30,19 +30,17 @@ _NAMES = frozenset(
 @finds(Stage.SPEC, data.TOO_MANY_WORKERS)
 def workers_have_their_cpus(subject: JobSubject) -> Iterator[Finding]:
     """Where the job file gives the script a number of workers, by hyperparameter or argument."""
-    processes = subject.processes_per_host
+    processes = subject.plan.processes_per_host
     if subject.facts is None or processes is None:
         return
     cpus = max(1, subject.facts.vcpus // processes)
     for name, workers, path in _given(subject):
         if workers > cpus:
-            yield data.TOO_MANY_WORKERS.finding(
-                Stage.SPEC,
+            yield data.TOO_MANY_WORKERS.at(
+                path,
                 f"{name} is {workers} for each process: {processes} processes make {workers * processes} "
                 f"workers on the {subject.facts.vcpus} vCPUs of {subject.facts.instance_type}",
                 remedy=f"Use at most {max(1, cpus - 1)}: {cpus} vCPUs for each process, less one for itself.",
-                location=subject.locate(*path),
-                subject=".".join(str(part) for part in path),
             )
 
 
