@@ -23,7 +23,7 @@ CHECKPOINT_CHANNEL = "checkpoints"
 
 
 class Checkpoint(Part):
-    """Where checkpoints go; a part unique to the job is always appended."""
+    """Where checkpoints go, in S3 or on Lustre; a part unique to the job is always appended."""
 
     s3_uri: S3Uri | None = Field(None, description="Default: the cluster's checkpoint bucket.")
     local_path: str = Field(DEFAULT_CHECKPOINT_PATH, pattern=r"^/", description="Where the script writes.")
@@ -54,7 +54,7 @@ class Checkpoint(Part):
         if self.resume_from is not None:
             raise refusal(
                 "with `lustre` nothing can be copied before the job starts: the file system is mounted by "
-                "jobs alone, and this one would start anew",
+                "jobs alone, and this one would start from the beginning",
                 remedy="Mount the earlier job's directory and let the script load from it: `inputs: "
                 f"{{earlier: {{lustre: {self.lustre.rstrip('/')}/NAME-OF-THE-JOB}}}}`.",
                 below=("resume_from",),

@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class _UnknownVariableError(Exception):
-    """A reference in the text at hand cannot be replaced; raised to leave `re.sub`."""
+    """A reference that cannot be replaced, and what was meant; ends the replacing of its text."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The built request against the API model, each violation at the job file's field that it comes from."""
+"""The built request against the API model: each violation at the field of the job file that it comes from."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _yielding_to(user: Mapping[str, str], setting: Setting) -> Setting:
 
 
 def _evidence(job: JobSpec, with_boot: bool) -> Iterator[Setting]:
-    """NCCL's log level, and the flight recorder."""
+    """What a hang or a crash leaves behind: NCCL's warnings and the flight recorder's dumps."""
     debug = job.profile == "debug"
     yield Setting(
         "NCCL_DEBUG",
@@ -134,7 +134,7 @@ def _threads(facts: InstanceFacts | None, processes_per_host: int) -> Iterator[S
 
 
 def _transport(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Setting]:
-    """What NCCL's own choice and the plugin's tuning leave open, by instance type and image."""
+    """What NCCL and the plugin do not choose well by themselves, by instance type and image."""
     if facts is None or not facts.has_gpus:
         return
     family = facts.instance_type.split(".")[1]

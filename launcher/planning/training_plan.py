@@ -71,7 +71,7 @@ class TrainingPlan:
 
     @property
     def name(self) -> str | None:
-        """The unique name of the job; that of a tuning job begins the names of all its training jobs."""
+        """The unique name of the job, with which the names of a tuning job's training jobs begin."""
         return None if self.view is None else self.view.name
 
     @property
@@ -81,5 +81,5 @@ class TrainingPlan:
 
     @property
     def refused(self) -> bool:
-        """Whether the findings forbid running it."""
+        """Whether it must not be sent: a finding is an error that nobody accepted, or there is no request."""
         return self.request is None or any_blocks(self.findings)

@@ -35,13 +35,13 @@ class BootStrategy:
     boot_name: str
 
     def processes_per_host(self, job: JobSpec, facts: InstanceFacts | None) -> int | None:
-        """The user's number, else one per device."""
+        """The user's number, else one per GPU or Neuron core; None for an unknown type without a number."""
         return accelerated_processes(job, facts)
 
     def supported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
-        """Every instance type and version; no options."""
+        """Runs on every type and version; finds options, of which it has none, and crowded devices."""
         yield from check_options(job.distribution.options, {}, OPTIONS, f"the strategy {self.boot_name}")
         yield from crowded(facts, processes_per_host)
 
@@ -51,7 +51,7 @@ class BootStrategy:
         return PYTORCH_NEURON if neuron else PYTORCH
 
     def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
-        """Text as the user wrote it."""
+        """The user's, as text; the container reads them from a file, where no encoding is undone."""
         return {key: plain_text(value) for key, value in job.hyperparameters.items()}
 
     def entry(self, job: JobSpec, processes_per_host: int) -> Entry:

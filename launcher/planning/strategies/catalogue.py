@@ -31,7 +31,7 @@ SMP_VERSION_1 = SmpVersion1()
 def strategy_of(job: JobSpec) -> LaunchStrategy:
     """The strategy that carries out a job; `options.version` chooses between the two of smp.
 
-    A tuning job leaves the start to the image's toolkit in all of them.
+    In a tuning job the image's toolkit starts the script under every strategy.
     """
     if job.distribution.smp_version == 1:
         return SMP_VERSION_1

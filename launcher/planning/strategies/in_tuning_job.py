@@ -1,8 +1,8 @@
-"""torchrun, smp version 2 and none in a tuning job, which takes no command of ours.
+"""torchrun, smp version 2 and none in a tuning job, which cannot be given a command for the container.
 
-CreateHyperParameterTuningJob knows no ContainerEntrypoint (botocore service model,
+CreateHyperParameterTuningJob has no ContainerEntrypoint (botocore service model,
 HyperParameterAlgorithmSpecification), so the boot cannot be started: the image's own toolkit starts the
-script, told by the hyperparameters that the SageMaker SDK sends for these strategies (version 2:
+script, as it is told by the hyperparameters that the SageMaker SDK sends for these strategies (version 2:
 pytorch/estimator.py; toolkit: torch_distributed.py).
 """
 
@@ -76,7 +76,7 @@ IN_TUNING_JOB: Mapping[Strategy, InTuningJob] = {
     Strategy.SMP: InTuningJob(SmpVersion2()),
     Strategy.NONE: InTuningJob(SingleProcess()),
 }
-"""The strategies that are started otherwise in a tuning job; the others are the toolkit's already."""
+"""The strategies that are started differently in a tuning job; the toolkit starts the others anyway."""
 
 
 @finds(Stage.SPEC, distribution.UNSUPPORTED_COMBINATION)

@@ -20,14 +20,14 @@ class Mpi(ToolkitStrategy):
     def supported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
-        """GPU and CPU types, every version."""
+        """Runs on GPU and CPU types with every version; finds what a shell or mpirun would not take."""
         yield from super().supported(job, facts, processes_per_host)
         yield from check_options(job.distribution.options, {"mpi_options": text}, OPTIONS, "the strategy mpi")
         yield from unsafe_mpi_options(job)
         yield from gpus_or_cpus(job, facts)
 
     def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
-        """The user's, the toolkit's, and mpirun's."""
+        """The user's, those that tell the toolkit what to start, and mpirun's own options."""
         return {
             **super().hyperparameters(job, start),
             "sagemaker_mpi_enabled": "true",

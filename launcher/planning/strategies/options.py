@@ -18,7 +18,7 @@ Check = Callable[[Any], str | None]
 
 
 def whole(least: int) -> Check:
-    """A whole number from `least`."""
+    """Accepts whole numbers from `least` on; a boolean is not one."""
 
     def check(value: Any) -> str | None:
         right = isinstance(value, int) and not isinstance(value, bool) and value >= least
@@ -28,7 +28,7 @@ def whole(least: int) -> Check:
 
 
 def number(least: float, most: float = math.inf) -> Check:
-    """A finite number within bounds."""
+    """Accepts finite numbers from `least` to `most`; a boolean is not one."""
 
     def check(value: Any) -> str | None:
         right = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
@@ -39,7 +39,7 @@ def number(least: float, most: float = math.inf) -> Check:
 
 
 def one_of(*values: Any) -> Check:
-    """One of a few values; True and 1 are two."""
+    """Accepts a few values, each with its type: True is not 1."""
 
     def check(value: Any) -> str | None:
         right = any(type(value) is type(known) and value == known for known in values)
@@ -49,17 +49,17 @@ def one_of(*values: Any) -> Check:
 
 
 def boolean(value: Any) -> str | None:
-    """True or false."""
+    """Accepts true and false."""
     return None if isinstance(value, bool) else "true or false"
 
 
 def text(value: Any) -> str | None:
-    """A string."""
-    return None if isinstance(value, str) else "a text"
+    """Accepts strings."""
+    return None if isinstance(value, str) else "a string"
 
 
 def mapping(value: Any) -> str | None:
-    """A mapping, whose own names are checked separately."""
+    """Accepts mappings, whose own names are checked separately."""
     return None if isinstance(value, dict) else "a mapping"
 
 
@@ -83,6 +83,6 @@ def check_options(
         listed = f"Known are: {', '.join(sorted(known))}." if known else "It takes none."
         yield job_file.INVALID_VALUE.at(
             place,
-            f"{owner} knows no option {name!r}; it would be dropped without a word",
+            f"{owner} has no option {name!r}; it would be dropped silently",
             remedy=f"Did you mean `{near[0]}`?" if near else listed,
         )

@@ -29,7 +29,7 @@ class Smddp(ToolkitStrategy):
     def supported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
-        """Types with eight V100 or A100, PyTorch 1.7 to 2.3."""
+        """Runs on types with eight V100 or A100, with PyTorch 1.7 to 2.3; finds all else."""
         yield from super().supported(job, facts, processes_per_host)
         yield from check_options(
             job.distribution.options, {"mpi_options": text}, OPTIONS, "the strategy smddp"
@@ -38,7 +38,7 @@ class Smddp(ToolkitStrategy):
         yield from unsupported(SUPPORT, job)
 
     def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
-        """The user's, the toolkit's, and the library's."""
+        """The user's, those that tell the toolkit what to start, and the library's MPI options."""
         options = job.distribution.options.get("mpi_options", "")
         return {
             **super().hyperparameters(job, start),

@@ -93,7 +93,7 @@ class SmpVersion1(ToolkitStrategy):
     def supported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
-        """Some GPU types, PyTorch 1.7 to 2.0, degrees that divide the world size."""
+        """Runs on some GPU types, with PyTorch 1.7 to 2.0 and degrees that divide the world size."""
         yield from super().supported(job, facts, processes_per_host)
         yield from check_options(job.distribution.options, OPTIONS_KNOWN, OPTIONS, "smp version 1")
         yield from unsafe_mpi_options(job)
@@ -109,7 +109,7 @@ class SmpVersion1(ToolkitStrategy):
             yield from _degrees(job, world_size(job, processes_per_host))
 
     def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
-        """The user's, the toolkit's, mpirun's and the library's."""
+        """The user's, those that tell the toolkit what to start, and the library's parameters."""
         return {
             **super().hyperparameters(job, start),
             "sagemaker_mpi_enabled": "true",
@@ -122,7 +122,7 @@ class SmpVersion1(ToolkitStrategy):
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
 def _incomplete(parameters: Mapping[str, Any]) -> Iterator[Finding]:
-    """What the library demands of the parameters together."""
+    """What the library demands of its parameters together: one pipeline degree, and `ddp` beside others."""
     pipeline = {parameters[name] for name in ("partitions", "pipeline_parallel_degree") if name in parameters}
     if len(pipeline) != 1:
         yield job_file.INVALID_VALUE.at(

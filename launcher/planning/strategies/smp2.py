@@ -58,7 +58,7 @@ class SmpVersion2(BootStrategy):
     def supported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
-        """P4 and P5, the PyTorch versions of its images, degrees that divide the world size."""
+        """Runs on P4 and P5, with its images' PyTorch and degrees that divide the world size."""
         options = job.distribution.options
         parameters = smp_parameters(job)
         wrong = [
@@ -73,11 +73,11 @@ class SmpVersion2(BootStrategy):
             yield from _degrees(job, world_size(job, processes_per_host))
 
     def image(self, facts: InstanceFacts | None) -> str:
-        """The library's own images."""
+        """The library's own images, which hold PyTorch of the version that the job names."""
         return FRAMEWORK
 
     def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
-        """The user's, and the library's configuration."""
+        """The user's as text, and the library's parameters as `mp_parameters`."""
         return {**super().hyperparameters(job, start), "mp_parameters": json.dumps(smp_parameters(job))}
 
 

@@ -20,7 +20,7 @@ PYTORCH_NEURON = "pytorch-neuron"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The container's command."""
+    """The container's command, as ContainerEntrypoint and ContainerArguments take it."""
 
     entrypoint: tuple[str, ...]
     arguments: tuple[str, ...]

@@ -5,7 +5,7 @@ The toolkit is told by hyperparameters, JSON-encoded, whose names begin with `sa
 others into `--name value`, joins these words with blanks and gives the line to a shell, without
 quoting, from its version 3.9.3 on (process.py, run_async; aws/sagemaker-training-toolkit issue 128).
 Quoting here would break with older versions and with a corrected one, and the quotes would stand in the
-SM_HP variables: so words that a shell reads otherwise are refused.
+SM_HP variables: so words that a shell would change are refused.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ToolkitStrategy:
     with_boot = False
 
     def processes_per_host(self, job: JobSpec, facts: InstanceFacts | None) -> int | None:
-        """The user's number, else one per GPU."""
+        """The user's number, else one per GPU; None for an unknown type without a number."""
         return accelerated_processes(job, facts)
 
     def supported(
@@ -54,7 +54,7 @@ class ToolkitStrategy:
         yield from crowded(facts, processes_per_host)
 
     def image(self, facts: InstanceFacts | None) -> str:
-        """PyTorch's own images."""
+        """PyTorch's own images, which hold the toolkit."""
         return PYTORCH
 
     def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
@@ -71,7 +71,7 @@ class ToolkitStrategy:
         }
 
     def entry(self, job: JobSpec, processes_per_host: int) -> None:
-        """The image's own entry point."""
+        """None: the image's own entry point starts the toolkit."""
 
 
 def not_passed_on(job: JobSpec) -> Iterator[Finding]:
@@ -81,7 +81,7 @@ def not_passed_on(job: JobSpec) -> Iterator[Finding]:
 
 
 def json_text(value: Any) -> str:
-    """JSON; unquoted scalars as the user wrote them."""
+    """A value as JSON; an unquoted scalar stays as the user wrote it, so that 1e-3 is sent as 1e-3."""
     return str(value) if isinstance(value, AsWritten) else json.dumps(value)
 
 
@@ -100,7 +100,7 @@ def unsafe_mpi_options(job: JobSpec) -> Iterator[Finding]:
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
 def unsafe_parameters(job: JobSpec) -> Iterator[Finding]:
-    """SMP's parameters reach the script's command line as `--mp_parameters a=1,b=2`."""
+    """The parameters of smp reach the script's command line as `--mp_parameters a=1,b=2`."""
     parameters = smp_parameters(job)
     if parameters and not _ONE_WORD.fullmatch(_as_argument(parameters)):
         yield job_file.INVALID_VALUE.at(

@@ -31,7 +31,7 @@ class TorchXla(ToolkitStrategy):
     def supported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
-        """P3, P4d, G4dn and G5 with PyTorch 1.12 and 1.13."""
+        """Runs on P3, P4d, G4dn and G5 with PyTorch 1.12 and 1.13; finds all else."""
         yield from super().supported(job, facts, processes_per_host)
         yield from check_options(
             job.distribution.options, {"debug": boolean}, OPTIONS, "the strategy torch_xla"
@@ -41,7 +41,7 @@ class TorchXla(ToolkitStrategy):
         yield from _no_python_script(job)
 
     def image(self, facts: InstanceFacts | None) -> str:
-        """The compiler's own images."""
+        """The compiler's own images, which hold PyTorch/XLA."""
         return FRAMEWORK
 
     def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:

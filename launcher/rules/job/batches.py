@@ -15,7 +15,7 @@ from launcher.rules.job.subject import JobSubject
 def batches_are_even(subject: JobSubject) -> Iterator[Finding]:
     """Samples over ranks and batches: how many are left over, and what becomes of them.
 
-    A DistributedSampler makes the ranks equal by itself, so that there is nothing to fear then.
+    A DistributedSampler evens the ranks out by itself, so that no rank waits for another then.
     """
     given, ranks = subject.job.data, data_parallel_size(subject)
     if given is None or given.samples is None or ranks is None or ranks < 2:
@@ -81,7 +81,7 @@ def _without_sampler(samples: int, ranks: int, batch: int | None) -> str:
     over = samples % step
     unit = f"{ranks} ranks x {batch} per batch" if batch else f"{ranks} ranks"
     return (
-        f"{samples:,} samples are no multiple of {step:,} ({unit}): {over:,} are left over, or "
+        f"{samples:,} samples are not a multiple of {step:,} ({unit}): {over:,} are left over, or "
         f"{step - over:,} must be repeated. The source has no DistributedSampler that does so; ranks with "
         "one batch more would wait for the others at the end of the epoch"
     )

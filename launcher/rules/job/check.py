@@ -24,7 +24,7 @@ from launcher.rules.job.efa_environment import (
     device_rdma_only_where_it_is,
     efa_is_not_turned_off,
     plugin_is_found,
-    plugin_tunes_by_itself,
+    settings_are_left_to_the_plugin,
 )
 from launcher.rules.job.hosts import several_hosts_have_efa
 from launcher.rules.job.image import image_has_the_toolkit
@@ -64,7 +64,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     efa_is_not_turned_off,
     plugin_is_found,
     device_rdma_only_where_it_is,
-    plugin_tunes_by_itself,
+    settings_are_left_to_the_plugin,
     no_obsolete_environment,
     no_debugging_in_a_normal_run,
     several_hosts_have_efa,
@@ -92,5 +92,5 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
 
 
 def check_job(subject: JobSubject) -> list[Finding]:
-    """What every rule finds."""
+    """The findings of every rule, in the order of RULES; `path` says where each stands in the job file."""
     return [finding for rule in RULES for finding in rule(subject)]

@@ -1,4 +1,4 @@
-"""Checkpoints: whether there are any, and whether their place fits the model."""
+"""Checkpoints: whether there are any, who moves them, and whether their place fits the model and the job."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def checkpoint_directory_is_made(subject: JobSubject) -> Iterator[Finding]:
         yield job_file.INVALID_VALUE.at(
             ("checkpoint", "lustre"),
             f"the directory for checkpoints below {planned.lustre} does not exist when the script starts: "
-            "the images' toolkit, which starts it, makes none",
+            "the images' toolkit, which starts it, does not create it",
             remedy="Let the script make it before it saves: "
             'os.makedirs(os.environ["SLIPWAY_CHECKPOINT_DIR"], exist_ok=True).',
             severity=Severity.WARNING,
@@ -85,7 +85,7 @@ def own_sync_is_in_the_script(subject: JobSubject) -> Iterator[Finding]:
 def training_jobs_share_no_checkpoints(subject: JobSubject) -> Iterator[Finding]:
     """All training jobs are made from one request, with one place for checkpoints.
 
-    SageMaker's developer guide (model-checkpoints) knows of no part that the service adds to the prefix.
+    SageMaker's developer guide (model-checkpoints) mentions no part that the service adds to the prefix.
     """
     job = subject.job
     if job.tuning is None:

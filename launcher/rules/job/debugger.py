@@ -1,4 +1,4 @@
-"""SageMaker Debugger beside the distributed libraries: off where it breaks the job, and said."""
+"""SageMaker Debugger beside the distributed libraries: where the plan turns it off, the user is told why."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def debugger_off_with_smddp_checkpoints(subject: JobSubject) -> Iterator[Finding
 
 @finds(Stage.SPEC, debugger.WITH_MODEL_PARALLEL)
 def debugger_off_with_model_parallel(subject: JobSubject) -> Iterator[Finding]:
-    """Debugger is not available for the model parallel library."""
+    """Debugger is not available for the model parallel library, in neither of its versions."""
     if subject.plan.debugger.conflict is debugger.WITH_MODEL_PARALLEL:
         yield _off(
             subject,
@@ -40,7 +40,7 @@ def tuning_jobs_have_no_debugger(subject: JobSubject) -> Iterator[Finding]:
     if subject.job.tuning is not None and subject.job.debugger:
         yield job_file.INVALID_VALUE.at(
             ("debugger",),
-            "`debugger: true` is not followed: the API of tuning jobs takes no Debugger",
+            "`debugger: true` is not followed: the API of tuning jobs does not take Debugger",
             remedy="Remove it, or run one job with the best values and the Debugger.",
             severity=Severity.WARNING,
         )

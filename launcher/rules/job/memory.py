@@ -18,7 +18,7 @@ momentum and variance (ZeRO: Memory Optimizations Toward Training Trillion Param
 """
 
 FULL = 0.9
-"""The share of the memory beyond which nothing worth speaking of is left for activations."""
+"""The share of the memory beyond which next to nothing is left for activations."""
 
 
 @finds(Stage.SPEC, hardware.CLOSE_TO_MEMORY_LIMIT)
@@ -36,7 +36,7 @@ def state_leaves_room(subject: JobSubject) -> Iterator[Finding]:
         f"{model.parameters / 1e9:g} billion parameters x {_terms(*shards)} bytes (weight and gradient, "
         f"optimizer state of Adam in mixed precision) = {gibibytes(needed)} on each of {world} ranks, and "
         f"{subject.job.resources.instance_type} has {gibibytes(memory)} for one: "
-        + ("it would run out of memory" if needed > memory else "activations would hardly fit beside it"),
+        + ("it would run out of memory" if needed > memory else "activations would hardly fit in the rest"),
         remedy=_remedy(model.parameters, shards, world, memory),
     )
 

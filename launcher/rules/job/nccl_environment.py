@@ -20,7 +20,7 @@ _OFF = ("", "0")
 
 @finds(Stage.SPEC, nccl.OBSOLETE_ENVIRONMENT)
 def no_obsolete_environment(subject: JobSubject) -> Iterator[Finding]:
-    """Variables that do nothing any more, or something else than their author believed."""
+    """Variables that no longer do anything, or do something else than their author believed."""
     for variable in subject.variables():
         harm = _obsolete(variable, torch_version(subject.job))
         if harm:
@@ -51,7 +51,7 @@ def _obsolete(variable: GivenVariable, torch: tuple[int, int] | None) -> str | N
         return "gone since NCCL 2.5; it changes nothing"
     if variable.name in ("NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS"):
         new = variable.name.replace("NRINGS", "NCHANNELS")
-        return f"an old name of {new}; more channels starve EFA instead of tuning it"
+        return f"an old name of {new}; more channels starve EFA instead of making it faster"
     if variable.name in _RENAMED and torch is not None and torch >= (2, 2):
         return f"torch {torch[0]}.{torch[1]} reads {_RENAMED[variable.name]} instead"
     if variable.name == "TORCH_NCCL_ASYNC_ERROR_HANDLING" and variable.value.strip() not in ("", "3"):

@@ -12,11 +12,11 @@ from launcher.rules.job.subject import JobSubject
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
 def max_wait_needs_spot(subject: JobSubject) -> Iterator[Finding]:
-    """The service takes a waiting time with spot capacity only; otherwise it is left out, and said."""
+    """The service takes a waiting time with spot capacity only; otherwise it is left out of the request."""
     if subject.job.limits.max_wait is not None and not _is_spot(subject):
         yield job_file.INVALID_VALUE.at(
             ("limits", "max_wait"),
-            "limits.max_wait has a meaning with `capacity: spot` only; it is left out of the request",
+            "limits.max_wait only has a meaning with `capacity: spot`; it is left out of the request",
             remedy="Remove it, or set `resources.capacity: spot`.",
             severity=Severity.INFO,
         )

@@ -52,7 +52,7 @@ class JobSubject:
 
     @property
     def has_efa(self) -> bool:
-        """Whether the instance type is known to have EFA."""
+        """Whether the instance type is known to have EFA; an unknown type is not."""
         return self.facts is not None and self.facts.efa_interfaces > 0
 
     @property

@@ -29,7 +29,7 @@ def compiler_knows_its_gpus(subject: JobSubject) -> Iterator[Finding]:
 
 @finds(Stage.SPEC, training_compiler.DIVERGES_FROM_NATIVE, training_compiler.NO_GAIN_IN_TIME)
 def compiled_training_is_compared(subject: JobSubject) -> Iterator[Finding]:
-    """What a first run with the compiler has to be compared with, and tuned for."""
+    """A run with the compiler is compared with one without it, and given a larger batch."""
     if not _is_compiled(subject):
         return
     batch = subject.job.data.batch_size if subject.job.data else None
@@ -42,7 +42,7 @@ def compiled_training_is_compared(subject: JobSubject) -> Iterator[Finding]:
         ),
         (
             training_compiler.NO_GAIN_IN_TIME,
-            f"{size} that was tuned without the compiler gains little with it: compiled, a larger one fits",
+            f"{size} that was chosen without the compiler gains little with it: compiled, a larger one fits",
         ),
     ):
         yield mode.at(
