@@ -27,8 +27,15 @@ class Checkpoint(Part):
 
     s3_uri: S3Uri | None = Field(None, description="Default: the cluster's checkpoint bucket.")
     local_path: str = Field(DEFAULT_CHECKPOINT_PATH, pattern=r"^/", description="Where the script writes.")
-    lustre: str | None = Field(None, pattern=r"^/", description="On the cluster's file system instead.")
-    sync: Literal["sagemaker", "slipway"] = Field("sagemaker", description="Who moves checkpoints to S3.")
+    lustre: str | None = Field(
+        None,
+        pattern=r"^/",
+        description="On the cluster's file system instead; SLIPWAY_CHECKPOINT_DIR is the job's directory.",
+    )
+    sync: Literal["sagemaker", "slipway"] = Field(
+        "sagemaker",
+        description="Who moves checkpoints to S3; slipway: the script itself, to SLIPWAY_CHECKPOINT_URI.",
+    )
     resume_from: str | None = Field(None, description="A job's name or an S3 URI.")
 
     @model_validator(mode="after")

@@ -55,7 +55,8 @@ def check_request(operation: str, request: Mapping[str, Any]) -> Iterator[Findin
         part = found.path or ()
         if _within_training(part, request)[0] in _JUDGED_ELSEWHERE:
             continue
-        field = dotted(path := job_path(part, request))
+        path = job_path(part, request)
+        field = dotted(path)
         yield replace(found, path=path, subject=field, remedy=f"Change `{field}`: {found.remedy}")
 
 

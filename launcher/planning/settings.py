@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from launcher.cluster.instances import InstanceFacts
+from launcher.failure_modes import sources
 from launcher.jobs.checkpoint import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE, DEFAULT_CHECKPOINT_PATH
 from launcher.jobs.specification import JobSpec, Strategy
 from launcher.jobs.torch_version import torch_version
@@ -32,7 +33,6 @@ TOOLKIT_RECORDER_PATH = f"{OUTPUT_DATA}/flight_recorder_rank_"
 
 _RECORDER = "PyTorch documentation: flight recorder"
 _DISTRIBUTED = "PyTorch documentation: torch.distributed"
-_JOB_FILE = "Slipway: docs/job-file.md"
 
 # On torch that knows both names the newer one wins, so a user's older one would be overwritten.
 _OLDER_NAMES = {
@@ -216,14 +216,14 @@ def _checkpoints(checkpoints: PlannedCheckpoints | None) -> Iterator[Setting]:
             f"{checkpoints.lustre} on the file system, where the job has a directory of its own"
             if checkpoints.lustre
             else "where the script finds and saves checkpoints",
-            _JOB_FILE,
+            sources.JOB_FILE,
         )
     if checkpoints.s3_uri is not None and not checkpoints.by_service:
         yield Setting(
             CHECKPOINT_URI_VARIABLE,
             checkpoints.s3_uri,
             "where the script itself uploads checkpoints, in SageMaker's place",
-            _JOB_FILE,
+            sources.JOB_FILE,
         )
 
 

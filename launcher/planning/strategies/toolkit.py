@@ -18,7 +18,7 @@ from typing import Any
 from launcher.cluster.instances import InstanceFacts
 from launcher.documents.document import AsWritten
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Path, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
 from launcher.planning.request_parts import CODE_ARCHIVE_HYPERPARAMETER, MPI_PROCESSES_HYPERPARAMETER
@@ -150,7 +150,7 @@ def _reserved_names(job: JobSpec) -> Iterator[Finding]:
             )
 
 
-def _given(job: JobSpec) -> Iterator[tuple[str, Any, tuple[str | int, ...]]]:
+def _given(job: JobSpec) -> Iterator[tuple[str, Any, Path]]:
     """Every hyperparameter with each value that it may take, and where it stands."""
     for key, value in job.hyperparameters.items():
         yield key, value, ("hyperparameters", key)

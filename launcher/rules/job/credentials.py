@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Path, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.job.subject import JobSubject
 from launcher.text.secrets import credential_in
-
-Path = tuple[str | int, ...]
 
 # Names that say of their value that it is one. Words like pad_token and max_tokens are none of them.
 _NAME = re.compile(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from launcher.cluster.instances import instance_facts, nearest_instance_types
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.model import Finding, Path, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.job.subject import JobSubject
 
@@ -39,7 +39,7 @@ def alternatives_need_retries(subject: JobSubject) -> Iterator[Finding]:
         )
 
 
-def _unknown(subject: JobSubject, instance_type: str, path: tuple[str | int, ...]) -> Finding:
+def _unknown(subject: JobSubject, instance_type: str, path: Path) -> Finding:
     near = nearest_instance_types(instance_type)
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
     return job_file.BREAKS_API_MODEL.at(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.failure_modes import data
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Path, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.job.subject import JobSubject
 
@@ -44,7 +44,7 @@ def workers_have_their_cpus(subject: JobSubject) -> Iterator[Finding]:
             )
 
 
-def _given(subject: JobSubject) -> Iterator[tuple[str, int, tuple[str | int, ...]]]:
+def _given(subject: JobSubject) -> Iterator[tuple[str, int, Path]]:
     for name, value in subject.job.hyperparameters.items():
         yield from _counted(name, value, ("hyperparameters", name))
     arguments = subject.job.code.arguments
@@ -56,9 +56,7 @@ def _given(subject: JobSubject) -> Iterator[tuple[str, int, tuple[str | int, ...
             yield from _counted(name, arguments[index + 1], ("code", "arguments", index))
 
 
-def _counted(
-    name: str, value: Any, path: tuple[str | int, ...]
-) -> Iterator[tuple[str, int, tuple[str | int, ...]]]:
+def _counted(name: str, value: Any, path: Path) -> Iterator[tuple[str, int, Path]]:
     text = str(value).strip()
     if name.lstrip("-").replace("-", "_").lower() in _NAMES and text.isdecimal():
         yield name.lstrip("-"), int(text), path
