@@ -144,12 +144,11 @@ def show_summary(plan: TrainingPlan, *, places: bool = True) -> None:
     view = plan.view
     if view is None:
         return
-    processes = plan.job["distribution"]["processes_per_host"]
     strategy = plan.job["distribution"]["strategy"]
     rows = {
         "job": str(plan.name),
         "hosts": f"{view.hosts} × {view.instance_type}",
-        "processes": f"{processes} per host, world size {plan.world_size}, {strategy}",
+        "processes": f"{plan.processes_per_host} per host, world size {plan.world_size}, {strategy}",
         **_search(view),
         "limits": _limits(view),
     }

@@ -12,6 +12,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from launcher.cluster.instances import instance_facts, nearest_instance_types
 from launcher.cluster.section import Section, refuse
 from launcher.cluster.training_network import RESERVED_ADDRESSES, addresses_per_host
+from launcher.failure_modes import network
 
 NAT_PREFIX_LENGTH = 28
 """The subnet of the NAT gateway needs one address, and /28 is the smallest subnet of a VPC."""
@@ -188,7 +189,7 @@ def check_size(
         remedy=f"Use /{32 - (needed - 1).bit_length()} or larger."
         if needed <= 2 ** (32 - _LARGEST_VPC)
         else f"No VPC is that large (/{_LARGEST_VPC} is the largest): plan fewer hosts or zones.",
-        code="EFA004",
+        mode=network.TOO_FEW_ADDRESSES,
         below=("cidr",),
     )
 

@@ -6,8 +6,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from launcher.documents.document import Path
 from launcher.documents.validation import refusal
+from launcher.failure_modes import job_file
+from launcher.failure_modes.model import FailureMode, Path
 
 BucketName = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"), Field(description="Bucket name.")
@@ -21,11 +22,13 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def refuse(problem: str | None, *, remedy: str, code: str = "SPEC003", below: Path = ()) -> None:
+def refuse(
+    problem: str | None, *, remedy: str, mode: FailureMode = job_file.INVALID_VALUE, below: Path = ()
+) -> None:
     """Refuse the value that is being validated, if there is a problem with it.
 
     Raises:
-        PydanticCustomError: with the problem, its remedy and its code.
+        PydanticCustomError: with the problem, its remedy and its failure mode.
     """
     if problem is not None:
-        raise refusal(problem, remedy=remedy, code=code, below=below)
+        raise refusal(problem, remedy=remedy, mode=mode, below=below)

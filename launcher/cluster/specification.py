@@ -24,8 +24,10 @@ from launcher.cluster.network_specification import (
 )
 from launcher.cluster.section import BucketName, Section, refuse
 from launcher.cluster.storage_specification import BucketsSpec, LustreSpec
-from launcher.documents.document import DocumentError, Place, parse_document
-from launcher.documents.validation import Problem, ProblemKind, validate
+from launcher.documents.document import DocumentError, parse_document
+from launcher.documents.validation import validate
+from launcher.failure_modes import job_file
+from launcher.failure_modes.model import Finding
 
 AWS_MANAGED, NEW_KEY = "aws-managed", "new-key"
 """The values of `encryption` that are not the ARN of a key."""
@@ -37,14 +39,6 @@ _TAG_CHARACTERS = r"[\p{L}\p{Z}\p{N}_.:/=+\-@]"
 
 _AS_WRITTEN = (("tags", "*"),)
 """Tags are text: `cost-centre: 0070` needs no quotes."""
-
-_NOT_A_DOCUMENT = "SPEC001"
-_CODES = {
-    ProblemKind.UNKNOWN_FIELD: "SPEC002",
-    ProblemKind.MISSING_FIELD: "SPEC003",
-    ProblemKind.INVALID_VALUE: "SPEC003",
-}
-"""The catalogue's codes, as text: this package stands beside the catalogue and does not read it."""
 
 
 class ClusterFileError(Exception):
@@ -272,25 +266,21 @@ def load_cluster_file(path: Path) -> ClusterSpec:
     except OSError as error:
         raise ClusterFileError(f"{path}: cannot be read: {error.strerror}") from error
     except DocumentError as error:
-        raise ClusterFileError(f"{_at(error.place)}: {_NOT_A_DOCUMENT} {error.message}") from error
-    spec, problems = validate(ClusterSpec, document)
+        code = job_file.UNREADABLE.code
+        raise ClusterFileError(f"{error.location}: {code} {error.message}") from error
+    spec, findings = validate(ClusterSpec, document)
     if spec is None:
-        raise ClusterFileError(*_told(problems))
+        raise ClusterFileError(*_told(found.located(document.location) for found in findings))
     return spec
 
 
-def _told(problems: Iterable[Problem]) -> Iterator[str]:
-    """Each problem with its remedy; a remedy that several share, such as a table, is told once."""
+def _told(findings: Iterable[Finding]) -> Iterator[str]:
+    """Each finding with its remedy; a remedy that several share, such as a table, is told once."""
     remedies: set[str] = set()
-    for problem in problems:
-        code = problem.code or _CODES[problem.kind]
-        remedy = "See above for what is possible." if problem.remedy in remedies else problem.remedy
-        remedies.add(problem.remedy)
-        yield f"{_at(problem.place)}: {code} {problem.message}. {remedy}"
-
-
-def _at(place: Place) -> str:
-    return f"{place.file}:{place.line}:{place.column}"
+    for found in findings:
+        remedy = "See above for what is possible." if found.remedy in remedies else found.remedy
+        remedies.add(found.remedy)
+        yield f"{found.location}: {found.code} {found.message}. {remedy}"
 
 
 def _capacity(lustre: LustreSpec | None) -> int:

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-Path = tuple[str | int, ...]
-"""The way to a value: keys of mappings and indices of lists."""
+from launcher.failure_modes.model import Location, Path
 
 MAX_BYTES = 1_000_000
 MAX_NODES = 10_000
@@ -26,20 +24,11 @@ MAX_DEPTH = 60
 class AsWritten(str):
     """The text of an unquoted number, boolean or null, exactly as it stands in the file.
 
-    A hyperparameter `lr: 1e-3` must reach the script as `1e-3`, not as `0.001`; that it was no string
+    A hyperparameter `lr: 1e-3` must reach the script as `1e-3`, not as `0.001`; that it was not a string
     still matters where the value is sent as JSON.
     """
 
     __slots__ = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where something stands: `file` may also name a command line option; both numbers start at 1."""
-
-    file: str
-    line: int
-    column: int
 
 
 # YAML 1.2.2, chapter 10.3.2, tag resolution of the core schema.
@@ -58,53 +47,56 @@ _BOOLEANS = {
 
 
 class DocumentError(Exception):
-    """The text is no document: what is wrong, and where."""
+    """The text is not a document: what is wrong, and where."""
 
-    def __init__(self, message: str, place: Place) -> None:
+    def __init__(self, message: str, location: Location) -> None:
         super().__init__(message)
         self.message = message
-        self.place = place
+        self.location = location
 
 
 class Document:
-    """A parsed file: `data` is plain Python data, and every path has a place."""
+    """A parsed file: `data` is plain Python data, and every path has a location."""
 
-    def __init__(self, file: str, data: dict[str, Any], places: dict[Path, Place]) -> None:
+    def __init__(self, file: str, data: dict[str, Any], locations: dict[Path, Location]) -> None:
         self.file = file
         self.data = data
-        self._places = places
+        self._locations = locations
 
-    def place(self, path: Path) -> Place:
-        """Where the value stands, or the nearest part around it that stands in the file."""
-        while path and path not in self._places:
+    def location(self, *path: str | int) -> Location:
+        """Where the value stands, or the nearest part around it that stands in the file.
+
+        The location of a value that `override` has set names the option instead of the file.
+        """
+        while path and path not in self._locations:
             path = path[:-1]
-        return self._places.get(path, Place(self.file, 1, 1))
+        return self._locations.get(path, Location(self.file, 1, 1))
 
     def override(self, dotted: str, text: str, as_written: tuple[Path, ...]) -> None:
         """Set the value at `a.b.c` to what the text means in YAML (`--set`).
 
-        Raises ValueError where the way leads through something that is no mapping, or the text is no
-        YAML.
+        Raises ValueError where the way leads through something that is not a mapping, or the text is
+        not YAML.
         """
         keys = dotted.split(".")
         if not all(keys):
-            raise ValueError(f"{dotted!r} is no path of keys")
+            raise ValueError(f"{dotted!r} is not a path of keys")
         keeps_text = _matches(tuple(keys), as_written)
         try:
             value = parse_document(
                 f"value: {text}", "--set", as_written=(("value",),) if keeps_text else ()
             ).data["value"]
         except DocumentError as error:
-            raise ValueError(f"the value {text!r} is no YAML: {error.message}") from error
+            raise ValueError(f"the value {text!r} is not YAML: {error.message}") from error
         target: Any = self.data
         for depth, key in enumerate(keys[:-1]):
             target = target.setdefault(key, {})
             if not isinstance(target, dict):
-                raise ValueError(f"{'.'.join(keys[: depth + 1])} is no mapping")
+                raise ValueError(f"{'.'.join(keys[: depth + 1])} is not a mapping")
         path = tuple(keys)
         target[keys[-1]] = value
-        self._places = {p: at for p, at in self._places.items() if p[: len(path)] != path}
-        self._places[path] = Place(f"--set {dotted}", 1, 1)
+        self._locations = {p: at for p, at in self._locations.items() if p[: len(path)] != path}
+        self._locations[path] = Location(f"--set {dotted}", 1, 1)
 
 
 def parse_document(text: str | bytes, file: str, as_written: tuple[Path, ...]) -> Document:
@@ -113,7 +105,7 @@ def parse_document(text: str | bytes, file: str, as_written: tuple[Path, ...]) -
     `as_written` lists the paths (`"*"` matches any key or index) whose unquoted scalars keep their
     text, as `AsWritten`. Raises DocumentError for what is not readable, not a mapping or too large.
     """
-    start = Place(file, 1, 1)
+    start = Location(file, 1, 1)
     if isinstance(text, bytes):
         text = _decode(text, file)
     if len(text) > MAX_BYTES:
@@ -122,7 +114,7 @@ def parse_document(text: str | bytes, file: str, as_written: tuple[Path, ...]) -
         root = yaml.compose(text, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = start if mark is None else Place(file, mark.line + 1, mark.column + 1)
+        where = start if mark is None else Location(file, mark.line + 1, mark.column + 1)
         raise DocumentError(_plain_problem(error, text), where) from error
     except yaml.YAMLError as error:
         raise DocumentError(f"not readable as YAML: {error}", start) from error
@@ -135,7 +127,7 @@ def parse_document(text: str | bytes, file: str, as_written: tuple[Path, ...]) -
         raise DocumentError(f"the file holds {kind}; a mapping of fields is expected", start)
     reader = _Reader(file, as_written)
     data = reader.mapping(root, ())
-    return Document(file, data, reader.places)
+    return Document(file, data, reader.locations)
 
 
 def _decode(raw: bytes, file: str) -> str:
@@ -147,7 +139,7 @@ def _decode(raw: bytes, file: str) -> str:
         column = error.start - (before.rfind(b"\n") + 1) + 1
         raise DocumentError(
             f"the file is not UTF-8: byte 0x{raw[error.start]:02x} at position {error.start}",
-            Place(file, line, column),
+            Location(file, line, column),
         ) from error
 
 
@@ -167,7 +159,7 @@ class _Reader:
 
     def __init__(self, file: str, as_written: tuple[Path, ...]) -> None:
         self.file = file
-        self.places: dict[Path, Place] = {}
+        self.locations: dict[Path, Location] = {}
         self._as_written = as_written
         self._nodes = 0
 
@@ -179,7 +171,7 @@ class _Reader:
             raise DocumentError(f"nested more than {MAX_DEPTH} levels deep", self._at(node))
         if node.tag not in _TAGS:
             raise DocumentError(f"the tag {node.tag} has no meaning here", self._at(node))
-        self.places.setdefault(path, self._at(node))
+        self.locations.setdefault(path, self._at(node))
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
@@ -199,8 +191,8 @@ class _Reader:
                 continue
             if key in own:
                 raise DocumentError(f"the key {key!r} is given twice", self._at(key_node))
-            # A value is best shown where its key stands: that is where one reads and mends it.
-            self.places[(*path, key)] = self._at(key_node)
+            # A value is best shown where its key stands: that is where one reads and corrects it.
+            self.locations[(*path, key)] = self._at(key_node)
             own[key] = self.value(value_node, (*path, key))
         return {**merged, **own}
 
@@ -226,8 +218,8 @@ class _Reader:
         keeps_text = not isinstance(value, str) and _matches(path, self._as_written)
         return AsWritten(text) if keeps_text else value
 
-    def _at(self, node: yaml.Node) -> Place:
-        return Place(self.file, node.start_mark.line + 1, node.start_mark.column + 1)
+    def _at(self, node: yaml.Node) -> Location:
+        return Location(self.file, node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 def _matches(path: Path, patterns: tuple[Path, ...]) -> bool:

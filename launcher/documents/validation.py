@@ -1,85 +1,72 @@
-"""A document against its pydantic model: every problem at once, each with its place and what was meant."""
+"""A document against its pydantic model: every error at once, with what was meant."""
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from launcher.documents.document import Document, Path, Place
+from launcher.documents.document import Document
+from launcher.failure_modes import job_file
+from launcher.failure_modes.model import FailureMode, Finding, Path, Severity, Stage, dotted
+from launcher.failure_modes.registry import finds
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _REFUSAL: Final = "refusal"
 
 
-class ProblemKind(StrEnum):
-    """What sort of mistake it is."""
+def refusal(
+    message: str, *, remedy: str, mode: FailureMode = job_file.INVALID_VALUE, below: Path = ()
+) -> PydanticCustomError:
+    """What a model's validator raises to give a remedy of its own, or another failure mode.
 
-    UNKNOWN_FIELD = "unknown field"
-    MISSING_FIELD = "missing field"
-    INVALID_VALUE = "invalid value"
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing wrong with a document: `field` is dotted and empty for the whole file.
-
-    `code` is the failure mode's, where the check that found it named one (`refusal`).
+    `below` leads from the validated field to the part of it that is wrong: the finding is placed there.
     """
-
-    kind: ProblemKind
-    field: str
-    message: str
-    remedy: str
-    place: Place
-    code: str | None = None
+    context = {"message": message, "remedy": remedy, "mode": mode, "below": below}
+    return PydanticCustomError(_REFUSAL, "{message}", context)
 
 
-def refusal(message: str, *, remedy: str, code: str | None = None, below: Path = ()) -> PydanticCustomError:
-    """What a model's validator raises to give a remedy of its own, and a failure mode's code.
-
-    `below` leads from the validated field to the part of it that is wrong: the problem is placed there.
-    """
-    told = {"message": message, "remedy": remedy, "code": code, "below": below}
-    return PydanticCustomError(_REFUSAL, "{message}", told)
-
-
-def validate(model: type[ModelT], document: Document) -> tuple[ModelT | None, list[Problem]]:
-    """The document as the model, or all that keeps it from being one."""
+@finds(Stage.SPEC, job_file.UNKNOWN_FIELD, job_file.INVALID_VALUE)
+def validate(model: type[ModelT], document: Document) -> tuple[ModelT | None, list[Finding]]:
+    """The document as the model, or None and every error that keeps it from being one, at its field."""
     try:
         return model.model_validate(document.data), []
     except ValidationError as error:
-        return None, [_problem(detail, document, model) for detail in error.errors(include_url=False)]
+        return None, [_finding(detail, model) for detail in error.errors(include_url=False)]
 
 
-def _problem(detail: ErrorDetails, document: Document, model: type[BaseModel]) -> Problem:
-    context: dict[str, Any] = detail.get("ctx", {})
-    refused = detail["type"] == _REFUSAL
+def _finding(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
     path: Path = tuple(part for part in detail["loc"] if part != "[key]")
-    if refused:
-        path += context["below"]
-    field = ".".join(str(part) for part in path)
-    place = document.place(path)
+    if detail["type"] == _REFUSAL:
+        return _refused(path, detail["ctx"])
+    field = dotted(path)
     if detail["type"] == "extra_forbidden":
         known = _fields_at(model, path[:-1])
         near = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.6)
         remedy = f"Did you mean `{near[0]}`?" if near else f"Known here: {', '.join(sorted(known))}."
-        return Problem(ProblemKind.UNKNOWN_FIELD, field, f"unknown field `{field}`", remedy, place)
+        return job_file.UNKNOWN_FIELD.at(path, f"unknown field `{field}`", remedy=remedy)
     if detail["type"] == "missing":
-        below = ".".join(map(str, path[:-1]))
-        remedy = f"Add `{path[-1]}`" + (f" below `{below}`." if below else ".")
-        return Problem(ProblemKind.MISSING_FIELD, field, f"`{field}` is missing", remedy, place)
-    prefix = f"`{field}`: " if field else ""
-    if refused:
-        message = prefix + context["message"]
-        return Problem(ProblemKind.INVALID_VALUE, field, message, context["remedy"], place, context["code"])
+        parent = dotted(path[:-1])
+        remedy = f"Add `{path[-1]}`" + (f" below `{parent}`." if parent else ".")
+        return job_file.INVALID_VALUE.at(path, f"`{field}` is missing", remedy=remedy)
     remedy = f"Correct the value of `{field}`." if field else "Correct the fields that the message names."
-    return Problem(ProblemKind.INVALID_VALUE, field, prefix + _complaint(detail), remedy, place)
+    return job_file.INVALID_VALUE.at(path, _about(path, _complaint(detail)), remedy=remedy)
+
+
+def _refused(path: Path, context: dict[str, Any]) -> Finding:
+    """A validator's own words; the value cannot stay, whatever the severity of the failure mode is."""
+    path += context["below"]
+    mode: FailureMode = context["mode"]
+    message = _about(path, context["message"])
+    return mode.at(path, message, remedy=context["remedy"], severity=Severity.ERROR)
+
+
+def _about(path: Path, message: str) -> str:
+    field = dotted(path)
+    return f"`{field}`: {message}" if field else message
 
 
 def _complaint(detail: ErrorDetails) -> str:

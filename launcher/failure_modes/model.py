@@ -13,7 +13,12 @@ from enum import StrEnum
 from typing import Any
 
 Path = tuple[str | int, ...]
-"""The way to a field of the job file: `("inputs", "train", "mode")`."""
+"""The way to a field of a file: `("inputs", "train", "mode")`; `()` is the whole file."""
+
+
+def dotted(path: Path) -> str | None:
+    """A path as messages name it, such as `inputs.train.mode`; None for the whole file."""
+    return ".".join(map(str, path)) or None
 
 
 class Severity(StrEnum):
@@ -75,7 +80,7 @@ _LETTERS = {
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in a file; line and column start at 1."""
+    """A place in a file; line and column start at 1. `file` may also name a command line option."""
 
     file: str
     line: int
@@ -95,8 +100,8 @@ class Finding:
 
     `message` says what is wrong, with the value, and what would have happened; `remedy` says what to
     do. `subject` names the thing at fault (a security group, a field, a rank), `path` the field of the
-    job file to look at, which `located` turns into a place in the file. `ignored` marks a finding that
-    the user accepted on purpose, `verified=False` one that could not be checked.
+    file to look at, which `located` turns into a location; None where no field is at fault. `ignored`
+    marks a finding that the user accepted on purpose, `verified=False` one that could not be checked.
     """
 
     code: str
@@ -109,7 +114,7 @@ class Finding:
     subject: str | None = None
     ignored: bool = False
     verified: bool = True
-    path: Path = ()
+    path: Path | None = None
 
     @property
     def blocks(self) -> bool:
@@ -117,8 +122,8 @@ class Finding:
         return self.severity is Severity.ERROR and not self.ignored
 
     def located(self, locate: Locate) -> Finding:
-        """The same finding with the place of its field; one without a field stays as it is."""
-        return replace(self, location=locate(*self.path)) if self.path else self
+        """The same finding with the location of its field; one without a field stays as it is."""
+        return self if self.path is None else replace(self, location=locate(*self.path))
 
     def to_json(self) -> dict[str, Any]:
         """The finding in the shape that `--output json` prints.
@@ -207,10 +212,14 @@ class FailureMode:
         subject: str | None = None,
         verified: bool = True,
     ) -> Finding:
-        """A finding of this mode at a field of the job file, which is its subject unless one is given."""
-        named = subject or ".".join(map(str, path)) or None
+        """A finding of this mode at a field of a file, which is its subject unless one is given."""
         found = self.finding(
-            stage, message, remedy=remedy, severity=severity, subject=named, verified=verified
+            stage,
+            message,
+            remedy=remedy,
+            severity=severity,
+            subject=subject or dotted(path),
+            verified=verified,
         )
         return replace(found, path=path)
 

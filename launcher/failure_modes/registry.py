@@ -18,7 +18,13 @@ from launcher.failure_modes.model import FailureMode, Stage
 P = ParamSpec("P")
 R = TypeVar("R")
 
-ROOMS = ("launcher.jobs", "launcher.rules", "launcher.planning", "launcher.diagnosis")
+ROOMS = (
+    "launcher.documents",
+    "launcher.jobs",
+    "launcher.rules",
+    "launcher.planning",
+    "launcher.diagnosis",
+)
 """The packages whose modules register what they find."""
 
 

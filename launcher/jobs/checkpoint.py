@@ -23,12 +23,19 @@ CHECKPOINT_CHANNEL = "checkpoints"
 
 
 class Checkpoint(Part):
-    """Where checkpoints go; a part unique to the job is always appended."""
+    """Where checkpoints go, in S3 or on Lustre; a part unique to the job is always appended."""
 
     s3_uri: S3Uri | None = Field(None, description="Default: the cluster's checkpoint bucket.")
     local_path: str = Field(DEFAULT_CHECKPOINT_PATH, pattern=r"^/", description="Where the script writes.")
-    lustre: str | None = Field(None, pattern=r"^/", description="On the cluster's file system instead.")
-    sync: Literal["sagemaker", "slipway"] = Field("sagemaker", description="Who moves checkpoints to S3.")
+    lustre: str | None = Field(
+        None,
+        pattern=r"^/",
+        description="On the cluster's file system instead; SLIPWAY_CHECKPOINT_DIR is the job's directory.",
+    )
+    sync: Literal["sagemaker", "slipway"] = Field(
+        "sagemaker",
+        description="Who moves checkpoints to S3; slipway: the script itself, to SLIPWAY_CHECKPOINT_URI.",
+    )
     resume_from: str | None = Field(None, description="A job's name or an S3 URI.")
 
     @model_validator(mode="after")
@@ -54,7 +61,7 @@ class Checkpoint(Part):
         if self.resume_from is not None:
             raise refusal(
                 "with `lustre` nothing can be copied before the job starts: the file system is mounted by "
-                "jobs alone, and this one would start anew",
+                "jobs alone, and this one would start from the beginning",
                 remedy="Mount the earlier job's directory and let the script load from it: `inputs: "
                 f"{{earlier: {{lustre: {self.lustre.rstrip('/')}/NAME-OF-THE-JOB}}}}`.",
                 below=("resume_from",),

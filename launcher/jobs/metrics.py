@@ -12,7 +12,7 @@ def _with_one_group(pattern: str) -> str:
     try:
         groups = re.compile(pattern).groups
     except re.error as error:
-        raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
     if groups != 1:
         raise ValueError(
             f"{pattern!r} has {groups or 'no'} groups; write one, ( ), around the number, and (?: ) "

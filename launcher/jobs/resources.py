@@ -10,7 +10,7 @@ from launcher.documents.validation import refusal
 from launcher.jobs.values import Duration, Part
 
 InstanceType = Annotated[str, Field(pattern=r"^ml\.[a-z0-9-]+\.[a-z0-9]+$")]
-"""Such as ml.p5.48xlarge; which of them there are, the rules say."""
+"""The form alone, such as ml.p5.48xlarge; the rules know which of them exist."""
 
 
 class Capacity(Part):
@@ -37,7 +37,7 @@ def _capacity(value: Any) -> Any:
 
 
 class Resources(Part):
-    """The hosts."""
+    """The hosts of the job: their type, their number, their storage, and how they are obtained."""
 
     instance_type: InstanceType = Field(description="Such as ml.p5.48xlarge.")
     instance_types: list[InstanceType] = Field(
@@ -77,7 +77,7 @@ class Resources(Part):
             if instance_type in tried:
                 raise refusal(
                     f"{instance_type} is tried already, as {_ordinal(tried.index(instance_type))}",
-                    remedy="Name further types only; `instance_type` is always the first.",
+                    remedy="Name other types only; `instance_type` is always tried first.",
                     below=("instance_types", index),
                 )
             tried.append(instance_type)

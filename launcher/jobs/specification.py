@@ -14,9 +14,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from launcher.documents.document import AsWritten, Path
+from launcher.documents.document import AsWritten
 from launcher.documents.validation import refusal
 from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.model import Path
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, Checkpoint
 from launcher.jobs.metrics import MetricName, MetricRegex
 from launcher.jobs.resources import Resources
@@ -53,11 +54,11 @@ class Strategy(StrEnum):
 
 
 class Code(Part):
-    """The training code."""
+    """The training code: a folder beside the job file, the script in it, and what the script is given."""
 
     source_dir: str = Field(".", description="Folder of the code, relative to the job file.")
     entry_point: str = Field(description="The script to run, relative to source_dir.", min_length=1)
-    arguments: list[ScalarText] = Field([], description="Further arguments for the script.")
+    arguments: list[ScalarText] = Field([], description="Arguments for the script.")
 
 
 class Framework(Part):
@@ -81,6 +82,13 @@ class Distribution(Part):
     strategy: Strategy = Field(Strategy.NONE, description="How the processes of the job are started.")
     processes_per_host: int | None = Field(None, ge=1, description="Default: the host's accelerators.")
     options: dict[str, Any] = Field({}, description="Options of the strategy.")
+
+    @property
+    def smp_version(self) -> Literal[1, 2] | None:
+        """Which of the two model parallel libraries: 2 unless the options say 1; None without smp."""
+        if self.strategy is not Strategy.SMP:
+            return None
+        return 1 if str(self.options.get("version")) == "1" else 2
 
 
 class Input(Part):
@@ -132,7 +140,7 @@ def _seconds_forms(schema: dict[str, Any]) -> None:
 
 
 class Limits(Part):
-    """What the job may use up."""
+    """What the job may use up: time, waiting included, and attempts."""
 
     model_config = ConfigDict(json_schema_extra=_seconds_forms)
 
@@ -155,7 +163,7 @@ class Limits(Part):
 
 
 class Output(Part):
-    """Where the model and the output go."""
+    """Where the model and what the script leaves in /opt/ml/output/data go."""
 
     s3_uri: S3Uri = Field(description="s3://bucket/prefix")
 
@@ -218,7 +226,7 @@ class JobSpec(Part):
     @classmethod
     def _free_channels(cls, value: dict[str, Input]) -> dict[str, Input]:
         if RESERVED_CHANNEL in value:
-            raise ValueError("the channel `code` carries the source of the job; call yours otherwise")
+            raise ValueError("the channel `code` carries the source of the job; give yours another name")
         return value
 
     @field_validator("checkpoint")
@@ -231,7 +239,7 @@ class JobSpec(Part):
         ):
             raise refusal(
                 f"it is mounted as the channel `{CHECKPOINT_CHANNEL}`, and `inputs` has one of that name",
-                remedy=f"Call the channel `inputs.{CHECKPOINT_CHANNEL}` otherwise, or remove one of the two.",
+                remedy=f"Rename the channel `inputs.{CHECKPOINT_CHANNEL}`, or remove one of the two.",
                 below=("lustre",),
             )
         return value
@@ -239,7 +247,7 @@ class JobSpec(Part):
     @field_validator("tuning")
     @classmethod
     def _fits_the_job(cls, value: Tuning | None, info: ValidationInfo) -> Tuning | None:
-        # A field that is wrong itself is missing here, and said already.
+        # A field that is wrong itself is missing here, and was reported already.
         if value is not None and "hyperparameters" in info.data and "metrics" in info.data:
             check_beside(value, info.data["hyperparameters"], info.data["metrics"])
         return value
@@ -251,7 +259,8 @@ class JobSpec(Part):
             if code not in CATALOGUE:
                 near = difflib.get_close_matches(code.upper(), list(CATALOGUE), n=1)
                 raise ValueError(
-                    f"{code!r} is no failure mode" + (f"; did you mean {near[0]}?" if near else "")
+                    f"{code!r} is not the code of a failure mode"
+                    + (f"; did you mean {near[0]}?" if near else "")
                 )
         return value
 

@@ -26,7 +26,7 @@ _WHOLE = re.compile(r"[-+]?[0-9]+")
 
 
 class Objective(Part):
-    """What tuning makes as small or as large as it can."""
+    """The metric that tuning makes as small or as large as it can, and how the log shows it."""
 
     metric: MetricName = Field(description="Its name; one of `metrics`, or any with a regex of its own.")
     goal: Literal["minimize", "maximize"] = Field(description="Whether less or more of it is better.")
@@ -42,7 +42,7 @@ def _number(value: Any) -> int | float:
         except ValueError:
             number = None
     if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-        raise ValueError(f"{value!r} is no finite number")
+        raise ValueError(f"{value!r} is not a finite number")
     return number
 
 
@@ -50,7 +50,7 @@ Number = Annotated[int | float, BeforeValidator(_number, json_schema_input_type=
 
 
 def _choice(value: Any) -> str:
-    """Text for a single value, as a hyperparameter's."""
+    """The text of a single value, as a hyperparameter is sent; ValueError for lists, mappings and null."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool | int | float):
@@ -89,7 +89,7 @@ class Range(Part):
         if self.min is None or self.max is None:
             raise ValueError("give min and max, or a list of values")
         if self.min >= self.max:
-            raise ValueError(f"min is {self.min} and max {self.max}: there is nothing between them")
+            raise ValueError(f"min is {self.min} and max {self.max}: there is no number between them")
         self._check_type(isinstance(self.min, int), isinstance(self.max, int))
         self._check_scaling(self.min, self.max)
         return self
@@ -97,7 +97,7 @@ class Range(Part):
     def _check_type(self, *whole: bool) -> None:
         if self.type is None and all(whole):
             raise refusal(
-                f"{self.min} to {self.max} may mean whole numbers or all between them",
+                f"{self.min} to {self.max} may mean whole numbers only or every number between them",
                 remedy="Add `type: integer` or `type: continuous`.",
             )
         if self.type == "integer" and not all(whole):
@@ -141,20 +141,22 @@ class Tuning(Part):
         str, Annotated[Range, BeforeValidator(_range, json_schema_input_type=list[Choice] | Range)]
     ] = Field(min_length=1, max_length=30, description="Hyperparameters to tune, by name.")
     max_jobs: int | None = Field(None, ge=1, description="How many jobs in all; Grid knows by itself.")
-    parallel: int = Field(1, ge=1, description="How many of them at a time.")
+    parallel: int = Field(1, ge=1, description="How many of them run at a time.")
     strategy: Literal["Bayesian", "Random", "Hyperband", "Grid"] = Field(
         "Bayesian", description="How the next values are chosen."
     )
-    early_stopping: bool = Field(False, description="Stop jobs that will hardly become the best.")
+    early_stopping: bool = Field(False, description="Stop jobs that are unlikely to become the best.")
     hyperband: Hyperband | None = Field(None, description="With the strategy Hyperband.")
     max_runtime: Duration | None = Field(
         None, ge=120, le=15_768_000, description="Of the whole tuning job; at most half a year."
     )
-    random_seed: int | None = Field(None, ge=0, description="The same one chooses more alike values.")
+    random_seed: int | None = Field(
+        None, ge=0, description="The same seed makes the choice of values more reproducible."
+    )
 
     @property
     def jobs(self) -> int:
-        """How many jobs there are at most."""
+        """How many training jobs there are at most: `max_jobs`, or every combination of a grid."""
         return self.max_jobs or self._combinations()
 
     @model_validator(mode="after")
@@ -180,7 +182,7 @@ class Tuning(Part):
             )
         if self.strategy != "Hyperband" and self.hyperband is not None:
             raise refusal(
-                f"the strategy is {self.strategy}, which knows no resources",
+                f"the strategy is {self.strategy}, which takes no `hyperband`",
                 remedy="Remove `hyperband`, or set `strategy: Hyperband`.",
                 below=("hyperband",),
             )
@@ -206,7 +208,10 @@ class Tuning(Part):
 
 
 def check_beside(tuning: Tuning, hyperparameters: Mapping[str, Any], metrics: Mapping[str, str]) -> None:
-    """Refuse what contradicts the rest of the job file. Raises pydantic's error, placed below `tuning`."""
+    """Refuse what contradicts the rest of the job file: hyperparameters given twice, a metric nothing reads.
+
+    Raises PydanticCustomError, placed below `tuning`.
+    """
     for name in tuning.ranges:
         if name in hyperparameters:
             raise refusal(

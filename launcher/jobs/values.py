@@ -36,7 +36,7 @@ def parse_duration(value: Any) -> int:
         return int(text)
     parts = re.findall(r"(\d+)([smhd])", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{value!r} is no duration; write it like 30m, 24h or 1d12h")
+        raise ValueError(f"{value!r} is not a duration; write it as 30m, 24h or 1d12h")
     return sum(int(number) * _DURATION_UNITS[unit] for number, unit in parts)
 
 
@@ -49,7 +49,7 @@ def parse_size(value: Any) -> int:
         return value
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(value).strip().lower())
     if match is None or match[2] not in _SIZE_UNITS:
-        raise ValueError(f"{value!r} is no size; write it like 500GB, 2TB or 64GiB")
+        raise ValueError(f"{value!r} is not a size; write it as 500GB, 2TB or 64GiB")
     return int(float(match[1]) * _SIZE_UNITS[match[2]])
 
 

@@ -7,34 +7,37 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.documents.document import Document, Path
+from launcher.documents.document import Document
+from launcher.failure_modes import job_file
+from launcher.failure_modes.model import Finding, Path, Stage
+from launcher.failure_modes.registry import finds
 
 _REFERENCE = re.compile(r"\$(?P<escape>\$)?\{(?P<name>[^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class UnknownVariableError(Exception):
-    """A reference to a variable that is not set: where it stands, and what was meant."""
+class _UnknownVariableError(Exception):
+    """A reference that cannot be replaced, and what was meant; ends the replacing of its text."""
 
-    def __init__(self, path: Path, message: str, remedy: str) -> None:
+    def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
-        self.path = path
         self.message = message
         self.remedy = remedy
 
 
-def substitute(document: Document, variables: Mapping[str, str]) -> list[UnknownVariableError]:
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def substitute(document: Document, variables: Mapping[str, str]) -> list[Finding]:
     """Replace `${NAME}` in all texts of a document; `$${` stands for a literal `${`.
 
-    What cannot be replaced stays as it is and is returned.
+    A text with a reference that cannot be replaced stays as it is, and a finding at its field says why.
     """
-    problems: list[UnknownVariableError] = []
+    findings: list[Finding] = []
     for container, key, path in _texts(document.data, ()):
         try:
-            container[key] = _replaced(container[key], path, variables)
-        except UnknownVariableError as problem:
-            problems.append(problem)
-    return problems
+            container[key] = _replaced(container[key], variables)
+        except _UnknownVariableError as unknown:
+            findings.append(job_file.INVALID_VALUE.at(path, unknown.message, remedy=unknown.remedy))
+    return findings
 
 
 def _texts(value: Any, path: Path) -> Iterator[tuple[Any, Any, Path]]:
@@ -48,7 +51,7 @@ def _texts(value: Any, path: Path) -> Iterator[tuple[Any, Any, Path]]:
             yield from _texts(item, (*path, key))
 
 
-def _replaced(text: str, path: Path, variables: Mapping[str, str]) -> str:
+def _replaced(text: str, variables: Mapping[str, str]) -> str:
     def value_of(match: re.Match[str]) -> str:
         if match["escape"]:
             return "${" + match["name"] + "}"
@@ -56,14 +59,12 @@ def _replaced(text: str, path: Path, variables: Mapping[str, str]) -> str:
         if name in variables:
             return variables[name]
         if not _NAME.fullmatch(name):
-            raise UnknownVariableError(
-                path,
-                f"${{{name}}} names no environment variable",
+            raise _UnknownVariableError(
+                f"${{{name}}} is not the name of an environment variable",
                 "Write ${NAME} with letters, digits and underscores, or $${ for a literal ${.",
             )
         near = difflib.get_close_matches(name, variables, n=1)
-        raise UnknownVariableError(
-            path,
+        raise _UnknownVariableError(
             f"${{{name}}}: the environment variable {name} is not set",
             f"Did you mean {near[0]}?" if near else f"Set it before the launch: export {name}=...",
         )

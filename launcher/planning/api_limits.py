@@ -11,12 +11,12 @@ import json
 import pathlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-Path = tuple[str | int, ...]
-"""The way to a part of the request, by the API's key names."""
+from launcher.failure_modes import job_file
+from launcher.failure_modes.model import Finding, Path, Stage, dotted
+from launcher.failure_modes.registry import finds
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -40,27 +40,22 @@ _CLASSES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One constraint that a request breaks: where, what is wrong, and what the API takes."""
+@finds(Stage.SPEC, job_file.BREAKS_API_MODEL)
+def violations(operation: str, request: Mapping[str, Any]) -> Iterator[Finding]:
+    """All constraints of an operation's model that the request breaks.
 
-    path: Path
-    problem: str
-    limit: str
-
-
-def violations(operation: str, request: Mapping[str, Any]) -> Iterator[Violation]:
-    """All constraints of an operation's model that the request breaks."""
+    `path` and `subject` are those of the request, by the API's key names; the remedy is what the API takes.
+    """
     model = _model()
     yield from _check(request, model["operations"][operation], ())
 
 
-def _check(value: Any, shape_name: str, path: Path) -> Iterator[Violation]:
+def _check(value: Any, shape_name: str, path: Path) -> Iterator[Finding]:
     shape = _model()["shapes"][shape_name]
     kind = shape["type"]
     wanted = _TYPES.get(kind)
     if wanted and (not isinstance(value, wanted) or (isinstance(value, bool) and kind != "boolean")):
-        yield Violation(path, f"is {type(value).__name__}", f"must be of type {kind}")
+        yield _violation(path, f"is {type(value).__name__}", f"must be of type {kind}")
         return
     yield from _check_size(value, shape, path)
     if kind == "structure":
@@ -76,18 +71,18 @@ def _check(value: Any, shape_name: str, path: Path) -> Iterator[Violation]:
         yield from _check_text(value, shape, path)
 
 
-def _check_members(value: Mapping[str, Any], shape: Mapping[str, Any], path: Path) -> Iterator[Violation]:
+def _check_members(value: Mapping[str, Any], shape: Mapping[str, Any], path: Path) -> Iterator[Finding]:
     for name in shape["required"]:
         if name not in value:
-            yield Violation((*path, name), "is missing", "is required")
+            yield _violation((*path, name), "is missing", "is required")
     for name, item in value.items():
         if name not in shape["members"]:
-            yield Violation((*path, name), "is unknown", f"known are {', '.join(sorted(shape['members']))}")
+            yield _violation((*path, name), "is unknown", f"known are {', '.join(sorted(shape['members']))}")
         else:
             yield from _check(item, shape["members"][name], (*path, name))
 
 
-def _check_size(value: Any, shape: Mapping[str, Any], path: Path) -> Iterator[Violation]:
+def _check_size(value: Any, shape: Mapping[str, Any], path: Path) -> Iterator[Finding]:
     if isinstance(value, str):
         size, unit = len(value), " characters"
     elif isinstance(value, list | dict):
@@ -95,21 +90,28 @@ def _check_size(value: Any, shape: Mapping[str, Any], path: Path) -> Iterator[Vi
     else:
         size, unit = value, ""
     if "min" in shape and size < shape["min"]:
-        yield Violation(path, f"has {size}{unit}" if unit else f"is {size}", f"at least {shape['min']}{unit}")
+        yield _violation(
+            path, f"has {size}{unit}" if unit else f"is {size}", f"at least {shape['min']}{unit}"
+        )
     if "max" in shape and size > shape["max"]:
-        yield Violation(path, f"has {size}{unit}" if unit else f"is {size}", f"at most {shape['max']}{unit}")
+        yield _violation(path, f"has {size}{unit}" if unit else f"is {size}", f"at most {shape['max']}{unit}")
 
 
-def _check_text(value: str, shape: Mapping[str, Any], path: Path) -> Iterator[Violation]:
+def _check_text(value: str, shape: Mapping[str, Any], path: Path) -> Iterator[Finding]:
     # Environment and hyperparameters may hold secrets, which no message may repeat.
     shown = "has this value" if _PRIVATE.intersection(path[:2]) else f"is {_shortened(value)!r}"
     if "enum" in shape and value not in shape["enum"]:
         near = difflib.get_close_matches(value, shape["enum"], n=4, cutoff=0.4) or shape["enum"][:12]
-        yield Violation(
+        yield _violation(
             path, shown, f"one of {', '.join(near)}{' ...' if len(near) < len(shape['enum']) else ''}"
         )
     if "pattern" in shape and not _pattern(shape["pattern"]).fullmatch(value):
-        yield Violation(path, shown, f"must have the form {shape['pattern']}")
+        yield _violation(path, shown, f"must have the form {shape['pattern']}")
+
+
+def _violation(path: Path, problem: str, limit: str) -> Finding:
+    message = f"{dotted(path)} of the request {problem}, and the service refuses that"
+    return job_file.BREAKS_API_MODEL.at(path, message, remedy=f"{limit}.")
 
 
 def _shortened(value: str) -> str:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from launcher.cluster.manifest import Cluster, Lustre
-from launcher.failure_modes import checkpoints, job_file, storage
+from launcher.failure_modes import job_file, storage
 from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
-from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
 
 PLACEHOLDER_ACCOUNT = "000000000000"
@@ -32,16 +31,14 @@ PLACEHOLDER_LUSTRE = Lustre(
 class Destination:
     """The resolved places of a job. URIs end without a slash.
 
-    `output` is the prefix that the service appends the job's name to; `checkpoints` holds it already.
-    `code` ends in the code's digest: the same code lies in the same place for all jobs. `checkpoints` is
-    None where none go to S3: there are none, or they stay on the file system. `lustre` is the cluster's.
+    `output` is the prefix to which the service appends the job's name. `code` ends in the code's digest:
+    the same code lies in the same place for all jobs. `lustre` is the cluster's file system.
     """
 
     region: str
     role_arn: str
     code: str
     output: str
-    checkpoints: str | None
     subnets: tuple[str, ...]
     security_group_ids: tuple[str, ...]
     kms_key_arn: str | None
@@ -74,11 +71,14 @@ class _Gaps:
 def resolve_destination(
     job: JobSpec,
     cluster: Cluster | None,
-    job_name: str,
     session_region: str | None,
     code_digest: str = PLACEHOLDER_CODE,
 ) -> Destination:
-    """Find the places of a job; placeholders come with an information each."""
+    """Find the places of a job: its own where it names them, else the cluster's, else placeholders.
+
+    `session_region` is the region where neither job nor cluster names one. Each placeholder comes with a
+    finding that says what is missing.
+    """
     gaps = _Gaps()
     region = _region(job, cluster, session_region, gaps)
     role = job.role_arn or (cluster.role_arn if cluster else None)
@@ -95,7 +95,6 @@ def resolve_destination(
         role_arn=role,
         code=f"{f's3://{cluster.buckets.code}' if cluster else output}/code/{code_digest}",
         output=output,
-        checkpoints=checkpoint_prefix(job, cluster, job_name),
         subnets=_subnets(job, cluster),
         security_group_ids=tuple(
             job.network.security_group_ids or (cluster.security_group_ids if cluster else [])
@@ -105,30 +104,6 @@ def resolve_destination(
         placeholders=tuple(gaps.names),
         findings=tuple(gaps.findings),
     )
-
-
-@finds(Stage.SPEC, checkpoints.PREFIX_NOT_UNIQUE)
-def checkpoint_prefix(job: JobSpec, cluster: Cluster | None, job_name: str) -> str | None:
-    """The checkpoint prefix, which always ends in the job's own unique name.
-
-    Two jobs can therefore never share one. Checkpoints are on by default where there is a cluster,
-    also where its manifest was not read yet;
-    None where there is none, or they go to a Lustre file system. The training jobs of a tuning job
-    have one request and so one prefix, which is why there the default is none.
-    """
-    if job.checkpoint is None and job.tuning is not None:
-        return None
-    if job.checkpoint is not None and job.checkpoint.lustre is not None:
-        return None
-    base = job.checkpoint.s3_uri if job.checkpoint else None
-    if base is None:
-        if cluster is not None:
-            base = f"s3://{cluster.buckets.checkpoints}"
-        elif job.checkpoint is not None or job.cluster is not None:
-            base = f"s3://{PLACEHOLDER_BUCKET}/checkpoints"
-        else:
-            return None
-    return f"{base.rstrip('/')}/{job_name}"
 
 
 def _region(job: JobSpec, cluster: Cluster | None, session_region: str | None, gaps: _Gaps) -> str:

@@ -87,7 +87,7 @@ def image_release(framework: str, version: str) -> ImageRelease | None:
 
 
 def image_versions(framework: str) -> list[str]:
-    """The framework's versions, oldest first."""
+    """The versions of a framework of the table, in full, oldest first."""
     return list(_table()["frameworks"][framework]["versions"])
 
 

@@ -9,10 +9,6 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME_LENGTH = 10
 _RANDOM_LENGTH = 7
 
-MAX_JOB_NAME_LENGTH = 63
-"""CreateTrainingJob, TrainingJobName (botocore service model)."""
-
-
 MAX_TUNING_JOB_NAME_LENGTH = 32
 """CreateHyperParameterTuningJob, HyperParameterTuningJobName (botocore service model)."""
 
@@ -28,7 +24,11 @@ def unique_part() -> str:
 
 
 def job_name(base: str, unique: str) -> str:
-    """The training job's name: the user's base and the unique part, at most 63 characters."""
+    """The training job's name: the user's base and the unique part.
+
+    A base of `MAX_NAME_LENGTH` makes the 63 characters that CreateTrainingJob takes (botocore service
+    model, TrainingJobName).
+    """
     return f"{base}-{unique}"
 
 

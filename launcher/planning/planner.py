@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from launcher.cluster.instances import instance_facts
 from launcher.cluster.manifest import Cluster
-from launcher.failure_modes import distribution, storage
-from launcher.failure_modes.model import Finding, Locate, Stage
+from launcher.failure_modes import distribution, job_file, storage
+from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.jobs.checkpoint import (
-    CHECKPOINT_CHANNEL,
-    CHECKPOINT_DIR_VARIABLE,
-    CHECKPOINT_URI_VARIABLE,
-    DEFAULT_CHECKPOINT_PATH,
-)
 from launcher.jobs.specification import JobSpec
-from launcher.planning.alternatives import objections_to_alternatives
+from launcher.planning.alternatives import check_alternatives
+from launcher.planning.checkpoints import PlannedCheckpoints, planned_checkpoints
+from launcher.planning.debugger import planned_debugger
 from launcher.planning.destination import PLACEHOLDER_CODE, Destination, resolve_destination
 from launcher.planning.image_choice import choose_image
 from launcher.planning.naming import job_name
@@ -25,9 +20,9 @@ from launcher.planning.request import build_request
 from launcher.planning.request_check import check_request
 from launcher.planning.settings import Setting, job_environment, settings
 from launcher.planning.strategies.catalogue import strategy_of
-from launcher.planning.strategies.strategy import LaunchStrategy, Objection, Submission
+from launcher.planning.strategies.strategy import LaunchStrategy, StartParameters, world_size
 from launcher.planning.training_plan import Operation, Request, SourcePackage, TrainingPlan
-from launcher.planning.tuning_job import tuning_objections, tuning_request
+from launcher.planning.tuning_job import not_tunable, tuning_request
 from launcher.source.packaging import package_digest
 from launcher.source.tree import SourceTree
 
@@ -39,7 +34,6 @@ def plan_job(
     unique: str,
     source: SourceTree,
     session_region: str | None,
-    locate: Locate,
 ) -> TrainingPlan:
     """Derive the plan of a job.
 
@@ -54,28 +48,32 @@ def plan_job(
     facts = instance_facts(job.resources.instance_type)
     strategy = strategy_of(job)
     code = PLACEHOLDER_CODE if source.digest is None else package_digest(source.digest, strategy.archive_name)
-    destination = resolve_destination(job, cluster, name, session_region, code)
+    destination = resolve_destination(job, cluster, session_region, code)
+    checkpoints = planned_checkpoints(job, cluster, name)
+    debugger = planned_debugger(job, checkpoints)
     processes = strategy.processes_per_host(job, facts)
-    objections = [*tuning_objections(job, name), *strategy.supported(job, facts, processes)]
+    unsupported = [*not_tunable(job, name), *strategy.supported(job, facts, processes)]
     image, no_image = choose_image(job, facts, strategy, destination.region)
-    elsewhere = objections_to_alternatives(job, strategy, destination.region, [*objections, *no_image])
-    no_processes = _unknown_processes(job, locate) if processes is None else []
-    no_lustre = _missing_lustre(job, destination, cluster, locate)
+    elsewhere = check_alternatives(job, strategy, destination.region, [*unsupported, *no_image])
+    no_processes = _unknown_processes(job) if processes is None else []
+    no_lustre = _missing_lustre(job, checkpoints, destination, cluster)
 
     request: Request | None = None
     chosen: list[Setting] = []
-    senseless = any(objection.is_about_values for objection in objections)
-    if processes and image and not no_lustre and not senseless:
-        chosen = [*settings(job, facts, processes), *_checkpoint_settings(job, name, destination)]
-        submission = Submission(name, destination.region, _archive(strategy, destination), processes)
+    if processes and image and not no_lustre and not any(map(_is_about_a_value, unsupported)):
+        chosen = settings(job, facts, processes, with_boot=strategy.with_boot, checkpoints=checkpoints)
+        archive = f"{destination.code}/{strategy.archive_name}"
+        start = StartParameters(name, destination.region, archive, processes)
         request = build_request(
             job,
             job_name=name,
             image=image,
             entry=strategy.entry(job, processes),
-            hyperparameters=strategy.hyperparameters(job, submission),
+            hyperparameters=strategy.hyperparameters(job, start),
             environment=job_environment(job.environment, chosen),
             destination=destination,
+            checkpoints=checkpoints,
+            debugger=debugger,
             facts=facts,
         )
         if job.tuning is not None:
@@ -89,67 +87,27 @@ def plan_job(
         findings=(
             *destination.findings,
             *no_processes,
-            *_findings([*objections, *no_image, *elsewhere], locate),
+            *unsupported,
+            *no_image,
+            *elsewhere,
             *no_lustre,
-            *(check_request(operation, request, locate) if request else ()),
+            *(check_request(operation, request) if request else ()),
         ),
         placeholders=destination.placeholders,
         settings=tuple(chosen),
-        world_size=None if processes is None else strategy.world_size(job, processes),
+        processes_per_host=processes,
+        world_size=None if processes is None else world_size(job, processes),
+        with_boot=strategy.with_boot,
+        checkpoints=checkpoints,
+        debugger=debugger,
         operation=operation,
         queue_arn=cluster.queue_arn if cluster else None,
     )
 
 
-def _findings(objections: Iterable[Objection], locate: Locate) -> list[Finding]:
-    return [
-        objection.mode.finding(
-            Stage.SPEC,
-            objection.message,
-            remedy=objection.remedy,
-            location=locate(*objection.path),
-            subject=".".join(map(str, objection.path)),
-        )
-        for objection in objections
-    ]
-
-
-def _checkpoint_settings(job: JobSpec, job_name: str, destination: Destination) -> list[Setting]:
-    """What no config file of the container tells: where checkpoints lie, and whereto they are moved."""
-    checkpoint = job.checkpoint
-    if checkpoint is None:
-        return []
-    told = {}
-    if checkpoint.lustre is not None:
-        # A channel is mounted below /opt/ml/input/data (SageMaker API, Channel).
-        told[CHECKPOINT_DIR_VARIABLE] = (
-            f"/opt/ml/input/data/{CHECKPOINT_CHANNEL}/{job_name}",
-            f"{checkpoint.lustre} on the file system, where the job has a directory of its own",
-        )
-    elif checkpoint.local_path != DEFAULT_CHECKPOINT_PATH:
-        told[CHECKPOINT_DIR_VARIABLE] = (
-            checkpoint.local_path,
-            "where the script finds and saves checkpoints",
-        )
-    if checkpoint.sync == "slipway" and destination.checkpoints is not None:
-        told[CHECKPOINT_URI_VARIABLE] = (
-            destination.checkpoints,
-            "where the script itself must upload its checkpoints: SageMaker does not",
-        )
-    return [
-        Setting(
-            name,
-            value,
-            reason,
-            "Slipway: docs/job-file.md",
-            overridden_by=name if name in job.environment else None,
-        )
-        for name, (value, reason) in told.items()
-    ]
-
-
-def _archive(strategy: LaunchStrategy, destination: Destination) -> str:
-    return f"{destination.code}/{strategy.archive_name}"
+def _is_about_a_value(finding: Finding) -> bool:
+    """Whether a value itself makes no sense, so that no request can hold it."""
+    return finding.code == job_file.INVALID_VALUE.code and finding.severity is Severity.ERROR
 
 
 def _package(
@@ -159,19 +117,18 @@ def _package(
         source=source,
         s3_uri=destination.code,
         archive=strategy.archive_name,
-        with_boot=strategy.entry(job, 1) is not None,
+        with_boot=strategy.with_boot,
     )
 
 
 @finds(Stage.SPEC, distribution.PROCESSES_DIFFER_FROM_ACCELERATORS)
-def _unknown_processes(job: JobSpec, locate: Locate) -> list[Finding]:
+def _unknown_processes(job: JobSpec) -> list[Finding]:
     return [
-        distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.finding(
-            Stage.SPEC,
+        distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.at(
+            ("resources", "instance_type"),
             f"how many accelerators {job.resources.instance_type} has is not known here, so the number "
             "of processes per host cannot be derived",
             remedy="Give `distribution.processes_per_host`: one per GPU of the host.",
-            location=locate("resources", "instance_type"),
             subject="distribution.processes_per_host",
         )
     ]
@@ -179,43 +136,31 @@ def _unknown_processes(job: JobSpec, locate: Locate) -> list[Finding]:
 
 @finds(Stage.SPEC, storage.LUSTRE_PATH_OUTSIDE_MOUNT)
 def _missing_lustre(
-    job: JobSpec, destination: Destination, cluster: Cluster | None, locate: Locate
+    job: JobSpec,
+    checkpoints: PlannedCheckpoints | None,
+    destination: Destination,
+    cluster: Cluster | None,
 ) -> list[Finding]:
     if destination.lustre is not None:
         return []
     owner = f"the cluster {cluster.name} has none" if cluster else "the job names no cluster"
-    return [
-        *_missing_for_checkpoints(job, owner, locate),
-        *_missing_for_inputs(job, owner, locate),
-    ]
-
-
-def _missing_for_inputs(job: JobSpec, owner: str, locate: Locate) -> list[Finding]:
-    return [
-        storage.LUSTRE_PATH_OUTSIDE_MOUNT.finding(
-            Stage.SPEC,
+    found = [
+        storage.LUSTRE_PATH_OUTSIDE_MOUNT.at(
+            ("inputs", name),
             f"the input {name} reads {source.lustre} from a Lustre file system, but {owner}",
             remedy="Name a cluster that has a file system, or read the input from S3.",
-            location=locate("inputs", name),
-            subject=f"inputs.{name}",
         )
         for name, source in job.inputs.items()
         if source.lustre is not None
     ]
-
-
-def _missing_for_checkpoints(job: JobSpec, owner: str, locate: Locate) -> list[Finding]:
-    if job.checkpoint is None or job.checkpoint.lustre is None:
-        return []
-    return [
-        storage.LUSTRE_PATH_OUTSIDE_MOUNT.finding(
-            Stage.SPEC,
-            f"checkpoints go to {job.checkpoint.lustre} on a Lustre file system, but {owner}",
+    if checkpoints is not None and checkpoints.lustre is not None:
+        for_checkpoints = storage.LUSTRE_PATH_OUTSIDE_MOUNT.at(
+            ("checkpoint", "lustre"),
+            f"checkpoints go to {checkpoints.lustre} on a Lustre file system, but {owner}",
             remedy="Name a cluster that has a file system, or give `checkpoint.s3_uri`.",
-            location=locate("checkpoint", "lustre"),
-            subject="checkpoint.lustre",
         )
-    ]
+        found.insert(0, for_checkpoints)
+    return found
 
 
 def _resolved(job: JobSpec, processes_per_host: int | None) -> dict[str, Any]:

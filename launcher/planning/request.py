@@ -7,9 +7,10 @@ from typing import Any
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.cluster.manifest import Lustre
-from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, DEFAULT_CHECKPOINT_PATH
-from launcher.jobs.debugger import debugger_allowed
+from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL
 from launcher.jobs.specification import RESERVED_CHANNEL, Input, JobSpec
+from launcher.planning.checkpoints import PlannedCheckpoints
+from launcher.planning.debugger import PlannedDebugger
 from launcher.planning.destination import Destination
 from launcher.planning.strategies.strategy import Entry
 from launcher.planning.training_plan import Request
@@ -24,20 +25,22 @@ def build_request(
     hyperparameters: Mapping[str, str],
     environment: Mapping[str, str],
     destination: Destination,
+    checkpoints: PlannedCheckpoints | None,
+    debugger: PlannedDebugger,
     facts: InstanceFacts | None,
 ) -> Request:
     """The request for a job whose every derived part is given.
 
-    The destination must have a file system where an input asks for one. Without an `entry` the image's
-    own toolkit starts the script, and fetches it by itself: there is no channel for the code then.
+    The destination must have a file system where an input or the checkpoints ask for one. Without an
+    `entry` the image's own toolkit starts the script, and fetches it by itself: there is no channel for
+    the code then.
     """
     channels = [_channel(name, source, destination.lustre) for name, source in job.inputs.items()]
-    if job.checkpoint is not None and job.checkpoint.lustre is not None:
-        kept = Input(lustre=job.checkpoint.lustre, access="rw")
+    if checkpoints is not None and checkpoints.lustre is not None:
+        kept = Input(lustre=checkpoints.lustre, access="rw")
         channels.append(_channel(CHECKPOINT_CHANNEL, kept, destination.lustre))
     if entry is not None:
         channels.append(_s3_channel(RESERVED_CHANNEL, destination.code, "FullyReplicated", "File"))
-    checkpoints = _checkpoints(job, destination)
     request: Request = {
         "TrainingJobName": job_name,
         "AlgorithmSpecification": _algorithm(job, image, entry),
@@ -49,8 +52,8 @@ def build_request(
         "StoppingCondition": _stopping(job),
         "Environment": dict(environment),
         "Tags": [{"Key": key, "Value": value} for key, value in job.tags.items()],
-        "CheckpointConfig": checkpoints,
-        **_debugger(job, destination, bool(checkpoints)),
+        "CheckpointConfig": _checkpoints(checkpoints),
+        **_debugger(debugger, destination),
     }
     if destination.subnets and destination.security_group_ids:
         request["VpcConfig"] = {
@@ -80,21 +83,19 @@ def _algorithm(job: JobSpec, image: str, entry: Entry | None) -> dict[str, Any]:
     return algorithm
 
 
-def _checkpoints(job: JobSpec, destination: Destination) -> dict[str, str]:
-    """SageMaker's own synchronisation; empty where there is none or the container does it."""
-    moved_by_container = job.checkpoint is not None and job.checkpoint.sync == "slipway"
-    if destination.checkpoints is None or moved_by_container:
+def _checkpoints(checkpoints: PlannedCheckpoints | None) -> dict[str, str]:
+    """SageMaker's own synchronisation with S3; empty where there is none, or the script uploads."""
+    if checkpoints is None or checkpoints.s3_uri is None or not checkpoints.by_service:
         return {}
-    local_path = job.checkpoint.local_path if job.checkpoint else DEFAULT_CHECKPOINT_PATH
-    return {"S3Uri": destination.checkpoints, "LocalPath": local_path}
+    return {"S3Uri": checkpoints.s3_uri, "LocalPath": checkpoints.local_path}
 
 
-def _debugger(job: JobSpec, destination: Destination, checkpoints: bool) -> dict[str, Any]:
+def _debugger(debugger: PlannedDebugger, destination: Destination) -> dict[str, Any]:
     """Debugger's hook and profiler: both on or both off.
 
     The profiler runs unless it is switched off, and samples every host.
     """
-    if not debugger_allowed(job, checkpoints):
+    if not debugger.on:
         return {"ProfilerConfig": {"DisableProfiler": True}}
     place = f"{destination.output}/"
     return {

@@ -1,14 +1,13 @@
-"""The built request against the API model, each violation at the job file's field that it comes from."""
+"""The built request against the API model: each violation at the field of the job file that it comes from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Finding, Location, Stage
-from launcher.failure_modes.registry import finds
-from launcher.planning.api_limits import Path, violations
+from launcher.failure_modes.model import Finding, Path, dotted
+from launcher.planning.api_limits import violations
 
 # What a part of the request is made from; the longest fitting way counts, and what follows is kept.
 _ORIGINS: Mapping[tuple[str, ...], tuple[str, ...]] = {
@@ -50,23 +49,15 @@ _JUDGED_ELSEWHERE = {("ResourceConfig", "InstanceType")}
 """The enum of instance types is frozen in the model; a rule with the nearest types judges them."""
 
 
-@finds(Stage.SPEC, job_file.BREAKS_API_MODEL)
-def check_request(
-    operation: str, request: Mapping[str, Any], locate: Callable[..., Location | None]
-) -> Iterator[Finding]:
-    """All that the service would refuse in a request, by its API model."""
-    for violation in violations(operation, request):
-        if _within_training(violation.path, request)[0] in _JUDGED_ELSEWHERE:
+def check_request(operation: str, request: Mapping[str, Any]) -> Iterator[Finding]:
+    """All that the service would refuse in a request, by its API model, at the job file's fields."""
+    for found in violations(operation, request):
+        part = found.path or ()
+        if _within_training(part, request)[0] in _JUDGED_ELSEWHERE:
             continue
-        field = job_path(violation.path, request)
-        name = ".".join(map(str, violation.path))
-        yield job_file.BREAKS_API_MODEL.finding(
-            Stage.SPEC,
-            f"{name} of the request {violation.problem}, and the service refuses that",
-            remedy=f"Change `{'.'.join(map(str, field))}`: {violation.limit}.",
-            location=locate(*field),
-            subject=".".join(map(str, field)) or None,
-        )
+        path = job_path(part, request)
+        field = dotted(path)
+        yield replace(found, path=path, subject=field, remedy=f"Change `{field}`: {found.remedy}")
 
 
 def job_path(path: Path, request: Mapping[str, Any]) -> Path:

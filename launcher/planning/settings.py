@@ -1,7 +1,7 @@
 """The settings that a job's processes get, each with its reason and its source.
 
-The aws-ofi-nccl plugin in the images tunes NCCL per instance type by itself, so this is mostly a
-matter of not undoing that: only what depends on the job is set, and never over the user's value.
+The aws-ofi-nccl plugin in the images configures NCCL for each instance type by itself, so this is mostly
+a matter of not undoing that: only what depends on the job is set, and never over the user's value.
 Left alone on purpose: the provider, protocol, algorithm, tuner, buffer and chunk sizes (the plugin's),
 NCCL_SOCKET_IFNAME (only the container knows its interface), FI_EFA_USE_DEVICE_RDMA and
 FI_EFA_SET_CUDA_SYNC_MEMOPS (fixes for plugins and EFA installers whose version no image tag tells),
@@ -16,9 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from launcher.cluster.instances import InstanceFacts
+from launcher.failure_modes import sources
+from launcher.jobs.checkpoint import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE, DEFAULT_CHECKPOINT_PATH
 from launcher.jobs.specification import JobSpec, Strategy
-from launcher.jobs.start import is_booted
 from launcher.jobs.torch_version import torch_version
+from launcher.planning.checkpoints import PlannedCheckpoints
 
 OUTPUT_DATA = "/opt/ml/output/data"
 """What lies here is kept after the job."""
@@ -53,17 +55,26 @@ class Setting:
     overridden_by: str | None = None
 
 
-def settings(job: JobSpec, facts: InstanceFacts | None, processes_per_host: int) -> list[Setting]:
+def settings(
+    job: JobSpec,
+    facts: InstanceFacts | None,
+    processes_per_host: int,
+    *,
+    with_boot: bool,
+    checkpoints: PlannedCheckpoints | None,
+) -> list[Setting]:
     """The settings for a job; `facts` is None for an unknown instance type.
 
-    Those that the user's environment overrides are among them, and say by what.
+    Some depend on who starts the script (`with_boot`: the boot, else the image's toolkit), some on the
+    place of the checkpoints. Those that the user's environment overrides are among them, and say by what.
     """
     chosen = (
-        *_evidence(job),
+        *_evidence(job, with_boot),
         *_threads(facts, processes_per_host),
         *_transport(job, facts),
         *_compiler(job, facts, processes_per_host),
-        *(_debugging(job, facts) if job.profile == "debug" else ()),
+        *(_debugging(facts, with_boot) if job.profile == "debug" else ()),
+        *_checkpoints(checkpoints),
     )
     return [_yielding_to(job.environment, setting) for setting in chosen]
 
@@ -80,8 +91,8 @@ def _yielding_to(user: Mapping[str, str], setting: Setting) -> Setting:
     return setting
 
 
-def _evidence(job: JobSpec) -> Iterator[Setting]:
-    """NCCL's log level, and the flight recorder."""
+def _evidence(job: JobSpec, with_boot: bool) -> Iterator[Setting]:
+    """What a hang or a crash leaves behind: NCCL's warnings and the flight recorder's dumps."""
     debug = job.profile == "debug"
     yield Setting(
         "NCCL_DEBUG",
@@ -106,7 +117,7 @@ def _evidence(job: JobSpec) -> Iterator[Setting]:
     )
     yield Setting(
         "TORCH_FR_DUMP_TEMP_FILE" if renamed else "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
-        FLIGHT_RECORDER_PATH if is_booted(job) else TOOLKIT_RECORDER_PATH,
+        FLIGHT_RECORDER_PATH if with_boot else TOOLKIT_RECORDER_PATH,
         "where it is written: a path that is kept after the job",
         _RECORDER,
     )
@@ -123,7 +134,7 @@ def _threads(facts: InstanceFacts | None, processes_per_host: int) -> Iterator[S
 
 
 def _transport(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Setting]:
-    """What NCCL's own choice and the plugin's tuning leave open, by instance type and image."""
+    """What NCCL and the plugin do not choose well by themselves, by instance type and image."""
     if facts is None or not facts.has_gpus:
         return
     family = facts.instance_type.split(".")[1]
@@ -158,7 +169,7 @@ def _compiler(job: JobSpec, facts: InstanceFacts | None, processes_per_host: int
         )
 
 
-def _debugging(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Setting]:
+def _debugging(facts: InstanceFacts | None, with_boot: bool) -> Iterator[Setting]:
     """`profile: debug` as a whole; slow, so never in a normal run."""
     # DETAIL wraps the process group, which DistributedDataParallel's logger takes for gloo's own where the
     # group is gloo's: a segmentation fault in its constructor (logger.cpp, set_env_variables; torch 2.13).
@@ -185,12 +196,34 @@ def _debugging(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Setting]:
         "PyTorch documentation: notes/cuda",
     )
     # torch has no variable for it: the boot acts on this one, and the toolkit knows nothing of it.
-    if is_booted(job):
+    if with_boot:
         yield Setting(
             "SLIPWAY_DETECT_ANOMALY",
             "1",
             "ends the job at the first NaN in a backward pass, and names the operation of the forward pass",
             "PyTorch documentation: torch.autograd.set_detect_anomaly",
+        )
+
+
+def _checkpoints(checkpoints: PlannedCheckpoints | None) -> Iterator[Setting]:
+    """What no configuration file of the container tells: where checkpoints lie, and where they are kept."""
+    if checkpoints is None:
+        return
+    if checkpoints.local_path != DEFAULT_CHECKPOINT_PATH:
+        yield Setting(
+            CHECKPOINT_DIR_VARIABLE,
+            checkpoints.local_path,
+            f"{checkpoints.lustre} on the file system, where the job has a directory of its own"
+            if checkpoints.lustre
+            else "where the script finds and saves checkpoints",
+            sources.JOB_FILE,
+        )
+    if checkpoints.s3_uri is not None and not checkpoints.by_service:
+        yield Setting(
+            CHECKPOINT_URI_VARIABLE,
+            checkpoints.s3_uri,
+            "where the script itself uploads checkpoints, in SageMaker's place",
+            sources.JOB_FILE,
         )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from launcher.failure_modes.model import Finding, any_blocks
+from launcher.planning.checkpoints import PlannedCheckpoints
+from launcher.planning.debugger import PlannedDebugger
 from launcher.planning.request_view import RequestView
 from launcher.planning.settings import Setting
 from launcher.source.tree import SourceTree
@@ -44,8 +46,12 @@ class TrainingPlan:
     sent as it is to `operation` (None where errors kept it from being built), `placeholders` the names
     of the values that stand in for what only a cluster or an account knows; a submission to AWS refuses
     while there are any. `settings` are what the plan chose for the environment, with reasons, also where
-    the user's own choice stands instead; `world_size` counts the processes of a job, None where it is not
-    known. `queue_arn` is the cluster's queue, through which the job may go.
+    the user's own choice stands instead. `queue_arn` is the cluster's queue, through which the job may go.
+
+    What was derived on the way is there also without a request: `processes_per_host` and `world_size`, the
+    processes of all hosts of a job (None where only the user can say, and did not), `with_boot`, whether
+    the boot starts the script and not the toolkit of the image, where its `checkpoints` go (None where it
+    keeps none), and whether `debugger` is on.
     """
 
     job: dict[str, Any]
@@ -55,13 +61,17 @@ class TrainingPlan:
     findings: tuple[Finding, ...]
     placeholders: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
+    processes_per_host: int | None = None
     world_size: int | None = None
+    with_boot: bool = False
+    checkpoints: PlannedCheckpoints | None = None
+    debugger: PlannedDebugger = field(default_factory=PlannedDebugger)
     operation: Operation = "CreateTrainingJob"
     queue_arn: str | None = None
 
     @property
     def name(self) -> str | None:
-        """The unique name of the job; that of a tuning job begins the names of all its training jobs."""
+        """The unique name of the job, with which the names of a tuning job's training jobs begin."""
         return None if self.view is None else self.view.name
 
     @property
@@ -71,5 +81,5 @@ class TrainingPlan:
 
     @property
     def refused(self) -> bool:
-        """Whether the findings forbid running it."""
+        """Whether it must not be sent: a finding is an error that nobody accepted, or there is no request."""
         return self.request is None or any_blocks(self.findings)

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Stage
+from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
 from launcher.jobs.tuning import Range, Tuning
 from launcher.planning.naming import MAX_TUNING_JOB_NAME_LENGTH
-from launcher.planning.strategies.strategy import Objection
 from launcher.planning.strategies.toolkit import json_text
 from launcher.planning.training_plan import Request
 
@@ -38,26 +37,24 @@ _SCALING = {
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def tuning_objections(job: JobSpec, name: str) -> Iterator[Objection]:
+def not_tunable(job: JobSpec, name: str) -> Iterator[Finding]:
     """What keeps a job from being tuned as it is described; nothing for one without `tuning`."""
     if job.tuning is None:
         return
     if len(name) > MAX_TUNING_JOB_NAME_LENGTH:
         room = MAX_TUNING_JOB_NAME_LENGTH - (len(name) - len(job.name))
-        yield Objection(
-            job_file.INVALID_VALUE,
+        yield job_file.INVALID_VALUE.at(
+            ("name",),
             f"{job.name!r} has {len(job.name)} characters; the name of a tuning job may have "
             f"{MAX_TUNING_JOB_NAME_LENGTH}, of which {room} are left beside the unique part",
-            f"Shorten `name` to {room} characters.",
-            ("name",),
+            remedy=f"Shorten `name` to {room} characters.",
         )
     if job.checkpoint is not None and job.checkpoint.resume_from is not None:
-        yield Objection(
-            job_file.INVALID_VALUE,
-            "the training jobs are all created by the service, so that no checkpoint can be copied for "
-            "them: each would start anew",
-            "Remove `resume_from`, or give the checkpoint to the script as an input.",
+        yield job_file.INVALID_VALUE.at(
             ("checkpoint", "resume_from"),
+            "the training jobs are all created by the service, so that no checkpoint can be copied for "
+            "them: each would start from the beginning",
+            remedy="Remove `resume_from`, or give the checkpoint to the script as an input.",
         )
 
 

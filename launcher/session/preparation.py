@@ -11,7 +11,7 @@ from launcher.cluster.instances import instance_facts
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.manifest_store import ManifestError, cached_manifest, is_path, load_manifest
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Finding, Severity, Stage, accept
+from launcher.failure_modes.model import Finding, Severity, accept
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob, load_job
 from launcher.jobs.specification import JobSpec
@@ -75,7 +75,7 @@ def prepare(
     if cluster is None and job.cluster is not None:
         cluster = _known_cluster(job.cluster, loaded.file.parent)
         if cluster is None:
-            notes.append(_unknown_cluster(job.cluster, loaded))
+            notes.append(_unknown_cluster(job.cluster))
     source = source or source_of(job, loaded.file.parent)
     plan = plan_job(
         job,
@@ -83,19 +83,17 @@ def prepare(
         unique=unique or unique_part(),
         source=source,
         session_region=session_region,
-        locate=loaded.location,
     )
     subject = JobSubject(
         job=job,
+        plan=plan,
         facts=instance_facts(job.resources.instance_type),
         source=source,
-        locate=loaded.location,
         cluster=cluster,
         names=source.names,
     )
-    judged = [finding.located(loaded.location) for finding in check_job(subject)]
-    findings = accept([*judged, *plan.findings, *notes], [*job.ignore, *ignore])
-    return replace(plan, findings=findings)
+    found = accept([*check_job(subject), *plan.findings, *notes], [*job.ignore, *ignore])
+    return replace(plan, findings=tuple(finding.located(loaded.location) for finding in found))
 
 
 def source_of(job: JobSpec, folder: Path) -> SourceTree:
@@ -115,14 +113,12 @@ def _known_cluster(reference: str, folder: Path) -> Cluster | None:
         ) from error
 
 
-def _unknown_cluster(name: str, loaded: LoadedJob) -> Finding:
-    return job_file.INVALID_VALUE.finding(
-        Stage.SPEC,
+def _unknown_cluster(name: str) -> Finding:
+    return job_file.INVALID_VALUE.at(
+        ("cluster",),
         f"the cluster {name} was not read from AWS on this machine yet; the plan shows placeholders",
         remedy="A submission reads it; until then the ids in the request are not the real ones.",
         severity=Severity.INFO,
-        location=loaded.location("cluster"),
-        subject="cluster",
     )
 
 

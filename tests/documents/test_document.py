@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.documents.document import MAX_NODES, AsWritten, DocumentError, Place, parse_document
+from launcher.documents.document import MAX_NODES, AsWritten, DocumentError, parse_document
+from launcher.failure_modes.model import Location
 
 
 def data_of(text: str) -> dict:
@@ -48,13 +49,13 @@ def test_a_quoted_text_is_no_number_even_where_texts_are_kept() -> None:
 
 def test_a_value_stands_where_its_key_stands() -> None:
     document = parse_document("a:\n  b: 1\n  c: [1, 2]\n", "job.yaml", ())
-    assert document.place(("a", "b")) == Place("job.yaml", 2, 3)
-    assert document.place(("a", "c", 1)) == Place("job.yaml", 3, 10)
+    assert document.location("a", "b") == Location("job.yaml", 2, 3)
+    assert document.location("a", "c", 1) == Location("job.yaml", 3, 10)
 
 
-def test_the_place_of_what_is_missing_is_the_part_around_it() -> None:
+def test_the_location_of_what_is_missing_is_the_part_around_it() -> None:
     document = parse_document("x: 1\na:\n  b: 1\n", "job.yaml", ())
-    assert document.place(("a", "missing", "deep")) == Place("job.yaml", 2, 1)
+    assert document.location("a", "missing", "deep") == Location("job.yaml", 2, 1)
 
 
 def test_merge_keys_fill_in_and_never_overwrite() -> None:
@@ -81,7 +82,7 @@ def test_what_is_no_document_is_refused_with_its_line(text: str | bytes, says: s
     with pytest.raises(DocumentError) as refused:
         parse_document(text, "job.yaml", ())
     assert says in refused.value.message
-    assert refused.value.place.line == line
+    assert refused.value.location.line == line
 
 
 def test_aliases_expand_to_a_bounded_number_of_values() -> None:
@@ -97,17 +98,17 @@ def test_a_value_that_contains_itself_is_refused() -> None:
         data_of("a: &a [*a]")
 
 
-def test_an_override_sets_a_value_and_moves_its_place_to_the_option() -> None:
+def test_an_override_sets_a_value_and_moves_its_location_to_the_option() -> None:
     document = parse_document("a: {b: 1}", "job.yaml", ())
     document.override("a.b", "[x, 2]", ())
     document.override("new.deep", "3", ())
     assert document.data == {"a": {"b": ["x", 2]}, "new": {"deep": 3}}
-    assert document.place(("a", "b")).file == "--set a.b"
+    assert document.location("a", "b").file == "--set a.b"
 
 
 @pytest.mark.parametrize(("path", "text"), [("a.b", "1"), ("a..b", "1"), ("b", "[")])
 def test_an_override_that_makes_no_sense_is_refused(path: str, text: str) -> None:
-    with pytest.raises(ValueError, match=r"no mapping|no path|no YAML"):
+    with pytest.raises(ValueError, match=r"not a mapping|not a path|not YAML"):
         parse_document("a: 1", "job.yaml", ()).override(path, text, ())
 
 
@@ -116,4 +117,4 @@ def test_any_input_gives_a_document_or_a_refusal(raw: str | bytes) -> None:
     try:
         assert isinstance(parse_document(raw, "job.yaml", ()).data, dict)
     except DocumentError as refused:
-        assert refused.place.line >= 1
+        assert refused.location.line >= 1

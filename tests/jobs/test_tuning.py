@@ -99,11 +99,11 @@ def test_the_objective_is_among_the_metrics(load: Callable[..., LoadedJob]) -> N
     [
         ("scaling: logarithmic", "scaling: steep", 18, "is not one of"),
         ("min: 1e-5", "min: 0.0", 18, "above 0 only, and min is 0.0"),
-        ("min: 1e-5", "min: low", 16, "'low' is no finite number"),
-        ("min: 1e-5", "min: .inf", 16, "no finite number"),
+        ("min: 1e-5", "min: low", 16, "'low' is not a finite number"),
+        ("min: 1e-5", "min: .inf", 16, "not a finite number"),
         ("type: integer", "tpye: integer", 19, "unknown field"),
         (", type: integer", "", 19, "may mean whole numbers"),
-        ("max: 64", "max: 4", 19, "nothing between them"),
+        ("max: 64", "max: 4", 19, "no number between them"),
         ("max: 64", "max: 64.5", 19, "an integer range cannot go"),
         ("[adamw, lion, 16", "[adamw, [lion], 16", 20, "must be a single value"),
         ("parallel: 4", "parallel: 40", 22, "more than the 20"),
@@ -113,7 +113,7 @@ def test_the_objective_is_among_the_metrics(load: Callable[..., LoadedJob]) -> N
         ("metric: eval_loss", "metric: loss", 13, "has another regular expression"),
         ("  seed: 1", "  lr: 0.1", 15, "has a fixed value in `hyperparameters` too"),
         ("  max_jobs: 20\n", "", 9, "needs `max_jobs`"),
-        ('loss: "loss=([0-9.]+)"', 'loss: "loss=([0-9.]+"', 8, "is no regular expression"),
+        ('loss: "loss=([0-9.]+)"', 'loss: "loss=([0-9.]+"', 8, "is not a regular expression"),
         ('loss: "loss=([0-9.]+)"', 'loss: "(a)(b)"', 8, "has 2 groups"),
     ],
 )

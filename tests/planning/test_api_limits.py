@@ -30,7 +30,7 @@ def broken(change: dict[str, Any]) -> list[tuple[str, str]]:
             target = target.setdefault(key, {})
         target[last] = value
     found = violations("CreateTrainingJob", request)
-    return [(".".join(map(str, item.path)), f"{item.problem}; {item.limit}") for item in found]
+    return [(item.subject, f"{item.message}; {item.remedy}") for item in found]
 
 
 def test_a_sound_request_breaks_nothing() -> None:

@@ -36,7 +36,6 @@ def plan_of(write_job: WriteJob) -> Callable[..., TrainingPlan]:
             unique=unique,
             source=source_of(loaded.spec, loaded.file.parent),
             session_region="us-west-2",
-            locate=loaded.location,
         )
 
     return plan
@@ -139,6 +138,21 @@ def test_a_job_that_mounts_lustre_keeps_to_the_zone_of_the_file_system(
     assert len(plan_of(manifest).request["VpcConfig"]["Subnets"]) == 2
 
 
+@pytest.mark.parametrize(
+    "mount",
+    [
+        pytest.param({"inputs": {"corpus": {"lustre": "/train"}}}, id="an input"),
+        pytest.param({"checkpoint": {"lustre": "/checkpoints"}}, id="checkpoints"),
+    ],
+)
+def test_a_job_keeps_its_subnets_where_none_is_in_the_zone_of_the_file_system(
+    plan_of: Callable[..., TrainingPlan], manifest: dict, mount: dict
+) -> None:
+    manifest["lustre"]["availability_zone"] = "us-west-2c"
+    request = plan_of(manifest, **mount).request
+    assert request["VpcConfig"]["Subnets"] == ["subnet-0123456789abcdef0"]
+
+
 def test_a_checkpoint_path_of_ones_own_is_told_to_the_container(plan_of: Callable[..., TrainingPlan]) -> None:
     own = plan_of(checkpoint={"local_path": "/opt/ml/mine"}).request["Environment"]
     assert own["SLIPWAY_CHECKPOINT_DIR"] == "/opt/ml/mine"
@@ -214,6 +228,55 @@ def test_checkpoints_on_lustre_want_a_file_system(
     plan = plan_of(known, cluster_name=cluster_name, checkpoint={"lustre": "/checkpoints"})
     assert [each.code for each in plan.findings if each.severity is Severity.ERROR] == found
     assert (plan.request is None) is bool(found)
+
+
+@pytest.mark.parametrize(
+    ("job", "s3_uri", "lustre", "by_service"),
+    [
+        pytest.param(
+            {"checkpoint": {"s3_uri": "s3://mine/c"}}, "s3://mine/c/digits-0unique", None, True, id="to S3"
+        ),
+        pytest.param(
+            {"checkpoint": {"s3_uri": "s3://mine/c", "sync": "slipway"}},
+            "s3://mine/c/digits-0unique", None, False, id="to S3, by the script",
+        ),
+        pytest.param({"checkpoint": {"lustre": "/c"}}, None, "/c", False, id="to the file system"),
+        pytest.param(
+            {"cluster_name": "dev"}, "s3://placeholder/checkpoints/digits-0unique", None, True,
+            id="by default on a cluster",
+        ),
+    ],
+)  # fmt: skip
+def test_the_plan_says_where_checkpoints_go_also_without_a_request(
+    plan_of: Callable[..., TrainingPlan], job: dict, s3_uri: str | None, lustre: str | None, by_service: bool
+) -> None:
+    unusable = {"strategy": "torchrun", "options": {"unheard": 1}}
+    for plan in (plan_of(**job), plan_of(**job, distribution=unusable)):
+        kept = plan.checkpoints
+        assert (kept.s3_uri, kept.lustre, kept.by_service) == (s3_uri, lustre, by_service)
+    assert plan.request is None
+
+
+def test_a_job_without_a_cluster_keeps_checkpoints_only_where_it_asks_for_them(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    assert plan_of().checkpoints is None
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "with_boot"),
+    [("torchrun", {}, True), ("none", {}, True), ("smp", {}, True), ("smp", {"version": 1}, False),
+     ("smp", {"version": "1"}, False), ("mpi", {}, False), ("smddp", {}, False), ("torch_xla", {}, False)],
+)  # fmt: skip
+def test_the_plan_says_who_starts_the_script_also_without_a_request(
+    plan_of: Callable[..., TrainingPlan], strategy: str, options: dict, with_boot: bool
+) -> None:
+    plan = plan_of(distribution={"strategy": strategy, "options": {**options, "unheard": 1}}, debugger=True)
+    assert plan.request is None
+    assert (plan.with_boot, plan.processes_per_host, plan.world_size) == (
+        with_boot, 1 if strategy == "none" else 8, 2 if strategy == "none" else 16
+    )  # fmt: skip
+    assert plan.debugger.on is (strategy != "smp")
 
 
 def test_spot_has_a_waiting_time_of_twice_the_runtime_unless_given(

@@ -51,10 +51,8 @@ def test_a_violation_names_the_field_and_its_line(write_job: Callable[..., Path]
     loaded = load_job(write_job(environment={"A": "x" * 600}))
     request = {"Environment": {"A": "x" * 600}}
     finding = next(
-        item
-        for item in check_request("CreateTrainingJob", request, loaded.location)
-        if item.subject == "environment.A"
+        item for item in check_request("CreateTrainingJob", request) if item.subject == "environment.A"
     )
     assert finding.code == "SPEC004"
     assert "512" in finding.remedy
-    assert finding.location.line > 1
+    assert finding.located(loaded.location).location.line > 1

@@ -1,4 +1,4 @@
-"""The tuned environment: what is set, what is left alone, and what stands when the user says otherwise."""
+"""The environment: what is set, what is left alone, and what stands when the user says otherwise."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from launcher.cluster.instances import instance_facts, training_instance_types
+from launcher.cluster.instances import InstanceFacts, instance_facts, training_instance_types
 from launcher.jobs.load import load_job
 from launcher.jobs.specification import JobSpec
 from launcher.planning.settings import Setting, job_environment, settings
+from launcher.planning.strategies.catalogue import strategy_of
 
 P4D, P5 = "ml.p4d.24xlarge", "ml.p5.48xlarge"
 Settings = Callable[..., list[Setting]]
@@ -40,9 +41,14 @@ def settings_of(job_of: Callable[..., JobSpec]) -> Settings:
     def chosen(**fields: Any) -> list[Setting]:
         job = job_of(**fields)
         facts = instance_facts(job.resources.instance_type)
-        return settings(job, facts, facts.processes_per_host if facts else 8)
+        return chosen_for(job, facts, facts.processes_per_host if facts else 8)
 
     return chosen
+
+
+def chosen_for(job: JobSpec, facts: InstanceFacts | None, processes: int) -> list[Setting]:
+    """The settings of a job that keeps no checkpoints."""
+    return settings(job, facts, processes, with_boot=strategy_of(job).with_boot, checkpoints=None)
 
 
 def values(chosen: list[Setting]) -> dict[str, str]:
@@ -121,7 +127,9 @@ def test_what_the_plugin_does_better_is_left_to_it_on_every_type(
         resources = job.resources.model_copy(update={"instance_type": instance_type})
         facts = instance_facts(instance_type)
         names = set(
-            values(settings(job.model_copy(update={"resources": resources}), facts, facts.processes_per_host))
+            values(
+                chosen_for(job.model_copy(update={"resources": resources}), facts, facts.processes_per_host)
+            )
         )
         assert not names & LEFT_TO_OTHERS
         assert not names & set(facts.plugin_environment)
@@ -235,7 +243,7 @@ def test_the_cpus_of_the_host_are_shared(
     job_of: Callable[..., JobSpec], instance_type: str, processes: int, threads: str | None
 ) -> None:
     job = job_of(resources={"instance_type": instance_type})
-    chosen = values(settings(job, instance_facts(instance_type), processes))
+    chosen = values(chosen_for(job, instance_facts(instance_type), processes))
     assert chosen.get("OMP_NUM_THREADS") == threads
 
 
@@ -252,7 +260,7 @@ def test_the_users_value_stands_and_is_said_to(
     job_of: Callable[..., JobSpec], version: str, given: str, replaced: str
 ) -> None:
     job = job_of(environment={given: "mine", "OTHER": "too"}, framework={"version": version})
-    chosen = settings(job, instance_facts(P4D), 8)
+    chosen = chosen_for(job, instance_facts(P4D), 8)
     environment = job_environment(job.environment, chosen)
     assert environment[given] == "mine"
     assert environment["OTHER"] == "too"

@@ -178,7 +178,7 @@ def test_degrees_that_do_not_fit_come_with_those_that_do() -> None:
         ("torchrun", {"mpi_options": "-x A"}, "takes none"),
         ("none", {"version": 1}, "takes none"),
         ("mpi", {"mpi_option": "-x A"}, "`mpi_options`"),
-        ("mpi", {"mpi_options": ["-x", "A"]}, "a text"),
+        ("mpi", {"mpi_options": ["-x", "A"]}, "a string"),
         ("smddp", {"custom_mpi_options": "-x A"}, "`mpi_options`"),
         ("smp2", {"version": 3}, "1, 2"),
         ("smp2", {"parameters": {"hybrid_shard_degre": 8}}, "`hybrid_shard_degree`"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +45,14 @@ def plan_of(write_job: Callable[..., Path]) -> Plan:
     ) -> TrainingPlan:
         loaded = load_job(write_job(**changes, tuning={**TUNING, **(tuning or {})}))
         assert loaded.spec is not None, loaded.findings
-        return plan_job(
+        made = plan_job(
             loaded.spec,
             None if cluster is None else Cluster.model_validate(cluster),
             unique=unique,
             source=source_of(loaded.spec, loaded.file.parent),
             session_region="us-west-2",
-            locate=loaded.location,
         )
+        return replace(made, findings=tuple(found.located(loaded.location) for found in made.findings))
 
     return plan
 
@@ -239,8 +240,9 @@ def test_what_the_api_model_refuses_is_found_at_its_field(
 
 def test_no_message_repeats_a_value_that_may_be_secret() -> None:
     request = {"TrainingJobDefinition": {"StaticHyperParameters": {"a": "planted\n"}}}
-    found = [each for each in violations("CreateHyperParameterTuningJob", request) if "form" in each.limit]
-    assert [each.problem for each in found] == ["has this value"]
+    found = [each for each in violations("CreateHyperParameterTuningJob", request) if "form" in each.remedy]
+    assert ["has this value" in each.message for each in found] == [True]
+    assert "planted" not in found[0].message + found[0].remedy
 
 
 def test_two_plans_of_a_tuning_job_are_the_same_request(plan_of: Plan) -> None:
@@ -257,7 +259,6 @@ def test_metrics_are_sent_of_a_single_job_too(write_job: Callable[..., Path]) ->
         unique="0unique",
         source=source_of(loaded.spec, loaded.file.parent),
         session_region="us-west-2",
-        locate=loaded.location,
     )
     assert (plan.operation, plan.view.training) == ("CreateTrainingJob", plan.request)
     definitions = plan.request["AlgorithmSpecification"]["MetricDefinitions"]

@@ -8,14 +8,14 @@ from typing import Any
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.documents.document import AsWritten
+from launcher.failure_modes.model import Finding
 from launcher.jobs.specification import JobSpec
 from launcher.planning.strategies.options import OPTIONS, check_options
 from launcher.planning.strategies.strategy import (
     PYTORCH,
     PYTORCH_NEURON,
     Entry,
-    Objection,
-    Submission,
+    StartParameters,
     accelerated_processes,
 )
 from launcher.planning.strategies.support import crowded
@@ -31,20 +31,17 @@ class BootStrategy:
     """
 
     archive_name = "source.tar.gz"
+    with_boot = True
     boot_name: str
 
     def processes_per_host(self, job: JobSpec, facts: InstanceFacts | None) -> int | None:
-        """The user's number, else one per device."""
+        """The user's number, else one per GPU or Neuron core; None for an unknown type without a number."""
         return accelerated_processes(job, facts)
-
-    def world_size(self, job: JobSpec, processes_per_host: int) -> int:
-        """Hosts times processes."""
-        return job.resources.instance_count * processes_per_host
 
     def supported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
-    ) -> Iterator[Objection]:
-        """Every instance type and version; no options."""
+    ) -> Iterator[Finding]:
+        """Runs on every type and version; finds options, of which it has none, and crowded devices."""
         yield from check_options(job.distribution.options, {}, OPTIONS, f"the strategy {self.boot_name}")
         yield from crowded(facts, processes_per_host)
 
@@ -53,8 +50,8 @@ class BootStrategy:
         neuron = facts is not None and facts.accelerator_kind == "neuron"
         return PYTORCH_NEURON if neuron else PYTORCH
 
-    def hyperparameters(self, job: JobSpec, submission: Submission) -> dict[str, str]:
-        """Text as the user wrote it."""
+    def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
+        """The user's, as text; the container reads them from a file, where no encoding is undone."""
         return {key: plain_text(value) for key, value in job.hyperparameters.items()}
 
     def entry(self, job: JobSpec, processes_per_host: int) -> Entry:

@@ -29,12 +29,11 @@ SMP_VERSION_1 = SmpVersion1()
 
 
 def strategy_of(job: JobSpec) -> LaunchStrategy:
-    """The strategy of a job; `options.version` chooses between the two of smp.
+    """The strategy that carries out a job; `options.version` chooses between the two of smp.
 
-    A tuning job leaves the start to the image's toolkit in all of them.
+    In a tuning job the image's toolkit starts the script under every strategy.
     """
-    version = job.distribution.options.get("version")
-    if job.distribution.strategy is Strategy.SMP and str(version) == "1":
+    if job.distribution.smp_version == 1:
         return SMP_VERSION_1
     if job.tuning is not None and job.distribution.strategy in IN_TUNING_JOB:
         return IN_TUNING_JOB[job.distribution.strategy]

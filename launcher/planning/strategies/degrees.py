@@ -6,53 +6,48 @@ from collections.abc import Iterator, Mapping
 from math import prod
 
 from launcher.failure_modes import distribution
-from launcher.failure_modes.model import Stage
+from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
-from launcher.planning.strategies.options import OPTIONS
-from launcher.planning.strategies.strategy import Objection
-
-PARAMETERS = (*OPTIONS, "parameters")
+from launcher.planning.strategies.smp_parameters import PARAMETERS
 
 _SEARCHED = 100_000
 
 
 @finds(Stage.SPEC, distribution.DEGREES_DO_NOT_DIVIDE)
-def divide(job: JobSpec, world_size: int, degrees: Mapping[str, int]) -> Iterator[Objection]:
-    """The product of the degrees against the world size; degrees of 1 group nothing."""
+def divide(job: JobSpec, ranks: int, degrees: Mapping[str, int]) -> Iterator[Finding]:
+    """The product of the degrees must divide the number of ranks; degrees of 1 group nothing."""
     grouping = {name: degree for name, degree in degrees.items() if degree > 1}
     product = prod(grouping.values())
-    if world_size % product == 0:
+    if ranks % product == 0:
         return
-    told = " x ".join(f"{name} {degree}" for name, degree in grouping.items())
+    factors = " x ".join(f"{name} {degree}" for name, degree in grouping.items())
     is_a_product = f" = {product}" if len(grouping) > 1 else ""
-    yield Objection(
-        distribution.DEGREES_DO_NOT_DIVIDE,
-        f"{told}{is_a_product} does not divide the world size {world_size} "
-        f"({job.resources.instance_count} hosts)",
-        f"Choose a product that divides it{_nearest_divisors(world_size, product)}, or change the number of "
-        "hosts.",
+    yield distribution.DEGREES_DO_NOT_DIVIDE.at(
         (*PARAMETERS, next(iter(grouping))),
+        f"{factors}{is_a_product} does not divide the world size {ranks} "
+        f"({job.resources.instance_count} hosts)",
+        remedy=f"Choose a product that divides it{_nearest_divisors(ranks, product)}, or change the "
+        "number of hosts.",
     )
 
 
 @finds(Stage.SPEC, distribution.DEGREES_DO_NOT_DIVIDE)
-def within(inner: tuple[str, int], outer: tuple[str, int]) -> Iterator[Objection]:
-    """A degree that may not be larger than another."""
+def within(inner: tuple[str, int], outer: tuple[str, int]) -> Iterator[Finding]:
+    """The inner degree, by name and number, may not be larger than the outer one."""
     if inner[1] > outer[1]:
-        yield Objection(
-            distribution.DEGREES_DO_NOT_DIVIDE,
-            f"{inner[0]} {inner[1]} is larger than {outer[0]} {outer[1]}",
-            f"Lower {inner[0]} to at most {outer[1]}, or raise {outer[0]}.",
+        yield distribution.DEGREES_DO_NOT_DIVIDE.at(
             (*PARAMETERS, inner[0]),
+            f"{inner[0]} {inner[1]} is larger than {outer[0]} {outer[1]}",
+            remedy=f"Lower {inner[0]} to at most {outer[1]}, or raise {outer[0]}.",
         )
 
 
-def _nearest_divisors(world_size: int, product: int) -> str:
-    """`, such as 4 or 8`; nothing for worlds that are too large to search."""
-    if world_size > _SEARCHED:
+def _nearest_divisors(ranks: int, product: int) -> str:
+    """`, such as 4 or 8`: the nearest below and above; nothing where there are too many ranks to search."""
+    if ranks > _SEARCHED:
         return ""
-    divisors = [degree for degree in range(1, world_size + 1) if world_size % degree == 0]
+    divisors = [degree for degree in range(1, ranks + 1) if ranks % degree == 0]
     near = [
         *[degree for degree in divisors if degree < product][-1:],
         *[degree for degree in divisors if degree > product][:1],

@@ -1,8 +1,8 @@
-"""torchrun, smp version 2 and none in a tuning job, which takes no command of ours.
+"""torchrun, smp version 2 and none in a tuning job, which cannot be given a command for the container.
 
-CreateHyperParameterTuningJob knows no ContainerEntrypoint (botocore service model,
+CreateHyperParameterTuningJob has no ContainerEntrypoint (botocore service model,
 HyperParameterAlgorithmSpecification), so the boot cannot be started: the image's own toolkit starts the
-script, told by the hyperparameters that the SageMaker SDK sends for these strategies (version 2:
+script, as it is told by the hyperparameters that the SageMaker SDK sends for these strategies (version 2:
 pytorch/estimator.py; toolkit: torch_distributed.py).
 """
 
@@ -13,15 +13,15 @@ from collections.abc import Iterator, Mapping
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.failure_modes import distribution
-from launcher.failure_modes.model import Stage
+from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec, Strategy
 from launcher.jobs.torch_version import torch_version
 from launcher.planning.strategies.boot import BootStrategy
 from launcher.planning.strategies.single_process import SingleProcess
 from launcher.planning.strategies.smp2 import SmpVersion2
-from launcher.planning.strategies.strategy import Objection, Submission
-from launcher.planning.strategies.toolkit import ToolkitStrategy, toolkit_objections
+from launcher.planning.strategies.strategy import StartParameters
+from launcher.planning.strategies.toolkit import ToolkitStrategy, not_passed_on
 from launcher.planning.strategies.torchrun import Torchrun
 
 OLDEST_TORCH = {"gpu": (1, 13), "cpu": (1, 13), "neuron": (1, 11)}
@@ -32,33 +32,33 @@ TORCH_DISTRIBUTED_GPU_SUPPORTED_FRAMEWORK_VERSIONS and that for Trainium)."""
 class InTuningJob(ToolkitStrategy):
     """A strategy of the boot, carried out by the image's toolkit instead."""
 
-    def __init__(self, untuned: BootStrategy) -> None:
-        self._untuned = untuned
+    def __init__(self, strategy: BootStrategy) -> None:
+        self._strategy = strategy
 
     def processes_per_host(self, job: JobSpec, facts: InstanceFacts | None) -> int | None:
-        """As without tuning."""
-        return self._untuned.processes_per_host(job, facts)
+        """As many as the strategy starts outside of a tuning job."""
+        return self._strategy.processes_per_host(job, facts)
 
     def supported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
-    ) -> Iterator[Objection]:
-        """What the strategy objects to, and what the toolkit cannot pass on or start."""
+    ) -> Iterator[Finding]:
+        """What the strategy does not support, and what the toolkit cannot pass on or start."""
         found = [
-            *self._untuned.supported(job, facts, processes_per_host),
-            *toolkit_objections(job),
+            *self._strategy.supported(job, facts, processes_per_host),
+            *not_passed_on(job),
             *(_unstartable(job, facts) if self._by_torchrun else ()),
         ]
-        # Both may object to the same name.
-        yield from {(objection.mode.code, objection.path): objection for objection in found}.values()
+        # Both may refuse the same name.
+        yield from {(each.code, each.path): each for each in found}.values()
 
     def image(self, facts: InstanceFacts | None) -> str:
-        """As without tuning."""
-        return self._untuned.image(facts)
+        """The strategy's own images, whose toolkit then does the boot's work."""
+        return self._strategy.image(facts)
 
-    def hyperparameters(self, job: JobSpec, submission: Submission) -> dict[str, str]:
+    def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
         """The user's, the toolkit's, and the library's where there is one."""
-        sent = super().hyperparameters(job, submission)
-        library = self._untuned.hyperparameters(job, submission)
+        sent = super().hyperparameters(job, start)
+        library = self._strategy.hyperparameters(job, start)
         if "mp_parameters" in library:
             sent["mp_parameters"] = library["mp_parameters"]
         if self._by_torchrun:
@@ -68,7 +68,7 @@ class InTuningJob(ToolkitStrategy):
 
     @property
     def _by_torchrun(self) -> bool:
-        return self._untuned.boot_name == "torchrun"
+        return self._strategy.boot_name == "torchrun"
 
 
 IN_TUNING_JOB: Mapping[Strategy, InTuningJob] = {
@@ -76,27 +76,25 @@ IN_TUNING_JOB: Mapping[Strategy, InTuningJob] = {
     Strategy.SMP: InTuningJob(SmpVersion2()),
     Strategy.NONE: InTuningJob(SingleProcess()),
 }
-"""The strategies that are started otherwise in a tuning job; the others are the toolkit's already."""
+"""The strategies that are started differently in a tuning job; the toolkit starts the others anyway."""
 
 
 @finds(Stage.SPEC, distribution.UNSUPPORTED_COMBINATION)
-def _unstartable(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Objection]:
+def _unstartable(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Finding]:
     """The toolkit's torchrun starts Python scripts only, and is not in the oldest images."""
     if not job.code.entry_point.endswith(".py"):
-        yield Objection(
-            distribution.UNSUPPORTED_COMBINATION,
+        yield distribution.UNSUPPORTED_COMBINATION.at(
+            ("code", "entry_point"),
             f"in a tuning job the image's toolkit calls torchrun, with Python scripts only, not "
             f"{job.code.entry_point}",
-            "Name a .py file as `code.entry_point`.",
-            ("code", "entry_point"),
+            remedy="Name a .py file as `code.entry_point`.",
         )
     version = torch_version(job)
     oldest = OLDEST_TORCH[(facts.accelerator_kind if facts else None) or "cpu"]
     if version is not None and version < oldest:
-        yield Objection(
-            distribution.UNSUPPORTED_COMBINATION,
+        yield distribution.UNSUPPORTED_COMBINATION.at(
+            ("framework", "version") if job.framework else ("image",),
             f"in a tuning job the image's toolkit calls torchrun, which that of PyTorch {version[0]}."
             f"{version[1]} cannot: each host would run the script once, alone",
-            f"Use PyTorch {oldest[0]}.{oldest[1]} or newer, or `strategy: mpi`.",
-            ("framework", "version") if job.framework else ("image",),
+            remedy=f"Use PyTorch {oldest[0]}.{oldest[1]} or newer, or `strategy: mpi`.",
         )

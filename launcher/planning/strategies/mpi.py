@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 
 from launcher.cluster.instances import InstanceFacts
+from launcher.failure_modes.model import Finding
 from launcher.jobs.specification import JobSpec
 from launcher.planning.strategies.options import OPTIONS, check_options, text
-from launcher.planning.strategies.strategy import Objection, Submission
+from launcher.planning.strategies.strategy import StartParameters
 from launcher.planning.strategies.support import gpus_or_cpus
 from launcher.planning.strategies.toolkit import ToolkitStrategy, unsafe_mpi_options
 
@@ -18,17 +19,17 @@ class Mpi(ToolkitStrategy):
 
     def supported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
-    ) -> Iterator[Objection]:
-        """GPU and CPU types, every version."""
+    ) -> Iterator[Finding]:
+        """Runs on GPU and CPU types with every version; finds what a shell or mpirun would not take."""
         yield from super().supported(job, facts, processes_per_host)
         yield from check_options(job.distribution.options, {"mpi_options": text}, OPTIONS, "the strategy mpi")
         yield from unsafe_mpi_options(job)
         yield from gpus_or_cpus(job, facts)
 
-    def hyperparameters(self, job: JobSpec, submission: Submission) -> dict[str, str]:
-        """The user's, the toolkit's, and mpirun's."""
+    def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
+        """The user's, those that tell the toolkit what to start, and mpirun's own options."""
         return {
-            **super().hyperparameters(job, submission),
+            **super().hyperparameters(job, start),
             "sagemaker_mpi_enabled": "true",
             "sagemaker_mpi_custom_mpi_options": json.dumps(job.distribution.options.get("mpi_options", "")),
         }

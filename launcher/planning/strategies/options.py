@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Stage
+from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
-from launcher.planning.strategies.strategy import Objection
 
 OPTIONS = ("distribution", "options")
 
@@ -19,7 +18,7 @@ Check = Callable[[Any], str | None]
 
 
 def whole(least: int) -> Check:
-    """A whole number from `least`."""
+    """Accepts whole numbers from `least` on; a boolean is not one."""
 
     def check(value: Any) -> str | None:
         right = isinstance(value, int) and not isinstance(value, bool) and value >= least
@@ -29,7 +28,7 @@ def whole(least: int) -> Check:
 
 
 def number(least: float, most: float = math.inf) -> Check:
-    """A finite number within bounds."""
+    """Accepts finite numbers from `least` to `most`; a boolean is not one."""
 
     def check(value: Any) -> str | None:
         right = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
@@ -40,7 +39,7 @@ def number(least: float, most: float = math.inf) -> Check:
 
 
 def one_of(*values: Any) -> Check:
-    """One of a few values; True and 1 are two."""
+    """Accepts a few values, each with its type: True is not 1."""
 
     def check(value: Any) -> str | None:
         right = any(type(value) is type(known) and value == known for known in values)
@@ -50,42 +49,40 @@ def one_of(*values: Any) -> Check:
 
 
 def boolean(value: Any) -> str | None:
-    """True or false."""
+    """Accepts true and false."""
     return None if isinstance(value, bool) else "true or false"
 
 
 def text(value: Any) -> str | None:
-    """A string."""
-    return None if isinstance(value, str) else "a text"
+    """Accepts strings."""
+    return None if isinstance(value, str) else "a string"
 
 
 def mapping(value: Any) -> str | None:
-    """A mapping, whose own names are checked separately."""
+    """Accepts mappings, whose own names are checked separately."""
     return None if isinstance(value, dict) else "a mapping"
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
 def check_options(
     given: Mapping[str, Any], known: Mapping[str, Check], path: tuple[str, ...], owner: str
-) -> Iterator[Objection]:
+) -> Iterator[Finding]:
     """Unknown names, with the nearest known, and values of the wrong kind."""
     for name, value in given.items():
         place = (*path, str(name))
         if name in known:
             wanted = known[name](value)
             if wanted is not None:
-                yield Objection(
-                    job_file.INVALID_VALUE,
-                    f"{'.'.join(place)}: {value!r} is not {wanted}",
-                    f"Give {wanted}, or leave it out.",
+                yield job_file.INVALID_VALUE.at(
                     place,
+                    f"{'.'.join(place)}: {value!r} is not {wanted}",
+                    remedy=f"Give {wanted}, or leave it out.",
                 )
             continue
         near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.6)
         listed = f"Known are: {', '.join(sorted(known))}." if known else "It takes none."
-        yield Objection(
-            job_file.INVALID_VALUE,
-            f"{owner} knows no option {name!r}; it would be dropped without a word",
-            f"Did you mean `{near[0]}`?" if near else listed,
+        yield job_file.INVALID_VALUE.at(
             place,
+            f"{owner} has no option {name!r}; it would be dropped silently",
+            remedy=f"Did you mean `{near[0]}`?" if near else listed,
         )

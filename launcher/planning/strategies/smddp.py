@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 
 from launcher.cluster.instances import InstanceFacts
+from launcher.failure_modes.model import Finding
 from launcher.jobs.specification import JobSpec
 from launcher.planning.strategies.options import OPTIONS, check_options, text
-from launcher.planning.strategies.strategy import Objection, Submission
+from launcher.planning.strategies.strategy import StartParameters
 from launcher.planning.strategies.support import Support, unsupported
 from launcher.planning.strategies.toolkit import ToolkitStrategy, unsafe_mpi_options
 
@@ -27,8 +28,8 @@ class Smddp(ToolkitStrategy):
 
     def supported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
-    ) -> Iterator[Objection]:
-        """Types with eight V100 or A100, PyTorch 1.7 to 2.3."""
+    ) -> Iterator[Finding]:
+        """Runs on types with eight V100 or A100, with PyTorch 1.7 to 2.3; finds all else."""
         yield from super().supported(job, facts, processes_per_host)
         yield from check_options(
             job.distribution.options, {"mpi_options": text}, OPTIONS, "the strategy smddp"
@@ -36,11 +37,11 @@ class Smddp(ToolkitStrategy):
         yield from unsafe_mpi_options(job)
         yield from unsupported(SUPPORT, job)
 
-    def hyperparameters(self, job: JobSpec, submission: Submission) -> dict[str, str]:
-        """The user's, the toolkit's, and the library's."""
+    def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
+        """The user's, those that tell the toolkit what to start, and the library's MPI options."""
         options = job.distribution.options.get("mpi_options", "")
         return {
-            **super().hyperparameters(job, submission),
+            **super().hyperparameters(job, start),
             "sagemaker_distributed_dataparallel_enabled": "true",
             "sagemaker_instance_type": json.dumps(job.resources.instance_type),
             "sagemaker_distributed_dataparallel_custom_mpi_options": json.dumps(options),

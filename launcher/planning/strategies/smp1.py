@@ -8,10 +8,10 @@ from typing import Any
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Stage
+from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
-from launcher.planning.strategies.degrees import PARAMETERS, divide
+from launcher.planning.strategies.degrees import divide
 from launcher.planning.strategies.options import (
     OPTIONS,
     Check,
@@ -23,7 +23,8 @@ from launcher.planning.strategies.options import (
     text,
     whole,
 )
-from launcher.planning.strategies.strategy import Objection, Submission
+from launcher.planning.strategies.smp_parameters import PARAMETERS, smp_degree, smp_parameters
+from launcher.planning.strategies.strategy import StartParameters, world_size
 from launcher.planning.strategies.support import Support, unsupported
 from launcher.planning.strategies.toolkit import ToolkitStrategy, unsafe_mpi_options, unsafe_parameters
 
@@ -91,13 +92,13 @@ class SmpVersion1(ToolkitStrategy):
 
     def supported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
-    ) -> Iterator[Objection]:
-        """Some GPU types, PyTorch 1.7 to 2.0, degrees that divide the world size."""
+    ) -> Iterator[Finding]:
+        """Runs on some GPU types, with PyTorch 1.7 to 2.0 and degrees that divide the world size."""
         yield from super().supported(job, facts, processes_per_host)
         yield from check_options(job.distribution.options, OPTIONS_KNOWN, OPTIONS, "smp version 1")
         yield from unsafe_mpi_options(job)
         yield from unsupported(SUPPORT, job)
-        parameters = _parameters(job)
+        parameters = smp_parameters(job)
         wrong = [
             *check_options(parameters, PARAMETERS_KNOWN, PARAMETERS, "smp version 1"),
             *_incomplete(parameters),
@@ -105,49 +106,42 @@ class SmpVersion1(ToolkitStrategy):
         ]
         yield from wrong
         if not wrong and processes_per_host is not None:
-            yield from _degrees(job, parameters, self.world_size(job, processes_per_host))
+            yield from _degrees(job, world_size(job, processes_per_host))
 
-    def hyperparameters(self, job: JobSpec, submission: Submission) -> dict[str, str]:
-        """The user's, the toolkit's, mpirun's and the library's."""
+    def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
+        """The user's, those that tell the toolkit what to start, and the library's parameters."""
         return {
-            **super().hyperparameters(job, submission),
+            **super().hyperparameters(job, start),
             "sagemaker_mpi_enabled": "true",
             "sagemaker_mpi_custom_mpi_options": json.dumps(job.distribution.options.get("mpi_options", "")),
-            "mp_parameters": json.dumps(_parameters(job)),
+            "mp_parameters": json.dumps(smp_parameters(job)),
             "sagemaker_distributed_dataparallel_enabled": "false",
             "sagemaker_instance_type": json.dumps(job.resources.instance_type),
         }
 
 
-def _parameters(job: JobSpec) -> dict[str, Any]:
-    given = job.distribution.options.get("parameters")
-    return given if isinstance(given, dict) else {}
-
-
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def _incomplete(parameters: Mapping[str, Any]) -> Iterator[Objection]:
-    """What the library demands of the parameters together."""
+def _incomplete(parameters: Mapping[str, Any]) -> Iterator[Finding]:
+    """What the library demands of its parameters together: one pipeline degree, and `ddp` beside others."""
     pipeline = {parameters[name] for name in ("partitions", "pipeline_parallel_degree") if name in parameters}
     if len(pipeline) != 1:
-        yield Objection(
-            job_file.INVALID_VALUE,
+        yield job_file.INVALID_VALUE.at(
+            PARAMETERS,
             "smp version 1 needs `pipeline_parallel_degree` (formerly `partitions`)"
             + (", and the two differ" if pipeline else ""),
-            "Give one of them; 1 for no pipeline.",
-            PARAMETERS,
+            remedy="Give one of them; 1 for no pipeline.",
         )
     for name in ("tensor_parallel_degree", "sharded_data_parallel_degree"):
         if parameters.get(name, 1) != 1 and parameters.get("ddp") is not True:
-            yield Objection(
-                job_file.INVALID_VALUE,
-                f"{name} above 1 needs `ddp: true`: the library runs over DistributedDataParallel then",
-                "Add `ddp: true` to the parameters.",
+            yield job_file.INVALID_VALUE.at(
                 (*PARAMETERS, name),
+                f"{name} above 1 needs `ddp: true`: the library runs over DistributedDataParallel then",
+                remedy="Add `ddp: true` to the parameters.",
             )
 
 
-def _degrees(job: JobSpec, parameters: Mapping[str, Any], world_size: int) -> Iterator[Objection]:
+def _degrees(job: JobSpec, ranks: int) -> Iterator[Finding]:
     """Pipeline, tensor and sharding groups lie inside each other, so their product divides."""
-    pipeline = "partitions" if "partitions" in parameters else "pipeline_parallel_degree"
+    pipeline = "partitions" if "partitions" in smp_parameters(job) else "pipeline_parallel_degree"
     names = (pipeline, "tensor_parallel_degree", "sharded_data_parallel_degree")
-    yield from divide(job, world_size, {name: parameters.get(name, 1) for name in names})
+    yield from divide(job, ranks, {name: smp_degree(job, name) for name in names})

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Stage
+from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
 from launcher.planning.strategies.boot import BootStrategy
-from launcher.planning.strategies.degrees import PARAMETERS, divide, within
+from launcher.planning.strategies.degrees import divide, within
 from launcher.planning.strategies.options import (
     OPTIONS,
     Check,
@@ -22,7 +21,8 @@ from launcher.planning.strategies.options import (
     one_of,
     whole,
 )
-from launcher.planning.strategies.strategy import Objection, Submission
+from launcher.planning.strategies.smp_parameters import PARAMETERS, smp_degree, smp_parameters
+from launcher.planning.strategies.strategy import StartParameters, world_size
 from launcher.planning.strategies.support import Support, crowded, unsupported
 
 FRAMEWORK = "pytorch-smp"
@@ -57,10 +57,10 @@ class SmpVersion2(BootStrategy):
 
     def supported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
-    ) -> Iterator[Objection]:
-        """P4 and P5, the PyTorch versions of its images, degrees that divide the world size."""
+    ) -> Iterator[Finding]:
+        """Runs on P4 and P5, with its images' PyTorch and degrees that divide the world size."""
         options = job.distribution.options
-        parameters = _parameters(job)
+        parameters = smp_parameters(job)
         wrong = [
             *check_options(options, OPTIONS_KNOWN, OPTIONS, "smp version 2"),
             *check_options(parameters, PARAMETERS_KNOWN, PARAMETERS, "smp version 2"),
@@ -70,41 +70,35 @@ class SmpVersion2(BootStrategy):
         yield from crowded(facts, processes_per_host)
         yield from unsupported(SUPPORT, job)
         if not wrong and processes_per_host is not None:
-            yield from _degrees(job, parameters, self.world_size(job, processes_per_host))
+            yield from _degrees(job, world_size(job, processes_per_host))
 
     def image(self, facts: InstanceFacts | None) -> str:
-        """The library's own images."""
+        """The library's own images, which hold PyTorch of the version that the job names."""
         return FRAMEWORK
 
-    def hyperparameters(self, job: JobSpec, submission: Submission) -> dict[str, str]:
-        """The user's, and the library's configuration."""
-        return {**super().hyperparameters(job, submission), "mp_parameters": json.dumps(_parameters(job))}
-
-
-def _parameters(job: JobSpec) -> dict[str, Any]:
-    given = job.distribution.options.get("parameters")
-    return given if isinstance(given, dict) else {}
+    def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
+        """The user's as text, and the library's parameters as `mp_parameters`."""
+        return {**super().hyperparameters(job, start), "mp_parameters": json.dumps(smp_parameters(job))}
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def _reserved_name(job: JobSpec) -> Iterator[Objection]:
+def _reserved_name(job: JobSpec) -> Iterator[Finding]:
     if "mp_parameters" in job.hyperparameters:
-        yield Objection(
-            job_file.INVALID_VALUE,
-            "the hyperparameter mp_parameters carries SMP's own configuration",
-            "Move it to `distribution.options.parameters`.",
+        yield job_file.INVALID_VALUE.at(
             ("hyperparameters", "mp_parameters"),
+            "the hyperparameter mp_parameters carries SMP's own configuration",
+            remedy="Move it to `distribution.options.parameters`.",
         )
 
 
-def _degrees(job: JobSpec, parameters: Mapping[str, Any], world_size: int) -> Iterator[Objection]:
+def _degrees(job: JobSpec, ranks: int) -> Iterator[Finding]:
     """Each degree cuts the ranks into equal groups; sharding happens beside tensor parallelism."""
-    degrees = {name: degree for name, degree in parameters.items() if name.endswith("_parallel_degree")}
-    shard = parameters.get("hybrid_shard_degree", 0)
-    tensor = degrees.pop("tensor_parallel_degree", 1)
-    yield from divide(job, world_size, {"hybrid_shard_degree": shard, "tensor_parallel_degree": tensor})
-    for name, degree in degrees.items():
-        yield from divide(job, world_size, {name: degree})
-    if shard and "context_parallel_degree" in degrees:
-        context = ("context_parallel_degree", degrees["context_parallel_degree"])
+    shard = smp_degree(job, "hybrid_shard_degree", default=0)
+    tensor = smp_degree(job, "tensor_parallel_degree")
+    yield from divide(job, ranks, {"hybrid_shard_degree": shard, "tensor_parallel_degree": tensor})
+    for name in smp_parameters(job):
+        if name in ("context_parallel_degree", "expert_parallel_degree"):
+            yield from divide(job, ranks, {name: smp_degree(job, name)})
+    if shard:
+        context = ("context_parallel_degree", smp_degree(job, "context_parallel_degree"))
         yield from within(context, ("hybrid_shard_degree", shard))

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from launcher.cluster.instances import InstanceFacts
-from launcher.failure_modes import job_file
-from launcher.failure_modes.model import FailureMode
+from launcher.failure_modes.model import Finding
 from launcher.jobs.specification import JobSpec
 
 PYTORCH = "pytorch"
@@ -21,15 +20,15 @@ PYTORCH_NEURON = "pytorch-neuron"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The container's command."""
+    """The container's command, as ContainerEntrypoint and ContainerArguments take it."""
 
     entrypoint: tuple[str, ...]
     arguments: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
-    """What is only known of a job once it has a name and a destination.
+class StartParameters:
+    """What the start of a job's script depends on and is known only once it has a name and a destination.
 
     `archive` is the URI of the packed source.
     """
@@ -40,40 +39,23 @@ class Submission:
     processes_per_host: int
 
 
-@dataclass(frozen=True, slots=True)
-class Objection:
-    """Why a strategy cannot run a job: the failure mode, and the path of the field at fault."""
-
-    mode: FailureMode
-    message: str
-    remedy: str
-    path: tuple[str | int, ...]
-
-    @property
-    def is_about_values(self) -> bool:
-        """Whether the value itself makes no sense, so that no request can hold it."""
-        return self.mode is job_file.INVALID_VALUE
-
-
 class LaunchStrategy(Protocol):
     """What the plan asks of a strategy. `facts` is None for an unknown instance type.
 
     `archive_name` is how the packed source is called where the strategy's launcher looks for it.
+    `with_boot` says who starts the script: the boot, or the training toolkit of the image.
     """
 
     archive_name: str
+    with_boot: bool
 
     def processes_per_host(self, job: JobSpec, facts: InstanceFacts | None) -> int | None:
         """Processes on each host; None where only the user can say, and did not."""
         ...
 
-    def world_size(self, job: JobSpec, processes_per_host: int) -> int:
-        """Processes of the whole job."""
-        ...
-
     def supported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
-    ) -> Iterator[Objection]:
+    ) -> Iterator[Finding]:
         """Everything that keeps the strategy from running the job as it is described."""
         ...
 
@@ -81,8 +63,8 @@ class LaunchStrategy(Protocol):
         """The framework of the image table whose images the strategy needs."""
         ...
 
-    def hyperparameters(self, job: JobSpec, submission: Submission) -> dict[str, str]:
-        """The request's hyperparameters; asked only of a job without objections to its values."""
+    def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
+        """The request's hyperparameters; asked only of a job whose values are all valid."""
         ...
 
     def entry(self, job: JobSpec, processes_per_host: int) -> Entry | None:
@@ -91,5 +73,13 @@ class LaunchStrategy(Protocol):
 
 
 def accelerated_processes(job: JobSpec, facts: InstanceFacts | None) -> int | None:
-    """The user's number, else one per GPU or Neuron core, else 1 on a host without them."""
+    """The user's number, else one per GPU or Neuron core, else 1 on a host without them.
+
+    None for an unknown instance type without a number of the user's.
+    """
     return job.distribution.processes_per_host or (facts.processes_per_host if facts else None)
+
+
+def world_size(job: JobSpec, processes_per_host: int) -> int:
+    """The processes of the whole job: as many on every host, under every strategy."""
+    return job.resources.instance_count * processes_per_host

@@ -9,11 +9,11 @@ from fnmatch import fnmatchcase
 
 from launcher.cluster.instances import InstanceFacts, instance_facts, training_instance_types
 from launcher.failure_modes import distribution
-from launcher.failure_modes.model import Stage
+from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
 from launcher.planning.images import image_release, image_versions
-from launcher.planning.strategies.strategy import PYTORCH, Objection
+from launcher.planning.strategies.strategy import PYTORCH
 
 INSTANCE_TYPE = ("resources", "instance_type")
 VERSION = ("framework", "version")
@@ -46,7 +46,7 @@ class Support:
 
 
 @finds(Stage.SPEC, distribution.UNSUPPORTED_COMBINATION)
-def unsupported(support: Support, job: JobSpec) -> Iterator[Objection]:
+def unsupported(support: Support, job: JobSpec) -> Iterator[Finding]:
     """The instance type, PyTorch and Python version against what the library runs on.
 
     An image of the user's own is not judged: what it holds is not known here.
@@ -80,7 +80,7 @@ def unsupported(support: Support, job: JobSpec) -> Iterator[Objection]:
 
 
 @finds(Stage.SPEC, distribution.UNSUPPORTED_COMBINATION)
-def gpus_or_cpus(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Objection]:
+def gpus_or_cpus(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Finding]:
     """mpirun knows nothing of Neuron cores, which AWS's images drive by torchrun alone."""
     if facts is not None and facts.accelerator_kind == "neuron":
         yield _unsupported(
@@ -91,22 +91,21 @@ def gpus_or_cpus(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Objectio
 
 
 @finds(Stage.SPEC, distribution.MORE_PROCESSES_THAN_DEVICES)
-def crowded(facts: InstanceFacts | None, processes_per_host: int | None) -> Iterator[Objection]:
+def crowded(facts: InstanceFacts | None, processes_per_host: int | None) -> Iterator[Finding]:
     """More processes than the host has devices: NCCL refuses two on one."""
     if facts is None or processes_per_host is None or not facts.accelerators:
         return
     if processes_per_host > facts.processes_per_host:
-        yield Objection(
-            distribution.MORE_PROCESSES_THAN_DEVICES,
+        yield distribution.MORE_PROCESSES_THAN_DEVICES.at(
+            ("distribution", "processes_per_host"),
             f"{processes_per_host} processes would share the {facts.processes_per_host} devices of a "
             f"{facts.instance_type}",
-            f"Leave `processes_per_host` out, or set it to {facts.processes_per_host}.",
-            ("distribution", "processes_per_host"),
+            remedy=f"Leave `processes_per_host` out, or set it to {facts.processes_per_host}.",
         )
 
 
-def _unsupported(message: str, remedy: str, path: tuple[str, ...]) -> Objection:
-    return Objection(distribution.UNSUPPORTED_COMBINATION, message, remedy, path)
+def _unsupported(message: str, remedy: str, path: tuple[str, ...]) -> Finding:
+    return distribution.UNSUPPORTED_COMBINATION.at(path, message, remedy=remedy)
 
 
 def _nearest_type(instance_type: str, patterns: tuple[str, ...]) -> str:

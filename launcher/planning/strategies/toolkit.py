@@ -4,8 +4,8 @@ The toolkit is told by hyperparameters, JSON-encoded, whose names begin with `sa
 (aws/sagemaker-training-toolkit, params.py; the SageMaker SDK version 2 sends the same). It turns the
 others into `--name value`, joins these words with blanks and gives the line to a shell, without
 quoting, from its version 3.9.3 on (process.py, run_async; aws/sagemaker-training-toolkit issue 128).
-Quoting here would break with older versions and with a mended one, and the quotes would stand in the
-SM_HP variables: so words that a shell reads otherwise are refused.
+Quoting here would break with older versions and with a corrected one, and the quotes would stand in the
+SM_HP variables: so words that a shell would change are refused.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from typing import Any
 from launcher.cluster.instances import InstanceFacts
 from launcher.documents.document import AsWritten
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Stage
+from launcher.failure_modes.model import Finding, Path, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
 from launcher.planning.request_parts import CODE_ARCHIVE_HYPERPARAMETER, MPI_PROCESSES_HYPERPARAMETER
-from launcher.planning.strategies.strategy import PYTORCH, Objection, Submission, accelerated_processes
+from launcher.planning.strategies.smp_parameters import PARAMETERS, smp_parameters
+from launcher.planning.strategies.strategy import PYTORCH, StartParameters, accelerated_processes
 from launcher.planning.strategies.support import crowded
 
 LOG_LEVEL = "20"
@@ -39,127 +40,117 @@ class ToolkitStrategy:
     """A strategy that the image's training toolkit carries out."""
 
     archive_name = "sourcedir.tar.gz"
+    with_boot = False
 
     def processes_per_host(self, job: JobSpec, facts: InstanceFacts | None) -> int | None:
-        """The user's number, else one per GPU."""
+        """The user's number, else one per GPU; None for an unknown type without a number."""
         return accelerated_processes(job, facts)
-
-    def world_size(self, job: JobSpec, processes_per_host: int) -> int:
-        """Hosts times processes."""
-        return job.resources.instance_count * processes_per_host
 
     def supported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
-    ) -> Iterator[Objection]:
+    ) -> Iterator[Finding]:
         """What the toolkit cannot pass on; strategies add where their library exists."""
-        yield from toolkit_objections(job)
+        yield from not_passed_on(job)
         yield from crowded(facts, processes_per_host)
 
     def image(self, facts: InstanceFacts | None) -> str:
-        """PyTorch's own images."""
+        """PyTorch's own images, which hold the toolkit."""
         return PYTORCH
 
-    def hyperparameters(self, job: JobSpec, submission: Submission) -> dict[str, str]:
+    def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
         """The user's, JSON-encoded, and those that tell the toolkit what to start."""
         return {
             **{key: json_text(value) for key, value in job.hyperparameters.items()},
-            CODE_ARCHIVE_HYPERPARAMETER: json.dumps(submission.archive),
+            CODE_ARCHIVE_HYPERPARAMETER: json.dumps(start.archive),
             "sagemaker_program": json.dumps(job.code.entry_point),
             "sagemaker_container_log_level": LOG_LEVEL,
-            "sagemaker_job_name": json.dumps(submission.job_name),
-            "sagemaker_region": json.dumps(submission.region),
+            "sagemaker_job_name": json.dumps(start.job_name),
+            "sagemaker_region": json.dumps(start.region),
             # The SDK sends it with MPI alone, but the toolkit's runner reads it in every mode.
-            MPI_PROCESSES_HYPERPARAMETER: str(submission.processes_per_host),
+            MPI_PROCESSES_HYPERPARAMETER: str(start.processes_per_host),
         }
 
     def entry(self, job: JobSpec, processes_per_host: int) -> None:
-        """The image's own entry point."""
+        """None: the image's own entry point starts the toolkit."""
 
 
-def toolkit_objections(job: JobSpec) -> Iterator[Objection]:
-    """What the toolkit cannot pass on to the script."""
+def not_passed_on(job: JobSpec) -> Iterator[Finding]:
+    """Values that the toolkit would change on their way to the script, or keep to itself."""
     yield from _unsafe_words(job)
     yield from _reserved_names(job)
 
 
 def json_text(value: Any) -> str:
-    """JSON; unquoted scalars as the user wrote them."""
+    """A value as JSON; an unquoted scalar stays as the user wrote it, so that 1e-3 is sent as 1e-3."""
     return str(value) if isinstance(value, AsWritten) else json.dumps(value)
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def unsafe_mpi_options(job: JobSpec) -> Iterator[Objection]:
+def unsafe_mpi_options(job: JobSpec) -> Iterator[Finding]:
     """`mpi_options` become part of a command line that a shell reads."""
     options = job.distribution.options.get("mpi_options", "")
     if isinstance(options, str) and not _MPI_WORDS.fullmatch(options):
-        yield Objection(
-            job_file.INVALID_VALUE,
-            f"mpi_options {options!r} has characters that a shell on the hosts would interpret",
-            "Use words of letters, digits and @%+=:,./^-; other values of variables belong in `environment`.",
+        yield job_file.INVALID_VALUE.at(
             ("distribution", "options", "mpi_options"),
+            f"mpi_options {options!r} has characters that a shell on the hosts would interpret",
+            remedy="Use words of letters, digits and @%+=:,./^-; other values of variables belong in "
+            "`environment`.",
         )
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def unsafe_parameters(job: JobSpec) -> Iterator[Objection]:
-    """SMP's parameters reach the script's command line as `--mp_parameters a=1,b=2`."""
-    parameters = job.distribution.options.get("parameters")
-    if not isinstance(parameters, dict) or not parameters:
-        return
-    if not _ONE_WORD.fullmatch(_as_argument(parameters)):
-        yield Objection(
-            job_file.INVALID_VALUE,
+def unsafe_parameters(job: JobSpec) -> Iterator[Finding]:
+    """The parameters of smp reach the script's command line as `--mp_parameters a=1,b=2`."""
+    parameters = smp_parameters(job)
+    if parameters and not _ONE_WORD.fullmatch(_as_argument(parameters)):
+        yield job_file.INVALID_VALUE.at(
+            PARAMETERS,
             "distribution.options.parameters hold characters that a shell on the hosts would interpret",
-            "Use letters, digits and @%+=:,./- in them.",
-            ("distribution", "options", "parameters"),
+            remedy="Use letters, digits and @%+=:,./- in them.",
         )
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def _unsafe_words(job: JobSpec) -> Iterator[Objection]:
-    tuned = job.tuning is not None
-    what = "a tuning job" if tuned else f"the strategy {job.distribution.strategy.value}"
+def _unsafe_words(job: JobSpec) -> Iterator[Finding]:
+    in_tuning_job = job.tuning is not None
+    what = "a tuning job" if in_tuning_job else f"the strategy {job.distribution.strategy.value}"
     started = f"{what} is started by the images' toolkit"
-    otherwise = "" if tuned else ", or use `strategy: torchrun`"
+    otherwise = "" if in_tuning_job else ", or use `strategy: torchrun`"
     for key, value, path in _given(job):
         words = (key, _as_argument(_decoded(json_text(value))))
         if not all(_ONE_WORD.fullmatch(word) for word in words):
-            yield Objection(
-                job_file.INVALID_VALUE,
-                f"{started}, whose shell would not take the hyperparameter {key}={words[1]!r} as it stands",
-                "Use letters, digits and @%+=:,./- in it; put other texts into `environment` or a file of "
-                f"the source directory{otherwise}.",
+            yield job_file.INVALID_VALUE.at(
                 path,
+                f"{started}, whose shell would not take the hyperparameter {key}={words[1]!r} as it stands",
+                remedy="Use letters, digits and @%+=:,./- in it; put other texts into `environment` or a "
+                f"file of the source directory{otherwise}.",
             )
     if not _ONE_WORD.fullmatch(job.code.entry_point):
-        yield Objection(
-            job_file.INVALID_VALUE,
-            f"{started}, whose shell would not take the entry point {job.code.entry_point!r} as it stands",
-            "Rename the script: letters, digits and ./_- are safe.",
+        yield job_file.INVALID_VALUE.at(
             ("code", "entry_point"),
+            f"{started}, whose shell would not take the entry point {job.code.entry_point!r} as it stands",
+            remedy="Rename the script: letters, digits and ./_- are safe.",
         )
     if job.code.arguments:
-        yield Objection(
-            job_file.INVALID_VALUE,
-            f"{started}, which passes hyperparameters to the script and no arguments",
-            f"Give them as `hyperparameters` (--name value){otherwise}.",
+        yield job_file.INVALID_VALUE.at(
             ("code", "arguments"),
+            f"{started}, which passes hyperparameters to the script and no arguments",
+            remedy=f"Give them as `hyperparameters` (--name value){otherwise}.",
         )
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def _reserved_names(job: JobSpec) -> Iterator[Objection]:
+def _reserved_names(job: JobSpec) -> Iterator[Finding]:
     for key, path in {key: path for key, _, path in _given(job)}.items():
         if key.startswith("sagemaker_") or key in ("mp_parameters", "_tuning_objective_metric"):
-            yield Objection(
-                job_file.INVALID_VALUE,
-                f"the hyperparameter {key} is taken by the images' toolkit and not passed to the script",
-                "Rename it; what it tells the toolkit follows from `distribution`.",
+            yield job_file.INVALID_VALUE.at(
                 path,
+                f"the hyperparameter {key} is taken by the images' toolkit and not passed to the script",
+                remedy="Rename it; what it tells the toolkit follows from `distribution`.",
             )
 
 
-def _given(job: JobSpec) -> Iterator[tuple[str, Any, tuple[str | int, ...]]]:
+def _given(job: JobSpec) -> Iterator[tuple[str, Any, Path]]:
     """Every hyperparameter with each value that it may take, and where it stands."""
     for key, value in job.hyperparameters.items():
         yield key, value, ("hyperparameters", key)

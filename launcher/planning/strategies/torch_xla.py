@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.failure_modes import distribution
-from launcher.failure_modes.model import Stage
+from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
 from launcher.planning.strategies.options import OPTIONS, boolean, check_options
-from launcher.planning.strategies.strategy import Objection, Submission
+from launcher.planning.strategies.strategy import StartParameters
 from launcher.planning.strategies.support import Support, unsupported
 from launcher.planning.strategies.toolkit import ToolkitStrategy
 
@@ -30,8 +30,8 @@ class TorchXla(ToolkitStrategy):
 
     def supported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
-    ) -> Iterator[Objection]:
-        """P3, P4d, G4dn and G5 with PyTorch 1.12 and 1.13."""
+    ) -> Iterator[Finding]:
+        """Runs on P3, P4d, G4dn and G5 with PyTorch 1.12 and 1.13; finds all else."""
         yield from super().supported(job, facts, processes_per_host)
         yield from check_options(
             job.distribution.options, {"debug": boolean}, OPTIONS, "the strategy torch_xla"
@@ -41,10 +41,10 @@ class TorchXla(ToolkitStrategy):
         yield from _no_python_script(job)
 
     def image(self, facts: InstanceFacts | None) -> str:
-        """The compiler's own images."""
+        """The compiler's own images, which hold PyTorch/XLA."""
         return FRAMEWORK
 
-    def hyperparameters(self, job: JobSpec, submission: Submission) -> dict[str, str]:
+    def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
         """The user's, the toolkit's, and the compiler's.
 
         The launcher for several workers refuses to run with a single GPU (toolkit, pytorch_xla.py);
@@ -52,8 +52,8 @@ class TorchXla(ToolkitStrategy):
         """
         several = {"sagemaker_pytorch_xla_multi_worker_enabled": "true"}
         return {
-            **super().hyperparameters(job, submission),
-            **(several if submission.processes_per_host > 1 else {}),
+            **super().hyperparameters(job, start),
+            **(several if start.processes_per_host > 1 else {}),
             "sagemaker_training_compiler_enabled": "true",
             "sagemaker_training_compiler_debug_mode": json.dumps(
                 bool(job.distribution.options.get("debug", False))
@@ -62,23 +62,21 @@ class TorchXla(ToolkitStrategy):
 
 
 @finds(Stage.SPEC, distribution.UNSUPPORTED_COMBINATION)
-def _alone_on_several_hosts(job: JobSpec, processes_per_host: int | None) -> Iterator[Objection]:
+def _alone_on_several_hosts(job: JobSpec, processes_per_host: int | None) -> Iterator[Finding]:
     if processes_per_host == 1 and job.resources.instance_count > 1:
-        yield Objection(
-            distribution.UNSUPPORTED_COMBINATION,
+        yield distribution.UNSUPPORTED_COMBINATION.at(
+            ("resources", "instance_count"),
             f"Training Compiler's launcher does not run on several hosts with one GPU each "
             f"({job.resources.instance_type})",
-            "Use one host, or a type with several GPUs.",
-            ("resources", "instance_count"),
+            remedy="Use one host, or a type with several GPUs.",
         )
 
 
 @finds(Stage.SPEC, distribution.UNSUPPORTED_COMBINATION)
-def _no_python_script(job: JobSpec) -> Iterator[Objection]:
+def _no_python_script(job: JobSpec) -> Iterator[Finding]:
     if not job.code.entry_point.endswith(".py"):
-        yield Objection(
-            distribution.UNSUPPORTED_COMBINATION,
-            f"Training Compiler's launcher starts Python scripts only, not {job.code.entry_point}",
-            "Name a .py file as `code.entry_point`.",
+        yield distribution.UNSUPPORTED_COMBINATION.at(
             ("code", "entry_point"),
+            f"Training Compiler's launcher starts Python scripts only, not {job.code.entry_point}",
+            remedy="Name a .py file as `code.entry_point`.",
         )

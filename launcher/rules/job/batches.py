@@ -15,7 +15,7 @@ from launcher.rules.job.subject import JobSubject
 def batches_are_even(subject: JobSubject) -> Iterator[Finding]:
     """Samples over ranks and batches: how many are left over, and what becomes of them.
 
-    A DistributedSampler makes the ranks equal by itself, so that there is nothing to fear then.
+    A DistributedSampler evens the ranks out by itself, so that no rank waits for another then.
     """
     given, ranks = subject.job.data, data_parallel_size(subject)
     if given is None or given.samples is None or ranks is None or ranks < 2:
@@ -24,14 +24,12 @@ def batches_are_even(subject: JobSubject) -> Iterator[Finding]:
     if samples % (ranks * batch) == 0:
         return
     sampled = "DistributedSampler" in subject.names
-    yield data.UNEVEN_BATCHES.finding(
-        Stage.SPEC,
+    yield data.UNEVEN_BATCHES.at(
+        ("data", "samples"),
         _with_sampler(samples, ranks, given.batch_size)
         if sampled
         else _without_sampler(samples, ranks, given.batch_size),
         severity=Severity.INFO if sampled else Severity.WARNING,
-        location=subject.locate("data", "samples"),
-        subject="data.samples",
     )
 
 
@@ -52,14 +50,12 @@ def objects_are_not_sharded_unevenly(subject: JobSubject) -> Iterator[Finding]:
             else "ranks then get as many batches as their host's objects hold; those with fewer stop first, "
             "and the others wait for them until the timeout"
         )
-        yield data.UNEVEN_BATCHES.finding(
-            Stage.SPEC,
+        yield data.UNEVEN_BATCHES.at(
+            ("inputs", name, "distribution"),
             f"the input {name} is ShardedByS3Key over {hosts} hosts: {consequence}",
             remedy="Use FullyReplicated (or FastFile) with a DistributedSampler, or a sampler over the ranks "
             "of the host alone with the number of batches cut to the smallest of all ranks.",
             severity=Severity.WARNING,
-            location=subject.locate("inputs", name, "distribution"),
-            subject=f"inputs.{name}.distribution",
         )
 
 
@@ -85,7 +81,7 @@ def _without_sampler(samples: int, ranks: int, batch: int | None) -> str:
     over = samples % step
     unit = f"{ranks} ranks x {batch} per batch" if batch else f"{ranks} ranks"
     return (
-        f"{samples:,} samples are no multiple of {step:,} ({unit}): {over:,} are left over, or "
+        f"{samples:,} samples are not a multiple of {step:,} ({unit}): {over:,} are left over, or "
         f"{step - over:,} must be repeated. The source has no DistributedSampler that does so; ranks with "
         "one batch more would wait for the others at the end of the epoch"
     )

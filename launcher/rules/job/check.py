@@ -9,26 +9,29 @@ from launcher.rules.job.batches import batches_are_even, objects_are_not_sharded
 from launcher.rules.job.checkpoints import (
     checkpoint_directory_is_made,
     large_checkpoints_go_to_lustre,
+    own_sync_is_in_the_script,
+    training_jobs_share_no_checkpoints,
     what_restarts_has_a_checkpoint,
 )
 from launcher.rules.job.credentials import no_credentials
 from launcher.rules.job.dataset import large_data_is_not_downloaded
-from launcher.rules.job.debugger import debugger_off_with_model_parallel, debugger_off_with_smddp_checkpoints
+from launcher.rules.job.debugger import (
+    debugger_off_with_model_parallel,
+    debugger_off_with_smddp_checkpoints,
+    tuning_jobs_have_no_debugger,
+)
 from launcher.rules.job.efa_environment import (
     device_rdma_only_where_it_is,
     efa_is_not_turned_off,
     plugin_is_found,
-    plugin_tunes_by_itself,
+    settings_are_left_to_the_plugin,
 )
 from launcher.rules.job.hosts import several_hosts_have_efa
-from launcher.rules.job.instance_type import known_alternatives, known_instance_type
-from launcher.rules.job.limits import (
-    further_types_need_retries,
-    max_wait_needs_spot,
-    own_sync_is_in_the_script,
-    volume_has_a_meaning,
-    waiting_includes_running,
-    warm_pools_are_not_spot,
+from launcher.rules.job.image import image_has_the_toolkit
+from launcher.rules.job.instance_type import (
+    alternatives_need_retries,
+    known_alternatives,
+    known_instance_type,
 )
 from launcher.rules.job.lustre import lustre_is_in_the_jobs_zone, lustre_paths_are_below_the_mount
 from launcher.rules.job.memory import state_leaves_room
@@ -40,13 +43,10 @@ from launcher.rules.job.source import (
     entry_point_is_there,
     source_can_be_packed,
 )
+from launcher.rules.job.spot import max_wait_needs_spot, waiting_includes_running, warm_pools_are_not_spot
 from launcher.rules.job.subject import JobSubject
 from launcher.rules.job.training_compiler import compiled_training_is_compared, compiler_knows_its_gpus
-from launcher.rules.job.tuning import (
-    image_has_the_toolkit,
-    tuned_jobs_have_no_debugger,
-    tuned_jobs_share_no_checkpoints,
-)
+from launcher.rules.job.volume import volume_has_a_meaning
 from launcher.rules.job.workers import workers_have_their_cpus
 
 RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
@@ -58,13 +58,13 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     waiting_includes_running,
     warm_pools_are_not_spot,
     volume_has_a_meaning,
-    further_types_need_retries,
+    alternatives_need_retries,
     own_sync_is_in_the_script,
     no_credentials,
     efa_is_not_turned_off,
     plugin_is_found,
     device_rdma_only_where_it_is,
-    plugin_tunes_by_itself,
+    settings_are_left_to_the_plugin,
     no_obsolete_environment,
     no_debugging_in_a_normal_run,
     several_hosts_have_efa,
@@ -75,8 +75,8 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     large_checkpoints_go_to_lustre,
     what_restarts_has_a_checkpoint,
     checkpoint_directory_is_made,
-    tuned_jobs_share_no_checkpoints,
-    tuned_jobs_have_no_debugger,
+    training_jobs_share_no_checkpoints,
+    tuning_jobs_have_no_debugger,
     image_has_the_toolkit,
     lustre_is_in_the_jobs_zone,
     lustre_paths_are_below_the_mount,
@@ -92,5 +92,5 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
 
 
 def check_job(subject: JobSubject) -> list[Finding]:
-    """What every rule finds."""
+    """The findings of every rule, in the order of RULES; `path` says where each stands in the job file."""
     return [finding for rule in RULES for finding in rule(subject)]

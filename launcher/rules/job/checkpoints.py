@@ -1,4 +1,4 @@
-"""Checkpoints: whether there are any, and whether their place fits the model."""
+"""Checkpoints: whether there are any, who moves them, and whether their place fits the model and the job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from launcher.failure_modes import checkpoints, job_file
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.jobs.start import is_booted
 from launcher.rules.job.subject import JobSubject
 
 LARGE_MODEL_PARAMETERS = 10e9
@@ -18,21 +17,19 @@ distributed-troubleshooting-model-parallel)."""
 @finds(Stage.SPEC, checkpoints.LARGE_MODEL_WITHOUT_LUSTRE)
 def large_checkpoints_go_to_lustre(subject: JobSubject) -> Iterator[Finding]:
     """The checkpoint of a large model keeps the accelerators waiting on its way to S3."""
-    model, checkpoint = subject.job.model, subject.job.checkpoint
-    on_lustre = checkpoint is not None and checkpoint.lustre is not None
-    if on_lustre or subject.writes_to_lustre:
-        return
+    model, planned = subject.job.model, subject.plan.checkpoints
     if model is None or model.parameters <= LARGE_MODEL_PARAMETERS:
         return
+    if subject.writes_to_lustre or (planned is not None and planned.lustre is not None):
+        return
     low, high = (model.parameters * size / 1e9 for size in (12, 16))
-    yield checkpoints.LARGE_MODEL_WITHOUT_LUSTRE.finding(
-        Stage.SPEC,
+    yield checkpoints.LARGE_MODEL_WITHOUT_LUSTRE.at(
+        ("checkpoint",) if subject.job.checkpoint else ("model", "parameters"),
         f"{model.parameters / 1e9:g} billion parameters make a checkpoint of {low:,.0f} to {high:,.0f} GB "
         "(12 to 16 bytes each), and it is not written to FSx for Lustre: saving keeps all ranks waiting, "
         "and the upload to S3 may fail",
         remedy="Put them on the cluster's file system, `checkpoint: {lustre: /checkpoints}`, and save there, "
         "sharded, with torch.distributed.checkpoint.",
-        location=subject.locate("checkpoint") if checkpoint else subject.locate("model", "parameters"),
         subject="checkpoint",
     )
 
@@ -40,24 +37,22 @@ def large_checkpoints_go_to_lustre(subject: JobSubject) -> Iterator[Finding]:
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
 def checkpoint_directory_is_made(subject: JobSubject) -> Iterator[Finding]:
     """On Lustre each job has a directory of its own, which the boot makes, but no other launcher."""
-    checkpoint = subject.job.checkpoint
-    if checkpoint is not None and checkpoint.lustre is not None and not is_booted(subject.job):
-        yield job_file.INVALID_VALUE.finding(
-            Stage.SPEC,
-            f"the directory for checkpoints below {checkpoint.lustre} does not exist when the script starts: "
-            "the images' toolkit, which starts it, makes none",
+    planned = subject.plan.checkpoints
+    if planned is not None and planned.lustre is not None and not subject.plan.with_boot:
+        yield job_file.INVALID_VALUE.at(
+            ("checkpoint", "lustre"),
+            f"the directory for checkpoints below {planned.lustre} does not exist when the script starts: "
+            "the images' toolkit, which starts it, does not create it",
             remedy="Let the script make it before it saves: "
             'os.makedirs(os.environ["SLIPWAY_CHECKPOINT_DIR"], exist_ok=True).',
             severity=Severity.WARNING,
-            location=subject.locate("checkpoint", "lustre"),
-            subject="checkpoint.lustre",
         )
 
 
 @finds(Stage.SPEC, checkpoints.NOTHING_TO_RESUME_FROM)
 def what_restarts_has_a_checkpoint(subject: JobSubject) -> Iterator[Finding]:
-    """Spot interruptions and retries start the script anew."""
-    if subject.keeps_checkpoints:
+    """Spot interruptions and retries start the script from the beginning."""
+    if subject.plan.checkpoints is not None or subject.writes_to_lustre:
         return
     restarts = []
     if subject.job.resources.capacity.kind == "spot":
@@ -66,9 +61,49 @@ def what_restarts_has_a_checkpoint(subject: JobSubject) -> Iterator[Finding]:
         retries = subject.job.limits.max_retries
         restarts.append(("limits", "max_retries", f"`max_retries: {retries}` starts the script again"))
     for section, field, why in restarts:
-        yield checkpoints.NOTHING_TO_RESUME_FROM.finding(
-            Stage.SPEC,
+        yield checkpoints.NOTHING_TO_RESUME_FROM.at(
+            (section, field),
             f"{why}, and no checkpoint is configured: all work until then would be lost and paid for twice",
-            location=subject.locate(section, field),
-            subject=f"{section}.{field}",
+        )
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def own_sync_is_in_the_script(subject: JobSubject) -> Iterator[Finding]:
+    """With `sync: slipway` the service moves no checkpoint: the script has to."""
+    checkpoint = subject.job.checkpoint
+    if checkpoint is not None and checkpoint.sync == "slipway":
+        yield job_file.INVALID_VALUE.at(
+            ("checkpoint", "sync"),
+            "checkpoint.sync: slipway takes checkpoints out of the service's hands: what the script itself "
+            "does not upload to the prefix in SLIPWAY_CHECKPOINT_URI is lost with the hosts",
+            remedy="Let the script upload there, checking every result, or leave `sync` out.",
+            severity=Severity.WARNING,
+        )
+
+
+@finds(Stage.SPEC, checkpoints.PREFIX_NOT_UNIQUE)
+def training_jobs_share_no_checkpoints(subject: JobSubject) -> Iterator[Finding]:
+    """All training jobs are made from one request, with one place for checkpoints.
+
+    SageMaker's developer guide (model-checkpoints) mentions no part that the service adds to the prefix.
+    """
+    job = subject.job
+    if job.tuning is None:
+        return
+    if job.checkpoint is not None:
+        place = "directory" if job.checkpoint.lustre is not None else "prefix"
+        yield checkpoints.PREFIX_NOT_UNIQUE.at(
+            ("checkpoint",),
+            f"all {job.tuning.jobs} training jobs would have one {place} for checkpoints: each would "
+            "start from what another has saved with other hyperparameters, and overwrite it",
+            remedy="Remove `checkpoint`. A script that keeps the jobs apart by itself, by the name in "
+            "TRAINING_JOB_NAME, may accept it with `ignore: [CKPT001]`.",
+        )
+    elif job.cluster is not None:
+        yield checkpoints.PREFIX_NOT_UNIQUE.at(
+            ("tuning",),
+            "checkpoints are off: all training jobs of a tuning job would have the same prefix in the "
+            "cluster's bucket",
+            remedy="Keep the training jobs short; each begins from the start when it is interrupted.",
+            severity=Severity.INFO,
         )

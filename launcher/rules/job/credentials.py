@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Path, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.job.subject import JobSubject
 from launcher.text.secrets import credential_in
-
-Path = tuple[str | int, ...]
 
 # Names that say of their value that it is one. Words like pad_token and max_tokens are none of them.
 _NAME = re.compile(
@@ -38,11 +36,10 @@ def no_credentials(subject: JobSubject) -> Iterator[Finding]:
         what = credential_in(value) or credential_in(name) or _named(name, value)
         if what:
             field = ".".join(_masked(str(part)) for part in path)
-            yield job_file.CREDENTIAL.finding(
-                Stage.SPEC,
+            yield job_file.CREDENTIAL.at(
+                path,
                 f"{shown} in {path[0]} looks like {what}: it would be stored in clear text with the job, and "
                 "the service refuses requests in which it finds credentials",
-                location=subject.locate(*path),
                 subject=field,
             )
 

@@ -29,10 +29,8 @@ def large_data_is_not_downloaded(subject: JobSubject) -> Iterator[Finding]:
     if size <= LARGE_DATASET_BYTES and not too_large:
         return
     fits = f"; it does not fit on its {gigabytes(disk)} of disk" if disk is not None and too_large else ""
-    yield storage.LARGE_DATASET_IN_FILE_MODE.finding(
-        Stage.SPEC,
+    yield storage.LARGE_DATASET_IN_FILE_MODE.at(
+        ("data", "size"),
         f"each host downloads {gigabytes(size)} from S3 before the script starts, at every start and "
         f"retry, and all hosts are billed meanwhile{fits}",
-        location=subject.locate("data", "size"),
-        subject="data.size",
     )

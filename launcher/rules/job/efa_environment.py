@@ -28,10 +28,10 @@ def efa_is_not_turned_off(subject: JobSubject) -> Iterator[Finding]:
 
 
 @finds(Stage.SPEC, nccl.FIGHTS_THE_PLUGIN)
-def plugin_tunes_by_itself(subject: JobSubject) -> Iterator[Finding]:
+def settings_are_left_to_the_plugin(subject: JobSubject) -> Iterator[Finding]:
     """What NCCL and the plugin choose for each instance type is better left to them."""
     for variable in subject.variables():
-        harm = _tuning_harm(variable, subject)
+        harm = _setting_harm(variable, subject)
         if harm:
             yield _finding(subject, nccl.FIGHTS_THE_PLUGIN, variable, harm, Severity.WARNING)
 
@@ -111,11 +111,12 @@ class _Advice:
 
 
 _OFF = ("", "0")
-_TUNED = _Advice("overrides what the plugin chooses for this instance type", with_efa_only=True)
+_LEFT_TO_THE_PLUGIN = _Advice("overrides what the plugin chooses for this instance type", with_efa_only=True)
 
 _ADVICE = {
     "NCCL_IB_DISABLE": _Advice(
-        "has no effect on EFA, which is no InfiniBand; it is a sign of settings copied from other hosts", _OFF
+        "has no effect on EFA, which is not InfiniBand; it is a sign of settings copied from other hosts",
+        _OFF,
     ),
     "NCCL_PROTO": _Advice("takes the other protocols from NCCL and disables the plugin's tuner"),
     "NCCL_ALGO": _Advice("takes the other algorithms from NCCL and disables the plugin's tuner"),
@@ -138,12 +139,12 @@ _ADVICE = {
             "NCCL_NET_FORCE_FLUSH",
             "NCCL_NETDEVS_POLICY",
         ),
-        _TUNED,
+        _LEFT_TO_THE_PLUGIN,
     ),
 }
 
 
-def _tuning_harm(variable: GivenVariable, subject: JobSubject) -> str | None:
+def _setting_harm(variable: GivenVariable, subject: JobSubject) -> str | None:
     value = variable.value.strip()
     if variable.name == "NCCL_SOCKET_IFNAME":
         return _interface_harm(value)
@@ -181,11 +182,9 @@ def _finding(
     severity: Severity | None = None,
     remedy: str | None = None,
 ) -> Finding:
-    return mode.finding(
-        Stage.SPEC,
+    return mode.at(
+        variable.path,
         f"{variable.name}={variable.value} {harm}",
         remedy=remedy,
         severity=severity,
-        location=subject.locate(*variable.path),
-        subject=variable.subject,
     )

@@ -22,9 +22,7 @@ def several_hosts_have_efa(subject: JobSubject) -> Iterator[Finding]:
         lack = "has EFA, but no GPUDirect RDMA: every message would be copied through host memory"
     else:
         return
-    yield network.HOSTS_WITHOUT_EFA.finding(
-        Stage.SPEC,
+    yield network.HOSTS_WITHOUT_EFA.at(
+        ("resources", "instance_type"),
         f"{hosts} hosts of {facts.instance_type}: the type {lack}",
-        location=subject.locate("resources", "instance_type"),
-        subject="resources.instance_type",
     )

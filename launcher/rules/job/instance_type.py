@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from launcher.cluster.instances import instance_facts, nearest_instance_types
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Path, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.job.subject import JobSubject
 
@@ -26,14 +26,25 @@ def known_alternatives(subject: JobSubject) -> Iterator[Finding]:
             yield _unknown(subject, instance_type, ("resources", "instance_types", index))
 
 
-def _unknown(subject: JobSubject, instance_type: str, path: tuple[str | int, ...]) -> Finding:
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def alternatives_need_retries(subject: JobSubject) -> Iterator[Finding]:
+    """Other instance types are for retries, of which there are none unless asked for."""
+    if subject.job.resources.instance_types and not subject.job.limits.max_retries:
+        yield job_file.INVALID_VALUE.at(
+            ("resources", "instance_types"),
+            "resources.instance_types are what a retry tries when there is no capacity, and "
+            "limits.max_retries is 0: they have no effect",
+            remedy="Set `limits.max_retries`, or remove them.",
+            severity=Severity.INFO,
+        )
+
+
+def _unknown(subject: JobSubject, instance_type: str, path: Path) -> Finding:
     near = nearest_instance_types(instance_type)
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
-    return job_file.BREAKS_API_MODEL.finding(
-        Stage.SPEC,
+    return job_file.BREAKS_API_MODEL.at(
+        path,
         f"{instance_type} is not a training instance type that this version knows",
         remedy=f"{hint}If it is newer than this version, accept it with `ignore: [SPEC004]` and give "
         "`distribution.processes_per_host`.",
-        location=subject.locate(*path),
-        subject=".".join(map(str, path)),
     )

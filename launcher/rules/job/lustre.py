@@ -26,14 +26,12 @@ def lustre_is_in_the_jobs_zone(subject: JobSubject) -> Iterator[Finding]:
     elsewhere = [name for name in given if name in zones and zones[name] != home]
     if elsewhere:
         named = ", ".join(f"{name} in {zones[name]}" for name in elsewhere)
-        yield storage.LUSTRE_IN_ANOTHER_ZONE.finding(
-            Stage.SPEC,
+        yield storage.LUSTRE_IN_ANOTHER_ZONE.at(
+            ("network", "subnets"),
             f"the job may be placed in {named}, but its file system {cluster.lustre.id} is in {home}: it "
             "would fail to mount it, or read across zones",
             remedy="Leave `network.subnets` out, or set it to the file system's own subnet, "
             f"{cluster.lustre.subnet_id}.",
-            location=subject.locate("network", "subnets"),
-            subject="network.subnets",
         )
 
 
@@ -44,12 +42,10 @@ def lustre_paths_are_below_the_mount(subject: JobSubject) -> Iterator[Finding]:
         lustre = subject.cluster.lustre if subject.cluster else None
         problem, severity = _problem(path, lustre)
         if problem:
-            yield storage.LUSTRE_PATH_OUTSIDE_MOUNT.finding(
-                Stage.SPEC,
+            yield storage.LUSTRE_PATH_OUTSIDE_MOUNT.at(
+                field,
                 f"{path} {problem}",
                 severity=severity,
-                location=subject.locate(*field),
-                subject=".".join(field),
             )
 
 

@@ -18,7 +18,7 @@ momentum and variance (ZeRO: Memory Optimizations Toward Training Trillion Param
 """
 
 FULL = 0.9
-"""The share of the memory beyond which nothing worth speaking of is left for activations."""
+"""The share of the memory beyond which next to nothing is left for activations."""
 
 
 @finds(Stage.SPEC, hardware.CLOSE_TO_MEMORY_LIMIT)
@@ -30,21 +30,19 @@ def state_leaves_room(subject: JobSubject) -> Iterator[Finding]:
     needed = model.parameters * (WEIGHT_AND_GRADIENT_BYTES / shards[0] + OPTIMIZER_BYTES / shards[1])
     if needed <= FULL * memory:
         return
-    world = subject.world_size or 1
-    yield hardware.CLOSE_TO_MEMORY_LIMIT.finding(
-        Stage.SPEC,
+    world = subject.plan.world_size or 1
+    yield hardware.CLOSE_TO_MEMORY_LIMIT.at(
+        ("model", "parameters"),
         f"{model.parameters / 1e9:g} billion parameters x {_terms(*shards)} bytes (weight and gradient, "
         f"optimizer state of Adam in mixed precision) = {gibibytes(needed)} on each of {world} ranks, and "
         f"{subject.job.resources.instance_type} has {gibibytes(memory)} for one: "
-        + ("it would run out of memory" if needed > memory else "activations would hardly fit beside it"),
+        + ("it would run out of memory" if needed > memory else "activations would hardly fit in the rest"),
         remedy=_remedy(model.parameters, shards, world, memory),
-        location=subject.locate("model", "parameters"),
-        subject="model.parameters",
     )
 
 
 def _memory_per_process(subject: JobSubject) -> float | None:
-    facts, processes = subject.facts, subject.processes_per_host
+    facts, processes = subject.facts, subject.plan.processes_per_host
     if facts is None or processes is None or not facts.accelerators or facts.accelerator_memory_mib is None:
         return None
     of_host = facts.accelerators * facts.accelerator_memory_mib * 2**20

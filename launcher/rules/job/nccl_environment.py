@@ -20,15 +20,13 @@ _OFF = ("", "0")
 
 @finds(Stage.SPEC, nccl.OBSOLETE_ENVIRONMENT)
 def no_obsolete_environment(subject: JobSubject) -> Iterator[Finding]:
-    """Variables that do nothing any more, or something else than their author believed."""
+    """Variables that no longer do anything, or do something else than their author believed."""
     for variable in subject.variables():
         harm = _obsolete(variable, torch_version(subject.job))
         if harm:
-            yield nccl.OBSOLETE_ENVIRONMENT.finding(
-                Stage.SPEC,
+            yield nccl.OBSOLETE_ENVIRONMENT.at(
+                variable.path,
                 f"{variable.name}={variable.value}: {harm}",
-                location=subject.locate(*variable.path),
-                subject=variable.subject,
             )
 
 
@@ -41,12 +39,10 @@ def no_debugging_in_a_normal_run(subject: JobSubject) -> Iterator[Finding]:
         harm = _debugging(variable)
         if harm:
             only_verbose = (variable.name, variable.value.strip().upper()) == ("NCCL_DEBUG", "INFO")
-            yield nccl.DEBUGGING_ENVIRONMENT.finding(
-                Stage.SPEC,
+            yield nccl.DEBUGGING_ENVIRONMENT.at(
+                variable.path,
                 f"{variable.name}={variable.value} in a normal run {harm}",
                 severity=Severity.INFO if only_verbose else None,
-                location=subject.locate(*variable.path),
-                subject=variable.subject,
             )
 
 
@@ -55,7 +51,7 @@ def _obsolete(variable: GivenVariable, torch: tuple[int, int] | None) -> str | N
         return "gone since NCCL 2.5; it changes nothing"
     if variable.name in ("NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS"):
         new = variable.name.replace("NRINGS", "NCHANNELS")
-        return f"an old name of {new}; more channels starve EFA instead of tuning it"
+        return f"an old name of {new}; more channels starve EFA instead of making it faster"
     if variable.name in _RENAMED and torch is not None and torch >= (2, 2):
         return f"torch {torch[0]}.{torch[1]} reads {_RENAMED[variable.name]} instead"
     if variable.name == "TORCH_NCCL_ASYNC_ERROR_HANDLING" and variable.value.strip() not in ("", "3"):

@@ -30,10 +30,8 @@ def one_process_per_accelerator(subject: JobSubject) -> Iterator[Finding]:
     else:
         return
     if given != expected:
-        yield distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.finding(
-            Stage.SPEC,
+        yield distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.at(
+            ("distribution", "processes_per_host"),
             f"processes_per_host is {given}, but {owner}",
             remedy=f"Leave `processes_per_host` out, or set it to {expected}.",
-            location=subject.locate("distribution", "processes_per_host"),
-            subject="distribution.processes_per_host",
         )

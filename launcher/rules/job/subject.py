@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.cluster.manifest import Cluster
-from launcher.failure_modes.model import Location
-from launcher.jobs.specification import JobSpec, Strategy
+from launcher.jobs.specification import JobSpec
+from launcher.planning.training_plan import TrainingPlan
 from launcher.source.tree import SourceTree
 
 TELLING_NAMES = frozenset(
@@ -33,59 +33,31 @@ class GivenVariable:
     value: str
     path: tuple[str, ...]
 
-    @property
-    def subject(self) -> str:
-        """The field as findings name it."""
-        return ".".join(self.path)
-
 
 @dataclass(frozen=True, slots=True)
 class JobSubject:
-    """A job with the facts about it; `facts` is None for an unknown instance type.
+    """A job with its plan and the facts about it; `facts` is None for an unknown instance type.
 
-    `locate("resources", "instance_type")` says where a field stands in the job file. `cluster` is the
-    manifest, None where there is none or it was not read yet. `names` are those of TELLING_NAMES that
-    the source uses.
+    What the plan has derived (processes, checkpoints, Debugger, who starts the script) is asked of `plan`.
+    `cluster` is the manifest, None where there is none or it was not read yet. `names` are those of
+    TELLING_NAMES that the source uses.
     """
 
     job: JobSpec
+    plan: TrainingPlan
     facts: InstanceFacts | None
     source: SourceTree
-    locate: Callable[..., Location | None]
     cluster: Cluster | None = None
     names: frozenset[str] = frozenset()
 
     @property
-    def processes_per_host(self) -> int | None:
-        """As the plan derives it; None where only the user can say, and did not."""
-        given = self.job.distribution.processes_per_host
-        if self.job.distribution.strategy is Strategy.NONE:
-            return 1
-        return given or (self.facts.processes_per_host if self.facts else None)
-
-    @property
-    def world_size(self) -> int | None:
-        """Processes of all hosts; None where they are not known."""
-        processes = self.processes_per_host
-        return None if processes is None else processes * self.job.resources.instance_count
-
-    @property
     def has_efa(self) -> bool:
-        """Whether the instance type is known to have EFA."""
+        """Whether the instance type is known to have EFA; an unknown type is not."""
         return self.facts is not None and self.facts.efa_interfaces > 0
 
     @property
-    def keeps_checkpoints(self) -> bool:
-        """Whether there is a place where checkpoints outlive the hosts.
-
-        A cluster brings one by default, but not to those of a tuning job.
-        """
-        by_default = self.job.cluster is not None and self.job.tuning is None
-        return self.job.checkpoint is not None or by_default or self.writes_to_lustre
-
-    @property
     def writes_to_lustre(self) -> bool:
-        """Whether a Lustre directory is mounted writable, where checkpoints may go."""
+        """Whether a Lustre directory is mounted writable as an input, where checkpoints may go as well."""
         return any(source.lustre is not None and source.access == "rw" for source in self.job.inputs.values())
 
     def variables(self) -> Iterator[GivenVariable]:

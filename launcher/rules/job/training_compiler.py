@@ -19,19 +19,17 @@ def compiler_knows_its_gpus(subject: JobSubject) -> Iterator[Finding]:
     gpus = subject.facts.accelerators
     for variable in subject.variables():
         if variable.name == "GPU_NUM_DEVICES" and variable.value.strip() != str(gpus):
-            yield training_compiler.GPU_NUM_DEVICES_WRONG.finding(
-                Stage.SPEC,
+            yield training_compiler.GPU_NUM_DEVICES_WRONG.at(
+                variable.path,
                 f"GPU_NUM_DEVICES={variable.value}, but {subject.facts.instance_type} has {gpus} GPUs: "
                 "the workers would not start, or leave GPUs idle",
                 remedy=f"Remove it, and the plan sets {gpus}.",
-                location=subject.locate(*variable.path),
-                subject=variable.subject,
             )
 
 
 @finds(Stage.SPEC, training_compiler.DIVERGES_FROM_NATIVE, training_compiler.NO_GAIN_IN_TIME)
 def compiled_training_is_compared(subject: JobSubject) -> Iterator[Finding]:
-    """What a first run with the compiler has to be compared with, and tuned for."""
+    """A run with the compiler is compared with one without it, and given a larger batch."""
     if not _is_compiled(subject):
         return
     batch = subject.job.data.batch_size if subject.job.data else None
@@ -44,14 +42,12 @@ def compiled_training_is_compared(subject: JobSubject) -> Iterator[Finding]:
         ),
         (
             training_compiler.NO_GAIN_IN_TIME,
-            f"{size} that was tuned without the compiler gains little with it: compiled, a larger one fits",
+            f"{size} that was chosen without the compiler gains little with it: compiled, a larger one fits",
         ),
     ):
-        yield mode.finding(
-            Stage.SPEC,
+        yield mode.at(
+            ("distribution", "strategy"),
             message,
-            location=subject.locate("distribution", "strategy"),
-            subject="distribution.strategy",
         )
 
 

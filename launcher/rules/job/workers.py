@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.failure_modes import data
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Path, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.job.subject import JobSubject
 
@@ -30,23 +30,21 @@ _NAMES = frozenset(
 @finds(Stage.SPEC, data.TOO_MANY_WORKERS)
 def workers_have_their_cpus(subject: JobSubject) -> Iterator[Finding]:
     """Where the job file gives the script a number of workers, by hyperparameter or argument."""
-    processes = subject.processes_per_host
+    processes = subject.plan.processes_per_host
     if subject.facts is None or processes is None:
         return
     cpus = max(1, subject.facts.vcpus // processes)
     for name, workers, path in _given(subject):
         if workers > cpus:
-            yield data.TOO_MANY_WORKERS.finding(
-                Stage.SPEC,
+            yield data.TOO_MANY_WORKERS.at(
+                path,
                 f"{name} is {workers} for each process: {processes} processes make {workers * processes} "
                 f"workers on the {subject.facts.vcpus} vCPUs of {subject.facts.instance_type}",
                 remedy=f"Use at most {max(1, cpus - 1)}: {cpus} vCPUs for each process, less one for itself.",
-                location=subject.locate(*path),
-                subject=".".join(str(part) for part in path),
             )
 
 
-def _given(subject: JobSubject) -> Iterator[tuple[str, int, tuple[str | int, ...]]]:
+def _given(subject: JobSubject) -> Iterator[tuple[str, int, Path]]:
     for name, value in subject.job.hyperparameters.items():
         yield from _counted(name, value, ("hyperparameters", name))
     arguments = subject.job.code.arguments
@@ -58,9 +56,7 @@ def _given(subject: JobSubject) -> Iterator[tuple[str, int, tuple[str | int, ...
             yield from _counted(name, arguments[index + 1], ("code", "arguments", index))
 
 
-def _counted(
-    name: str, value: Any, path: tuple[str | int, ...]
-) -> Iterator[tuple[str, int, tuple[str | int, ...]]]:
+def _counted(name: str, value: Any, path: Path) -> Iterator[tuple[str, int, Path]]:
     text = str(value).strip()
     if name.lstrip("-").replace("-", "_").lower() in _NAMES and text.isdecimal():
         yield name.lstrip("-"), int(text), path

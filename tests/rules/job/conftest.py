@@ -1,4 +1,4 @@
-"""A job of a few lines, judged by all rules."""
+"""A job of a few lines, planned and judged by all rules."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from launcher.cluster.instances import instance_facts
 from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.model import Finding
 from launcher.jobs.load import load_job
+from launcher.planning.planner import plan_job
 from launcher.rules.job.check import check_job
 from launcher.rules.job.subject import JobSubject
 from launcher.session.preparation import source_of
@@ -43,15 +44,17 @@ def judge(write_job: Callable[..., Path]) -> Judge:
             fields["code"] = fields.pop("code_section")
         loaded = load_job(write_job(**fields))
         assert loaded.spec is not None, loaded.findings
+        cluster = None if manifest is None else Cluster.model_validate(manifest)
+        source = source_of(loaded.spec, loaded.file.parent)
         subject = JobSubject(
             job=loaded.spec,
+            plan=plan_job(loaded.spec, cluster, unique="0unique", source=source, session_region="us-west-2"),
             facts=instance_facts(loaded.spec.resources.instance_type),
-            source=source_of(loaded.spec, loaded.file.parent),
-            locate=loaded.location,
-            cluster=None if manifest is None else Cluster.model_validate(manifest),
+            source=source,
+            cluster=cluster,
             names=frozenset(names),
         )
-        found = check_job(subject)
+        found = [finding.located(loaded.location) for finding in check_job(subject)]
         return [finding for finding in found if code in (None, finding.code)]
 
     return findings

@@ -36,7 +36,7 @@ def test_the_sampler_leaves_out_or_repeats_so_many(judge) -> None:
 
 def test_without_a_sampler_the_rest_is_told(judge) -> None:
     (finding,) = judge("DATA001", data={"samples": 1025, "batch_size": 32})
-    assert "no multiple of 512 (16 ranks x 32 per batch): 1 are left over, or 511" in finding.message
+    assert "not a multiple of 512 (16 ranks x 32 per batch): 1 are left over, or 511" in finding.message
 
 
 def test_one_process_has_nobody_to_wait_for(severity_of) -> None:

@@ -1,8 +1,12 @@
-"""Checkpoints of large models (CKPT002) and of jobs that start again (CKPT006)."""
+"""Checkpoints of large models (CKPT002), of jobs that start again (CKPT006), and of tuning jobs (CKPT001)."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+
+from tests.rules.job.tuning_job import TUNING
 
 S3 = {"s3_uri": "s3://mine/runs"}
 SPOT = {"instance_type": "ml.p4d.24xlarge", "capacity": "spot"}
@@ -75,3 +79,43 @@ def test_the_directory_on_lustre_is_made_by_somebody(
     distribution = {"strategy": strategy, "options": options}
     assert severity_of("SPEC003", distribution=distribution, checkpoint={"lustre": "/c"}) == found
     assert severity_of("SPEC003", distribution=distribution, checkpoint=S3) is None
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "found"),
+    [
+        pytest.param({"lustre": "/c"}, None, id="the file system keeps them"),
+        pytest.param({"s3_uri": "s3://mine/c", "sync": "slipway"}, "warning", id="the script's own work"),
+        pytest.param({"s3_uri": "s3://mine/c"}, None, id="the service's work"),
+    ],
+)
+def test_ways_of_checkpointing(severity_of, checkpoint: dict, found: str | None) -> None:
+    assert severity_of("SPEC003", checkpoint=checkpoint) == found
+
+
+@pytest.mark.parametrize(
+    ("job", "found"),
+    [
+        pytest.param({"checkpoint": {"s3_uri": "s3://mine/c"}}, "error", id="one prefix for all"),
+        pytest.param({"checkpoint": {"lustre": "/c"}}, "error", id="one directory for all"),
+        pytest.param({"cluster": "dev"}, "info", id="the cluster's default is off"),
+        pytest.param({}, None, id="no checkpoints"),
+    ],
+)
+def test_training_jobs_of_a_tuning_job_share_no_checkpoints(
+    severity_of, job: dict[str, Any], found: str | None
+) -> None:
+    assert severity_of("CKPT001", tuning=TUNING, **job) == found
+    assert severity_of("CKPT001", **job) is None
+
+
+def test_how_many_would_share_them_is_told(judge) -> None:
+    (finding,) = judge("CKPT001", tuning=TUNING, checkpoint={"s3_uri": "s3://mine/c"})
+    assert "all 20 training jobs would have one prefix" in finding.message
+    assert finding.subject == "checkpoint"
+
+
+def test_spot_without_checkpoints_is_told_also_on_a_cluster(severity_of) -> None:
+    job = {"cluster": "dev", "resources": {"instance_type": "ml.p4d.24xlarge", "capacity": "spot"}}
+    assert severity_of("CKPT006", tuning=TUNING, **job) == "warning"
+    assert severity_of("CKPT006", **job) is None

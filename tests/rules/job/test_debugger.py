@@ -1,8 +1,10 @@
-"""Debugger beside the distributed libraries: DBG001, DBG002."""
+"""Debugger beside the distributed libraries: DBG001, DBG002; in a tuning job: SPEC003."""
 
 from __future__ import annotations
 
 import pytest
+
+from tests.rules.job.tuning_job import TUNING
 
 S3 = {"s3_uri": "s3://mine/runs"}
 SLIPWAY = {**S3, "sync": "slipway"}
@@ -40,3 +42,8 @@ def test_debugger_with_smddp(severity_of, job: dict, found: str | None) -> None:
 )
 def test_debugger_with_smp(severity_of, job: dict, found: str | None) -> None:
     assert severity_of("DBG002", **{"distribution": {"strategy": "smp"}, **job}) == found
+
+
+def test_debugger_is_not_followed_in_a_tuning_job(severity_of) -> None:
+    assert severity_of("SPEC003", tuning=TUNING, debugger=True) == "warning"
+    assert severity_of("SPEC003", debugger=True) is None

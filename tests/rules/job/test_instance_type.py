@@ -1,4 +1,4 @@
-"""Instance types outside of the API's enum (SPEC004), the job's own and its further ones."""
+"""Instance types outside of the API's enum (SPEC004), the job's own and the others that it may try."""
 
 from __future__ import annotations
 
@@ -24,8 +24,19 @@ def test_an_unknown_type_is_named_at_its_place(judge, resources: dict, subjects:
     assert all("Did you mean ml.p" in finding.remedy for finding in found)
 
 
-def test_a_further_type_stands_at_its_own_line(judge) -> None:
+def test_another_type_stands_at_its_own_line(judge) -> None:
     resources = {"instance_type": KNOWN, "instance_types": ["ml.p5.48xlarge", "ml.p5.49xlarge"]}
     first = judge("SPEC004", resources={"instance_type": "ml.p4d.25xlarge"})
     (later,) = judge("SPEC004", resources=resources)
     assert later.location.line > first[0].location.line
+
+
+@pytest.mark.parametrize(
+    ("types", "retries", "found"),
+    [(["ml.p4de.24xlarge"], 0, "info"), (["ml.p4de.24xlarge"], 2, None), ([], 0, None)],
+)
+def test_other_types_without_retries_are_an_information(
+    severity_of, types: list[str], retries: int, found: str | None
+) -> None:
+    resources = {"instance_type": KNOWN, "instance_types": types}
+    assert severity_of("SPEC003", resources=resources, limits={"max_retries": retries}) == found

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from launcher.jobs.debugger import debugger_allowed, debugger_conflict
 from launcher.jobs.specification import JobSpec
+from launcher.planning.checkpoints import PlannedCheckpoints, planned_checkpoints
+from launcher.planning.debugger import PlannedDebugger, planned_debugger
 
 CHECKPOINT = {"s3_uri": "s3://bucket/runs"}
 
@@ -41,15 +42,29 @@ def job(strategy: str, debugger: bool = True, **changes: Any) -> JobSpec:
     ],
 )
 def test_what_debugger_would_break(strategy: str, changes: dict[str, Any], code: str | None) -> None:
-    conflict = debugger_conflict(job(strategy, **changes))
-    assert (conflict.code if conflict else None) == code
-    assert debugger_allowed(job(strategy, **changes)) is (code is None)
+    planned = decided(job(strategy, **changes))
+    assert (planned.conflict.code if planned.conflict else None) == code
+    assert planned.on is (code is None)
 
 
 def test_debugger_is_never_on_unless_it_is_asked_for() -> None:
-    assert not debugger_allowed(job("torchrun", debugger=False))
+    assert not decided(job("torchrun", debugger=False)).on
+
+
+def test_a_tuning_job_has_no_debugger() -> None:
+    tuning = {
+        "objective": {"metric": "loss", "goal": "minimize", "regex": "loss=([0-9.]+)"},
+        "ranges": {"lr": {"min": 0.1, "max": 0.2}},
+        "max_jobs": 20,
+    }
+    assert decided(job("torchrun", tuning=tuning)) == PlannedDebugger(on=False, conflict=None)
 
 
 def test_checkpoints_that_the_plan_knows_of_count() -> None:
-    assert debugger_conflict(job("smddp"), checkpoints=True) is not None
-    assert debugger_conflict(job("smddp", checkpoint=CHECKPOINT), checkpoints=False) is None
+    by_service = PlannedCheckpoints("/opt/ml/checkpoints", "s3://bucket/runs/g-1", by_service=True)
+    assert planned_debugger(job("smddp"), by_service).conflict is not None
+    assert planned_debugger(job("smddp", checkpoint=CHECKPOINT), None).conflict is None
+
+
+def decided(spec: JobSpec) -> PlannedDebugger:
+    return planned_debugger(spec, planned_checkpoints(spec, None, "g-1"))
