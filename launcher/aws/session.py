@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,10 @@ def session_region() -> str | None:
         if os.environ.get(variable):
             return os.environ[variable]
     file = Path(os.environ.get("AWS_CONFIG_FILE") or Path.home() / ".aws" / "config")
+    if not file.exists():
+        return None
+    import configparser
+
     profile = os.environ.get("AWS_PROFILE") or "default"
     config = configparser.RawConfigParser(strict=False)
     try:
