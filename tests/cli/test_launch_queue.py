@@ -111,3 +111,14 @@ def test_the_queue_of_an_unknown_cluster_is_refused_with_the_known_ones(run_laun
     code, _, err = run_launch("list", "--queue", "nowhere")
     assert code == 2
     assert "no queue of a cluster nowhere is known" in err
+
+
+def test_a_job_of_the_queue_cannot_be_resumed_by_its_name(
+    run_launch: RunLaunch, write_job: WriteJob, queue: EmulatedQueue
+) -> None:
+    _, out, _ = run_launch(write_job(cluster="dev"), "--yes", "--queue", "--output", "json")
+    name = json.loads(out)["name"]
+    code, _, err = run_launch("resume", name, "--yes", "--detach")
+    assert code == 2
+    assert f"{name} went through queue, which cannot resume a job" in err
+    assert f"--set checkpoint.resume_from={name}" in err
