@@ -169,7 +169,7 @@ def test_what_the_file_names_itself_stands_there(planned, account: EmulatedAccou
     close_egress(account)
     network = {"subnets": [account.ids["subnet"]], "security_group_ids": [account.ids["group"]]}
     plan, loaded = planned(network=network)
-    (finding,) = check_live(plan, loaded).findings
+    (finding,) = check_live(plan, loaded, Clients()).findings
     assert finding.location == loaded.location("network", "security_group_ids")
     assert finding.location != loaded.location("cluster")
 

@@ -21,7 +21,7 @@ from launcher.backends.interface import (
 from launcher.backends.sagemaker.creation import create_once
 from launcher.backends.sagemaker.description import status_of
 from launcher.backends.sagemaker.job_list import list_jobs
-from launcher.backends.sagemaker.logs import LogReader
+from launcher.backends.sagemaker.logs import LogStreams
 from launcher.backends.sagemaker.resume import copy_checkpoint, has_checkpoint
 from launcher.backends.sagemaker.submission import provide, submit
 from launcher.backends.sagemaker.tuning_job import describe_tuning_job, stop_tuning_job
@@ -52,7 +52,7 @@ class SageMakerBackend(Backend):
         self._logs = logs
         self._s3 = s3
         self._renewed = renewed
-        self._readers: dict[str, LogReader] = {}
+        self._readers: dict[str, LogStreams] = {}
         self._described: set[str] = set()
         self._tuning: set[str] = set()
 
@@ -167,9 +167,9 @@ class SageMakerBackend(Backend):
         for reader in self._readers.values():
             reader.use(self._logs)
 
-    def _reader(self, job_name: str) -> LogReader:
+    def _reader(self, job_name: str) -> LogStreams:
         if job_name not in self._readers:
-            self._readers[job_name] = LogReader(self._logs, job_name)
+            self._readers[job_name] = LogStreams(self._logs, job_name)
         return self._readers[job_name]
 
     def _describe_tuning(self, job_name: str) -> JobStatus:

@@ -34,7 +34,7 @@ _LOOK_AGAIN_SECONDS = 60.0
 _LOOK_FOR_MISSING_SECONDS = 4.0
 
 
-class LogReader:
+class LogStreams:
     """Reads the logs of one job.
 
     A cursor says per stream which page the next line is on and how many of its lines were taken, so
