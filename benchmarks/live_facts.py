@@ -3,7 +3,7 @@
 Bound: one and a half times, where every call takes the same time: the hardest case, as whatever waits
 for an answer then takes twice the slowest call. Printed besides, without a bound: the stage where STS
 must first say who asks, and where the clients of eight services are not yet made, which is work for
-this machine and not for the network (`SharedClients` makes them while other calls are under way).
+this machine and not for the network (`Clients` makes them while other calls are under way).
 
 AWS is moto's answers, recorded before and replayed after a delay, so that moto's own work does not
 count. All in one process, and on no network.
@@ -16,7 +16,6 @@ import statistics
 import sys
 import time
 import types
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,25 +35,26 @@ from moto.core.models import botocore_stubber  # noqa: E402
 from launcher.account.facts import AccountFacts  # noqa: E402
 from launcher.account.questions.gathering import gather  # noqa: E402
 from launcher.account.unverified import Unverified  # noqa: E402
-from launcher.aws.clients import SharedClients  # noqa: E402
+from launcher.aws.clients import BRISK, CallSettings, Clients  # noqa: E402
 from launcher.planning.request_view import RequestView  # noqa: E402
 from launcher.session.wanted import wanted_of  # noqa: E402
 from tests.emulator.account import REGION, EmulatedAccount, emulated_account  # noqa: E402
 
 
-class Replayed:
+class Replayed(Clients):
     """Clients whose every call takes the same time, and gets the answer that moto gave before."""
 
     def __init__(self) -> None:
-        self.clients = SharedClients()
+        super().__init__()
+        self.clients = Clients()
         self.delay = 0.0
         self.calls = 0
         self._answers: dict[tuple[str, str, str], tuple[int, dict[str, str], bytes]] = {}
         self._watched: set[int] = set()
 
-    def __call__(self, service: str, region: str) -> Any:
+    def __call__(self, service: str, region: str | None, settings: CallSettings = BRISK) -> Any:
         """The client of a service."""
-        client = self.clients(service, region)
+        client = self.clients(service, region, settings)
         if id(client) not in self._watched:
             self._watched.add(id(client))
             client.meta.events.register_first("before-send.*.*", self._answer)
@@ -86,7 +86,7 @@ class _Body:
         return self._content
 
 
-def seconds(account: EmulatedAccount, clients: Callable[[str, str], Any], caller: str | None) -> float:
+def seconds(account: EmulatedAccount, clients: Clients, caller: str | None) -> float:
     """Wall time of one gathering, in which every fact was had.
 
     Raises:
@@ -111,7 +111,7 @@ def main() -> int:
         known = statistics.median(seconds(account, clients, account.caller) for _ in range(RUNS))
         calls = clients.calls // RUNS
         asked = statistics.median(seconds(account, clients, None) for _ in range(RUNS))
-        clients.clients = SharedClients()
+        clients.clients = Clients()
         cold = seconds(account, clients, account.caller)
     print(
         f"live facts: {calls} calls of {DELAY_SECONDS:g} s each in {known:.2f} s: "

@@ -168,9 +168,10 @@ def read_batches() -> Iterator[Any]:
     """The lines of each batch, and before them an empty batch, when all is imported and made."""
     from peers.log_service import JOB
 
+    from launcher.aws.clients import Clients
     from launcher.session.jobs import sagemaker_backend
 
-    backend = sagemaker_backend("us-west-2")
+    backend = sagemaker_backend(Clients(), "us-west-2")
     cursor: Any = {}
     yield []
     while True:

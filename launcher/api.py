@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from launcher.aws.clients import Clients
 from launcher.aws.session import session_region
 from launcher.failure_modes.model import Finding
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.live import check_before_submission
+from launcher.session.launching import Launch
 from launcher.session.preparation import JobSource, prepare, read_job
-from launcher.session.run import plan_for_submission
-from launcher.session.submission import Submission
 
 
 class LaunchRefusedError(Refusal):
@@ -22,8 +21,8 @@ class LaunchRefusedError(Refusal):
     def __init__(self, findings: Sequence[Finding]) -> None:
         self.findings = tuple(findings)
         errors = [finding for finding in findings if finding.blocks]
-        told = "; ".join(f"{finding.code} {finding.message}" for finding in errors)
-        super().__init__(f"the job was not launched: {told}.", " ".join(item.remedy for item in errors))
+        reasons = "; ".join(f"{finding.code} {finding.message}" for finding in errors)
+        super().__init__(f"the job was not launched: {reasons}.", " ".join(item.remedy for item in errors))
 
 
 def plan(
@@ -48,10 +47,11 @@ def launch(
     that forbid the launch, AwsRefusal where AWS refuses.
     """
     loaded = read_job(_source(job_file, cluster, overrides))
-    made = check_before_submission(plan_for_submission(loaded, session_region=session_region()), loaded)
+    launching = Launch(loaded, Clients(), session_region())
+    made = launching.plan()
     if made.refused:
         raise LaunchRefusedError(made.findings)
-    name = Submission.of(made).submit(made)
+    name = launching.submission(made).backend.submit(made)
     # A second to import, and a gigabyte: only for those who asked for its resource.
     from sagemaker.core.resources import HyperParameterTuningJob, TrainingJob
 

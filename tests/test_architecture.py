@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import shutil
 import subprocess
 import sys
@@ -144,6 +145,40 @@ def test_a_command_imports_only_what_it_needs(arguments: list[str], allowed: set
     run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     imported = set(eval(run.stderr.strip().splitlines()[-1]))
     assert imported <= allowed
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["list"],
+        ["list", "--local"],
+        ["status", "nobody-s-job"],
+        ["logs", "nobody-s-job"],
+        ["stop", "nobody-s-job"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_on_jobs_imports_nothing_of_planning_or_rules(arguments: list[str], tmp_path: Path) -> None:
+    # Without credentials most of them end with exit code 3, after all that they need was imported.
+    program = (
+        "import sys\n"
+        "from launcher.cli.app import main\n"
+        f"try: main({arguments!r})\n"
+        "except SystemExit as ended: print(ended.code, file=sys.stderr)\n"
+        "rooms = {'.'.join(name.split('.')[:2]) for name in sys.modules if name.startswith('launcher.')}\n"
+        "print(sorted(rooms), file=sys.stderr)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "AWS_REGION": "us-west-2"},
+        capture_output=True,
+        text=True,
+    )
+    code, rooms = run.stderr.strip().splitlines()[-2:]
+    assert code in ("0", "3"), run.stderr
+    assert set(eval(rooms)).isdisjoint({"launcher.planning", "launcher.rules"})
 
 
 def test_no_module_is_crowded() -> None:

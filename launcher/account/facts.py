@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 from launcher.account.buckets import Bucket, BucketEncryption
-from launcher.account.file_system import Association, FileSystem
+from launcher.account.file_system import DataRepositoryAssociation, FileSystem
 from launcher.account.images import Image
 from launcher.account.network import Endpoint, RouteTable, Subnet
 from launcher.account.network_acls import NetworkAcl
@@ -55,7 +55,7 @@ class AccountFacts:
     endpoint_groups: Fact[tuple[SecurityGroup, ...]] | None = None
     acls: Fact[tuple[NetworkAcl, ...]] | None = None
     file_system: Fact[FileSystem | None] | None = None
-    associations: Fact[tuple[Association, ...]] | None = None
+    associations: Fact[tuple[DataRepositoryAssociation, ...]] | None = None
     file_system_groups: Fact[tuple[SecurityGroup, ...]] | None = None
     buckets: Mapping[str, Fact[Bucket | None]] = field(default_factory=dict)
     encryption: Mapping[str, Fact[BucketEncryption]] = field(default_factory=dict)

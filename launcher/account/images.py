@@ -7,19 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.aws.errors import aws_errors
 from launcher.failure_modes.refusal import AwsRefusal
 
 _URI = re.compile(
     r"(?P<account>\d{12})\.dkr[.-]ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\."
     r"(?:amazonaws\.com(?:\.cn)?|on\.aws|on\.amazonwebservices\.com\.cn)/"
     r"(?P<repository>[a-z0-9._/-]+?)(?::(?P<tag>[\w.-]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
-)
-_ACCEPTED = (
-    "application/vnd.docker.distribution.manifest.v2+json",
-    "application/vnd.docker.distribution.manifest.list.v2+json",
-    "application/vnd.oci.image.manifest.v1+json",
-    "application/vnd.oci.image.index.v1+json",
 )
 _ABSENT = frozenset(
     {"ImageNotFound", "ImageTagDoesNotMatchDigest", "InvalidImageDigest", "InvalidImageTag"},
@@ -60,27 +53,6 @@ def parse_image_uri(uri: str) -> ImageReference | None:
         return None
     tag = match["tag"] or (None if match["digest"] else "latest")
     return ImageReference(uri, match["account"], match["region"], match["repository"], tag, match["digest"])
-
-
-def fetch_image(ecr: Any, reference: ImageReference) -> Image:
-    """Whether the registry has the image.
-
-    Asked for with the call that a pull begins with: whoever may pull may make it, also from the
-    registries of AWS's own images, whose policies need not allow to describe them. Raises AwsRefusal
-    where AWS refuses or cannot be reached.
-    """
-    parts = {"imageTag": reference.tag, "imageDigest": reference.digest}
-    with aws_errors(f"look for the image {reference.uri} (ecr:BatchGetImage)"):
-        try:
-            answer = ecr.batch_get_image(
-                registryId=reference.account,
-                repositoryName=reference.repository,
-                imageIds=[{name: value for name, value in parts.items() if value}],
-                acceptedMediaTypes=list(_ACCEPTED),
-            )
-        except ecr.exceptions.RepositoryNotFoundException:
-            return Image(reference.uri, False, reference.region)
-    return parse_image(reference, answer)
 
 
 def parse_image(reference: ImageReference, answer: Mapping[str, Any]) -> Image:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from launcher.account.network_acls import NetworkAcl
-from launcher.aws.errors import aws_errors
 from launcher.cluster.security_groups import ANY_IPV4, SecurityGroup
 from launcher.cluster.training_network import service_of
 
@@ -163,43 +162,6 @@ def within(found: Iterable[_InVpc], vpc_ids: Container[str]) -> tuple[_InVpc, ..
     return tuple(each for each in found if each.vpc_id in vpc_ids)
 
 
-def fetch_subnets(ec2: Any, ids: Iterable[str]) -> tuple[Subnet, ...]:
-    """The subnets with these ids, in their order; those that do not exist are left out."""
-    wanted = list(dict.fromkeys(ids))
-    if not wanted:
-        return ()
-    with aws_errors("describe the subnets (ec2:DescribeSubnets)"):
-        pages = ec2.get_paginator("describe_subnets").paginate(
-            Filters=[{"Name": "subnet-id", "Values": wanted}]
-        )
-        found = {each["SubnetId"]: parse_subnet(each) for page in pages for each in page["Subnets"]}
-    return tuple(found[id_] for id_ in wanted if id_ in found)
-
-
-def fetch_own_route_tables(ec2: Any, subnet_ids: Iterable[str]) -> tuple[RouteTable, ...]:
-    """The route tables that name one of these subnets."""
-    wanted = list(dict.fromkeys(subnet_ids))
-    return _route_tables(ec2, "association.subnet-id", wanted) if wanted else ()
-
-
-def fetch_main_route_tables(ec2: Any) -> tuple[RouteTable, ...]:
-    """The main route tables of all VPCs of the region: one each, five unless the quota was raised."""
-    return _route_tables(ec2, "association.main", ["true"])
-
-
-def fetch_endpoints(ec2: Any) -> tuple[Endpoint, ...]:
-    """All VPC endpoints of the region, whatever their state.
-
-    Those of one VPC could be asked for only once the VPC is known, which takes a call before.
-    """
-    with aws_errors("describe the VPC endpoints (ec2:DescribeVpcEndpoints)"):
-        return tuple(
-            parse_endpoint(each)
-            for page in ec2.get_paginator("describe_vpc_endpoints").paginate()
-            for each in page["VpcEndpoints"]
-        )
-
-
 def parse_subnet(described: Mapping[str, Any]) -> Subnet:
     """A subnet from one element of DescribeSubnets."""
     return Subnet(
@@ -236,17 +198,6 @@ def parse_endpoint(described: Mapping[str, Any]) -> Endpoint:
         route_table_ids=tuple(described.get("RouteTableIds", ())),
         security_group_ids=tuple(each["GroupId"] for each in described.get("Groups", ())),
     )
-
-
-def _route_tables(ec2: Any, filter_: str, values: list[str]) -> tuple[RouteTable, ...]:
-    with aws_errors("describe the route tables (ec2:DescribeRouteTables)"):
-        return tuple(
-            parse_route_table(each)
-            for page in ec2.get_paginator("describe_route_tables").paginate(
-                Filters=[{"Name": filter_, "Values": values}]
-            )
-            for each in page["RouteTables"]
-        )
 
 
 def _route(described: Mapping[str, Any]) -> Route:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.aws.errors import aws_errors
 from launcher.cluster.security_groups import ALL_TRAFFIC, Direction
 
 _TCP = "6"
@@ -56,21 +55,6 @@ class NetworkAcl:
     vpc_id: str
     subnet_ids: tuple[str, ...]
     entries: tuple[NetworkAclEntry, ...]
-
-
-def fetch_network_acls(ec2: Any, subnet_ids: Iterable[str]) -> tuple[NetworkAcl, ...]:
-    """The network ACLs of these subnets: each has exactly one, the VPC's default if no other.
-
-    Raises AwsRefusal where AWS refuses or cannot be reached.
-    """
-    wanted = list(dict.fromkeys(subnet_ids))
-    if not wanted:
-        return ()
-    with aws_errors("describe the network ACLs (ec2:DescribeNetworkAcls)"):
-        pages = ec2.get_paginator("describe_network_acls").paginate(
-            Filters=[{"Name": "association.subnet-id", "Values": wanted}]
-        )
-        return tuple(parse_network_acl(each) for page in pages for each in page["NetworkAcls"])
 
 
 def parse_network_acl(described: Mapping[str, Any]) -> NetworkAcl:

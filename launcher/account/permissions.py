@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.aws.errors import aws_errors
-
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
@@ -32,7 +30,7 @@ class Check:
 
     actions: tuple[str, ...]
     resources: tuple[str, ...]
-    context: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    context: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     resource_may_allow: bool = False
 
 
@@ -45,33 +43,6 @@ class Decision:
     allowed: bool
     explicit: bool
     resource_may_allow: bool = False
-
-
-def simulate(iam: Any, principal: str, check: Check) -> tuple[Decision, ...]:
-    """IAM's decisions on one check, for a user or role.
-
-    Raises AwsRefusal where AWS refuses or cannot be reached.
-    """
-    with aws_errors(f"simulate the permissions of {principal} (iam:SimulatePrincipalPolicy)"):
-        pages = iam.get_paginator("simulate_principal_policy").paginate(
-            PolicySourceArn=principal,
-            ActionNames=list(check.actions),
-            ResourceArns=list(check.resources),
-            ContextEntries=[
-                {
-                    "ContextKeyName": name,
-                    "ContextKeyValues": list(values),
-                    "ContextKeyType": "string" if len(values) == 1 else "stringList",
-                }
-                for name, values in check.context.items()
-            ],
-        )
-        return tuple(
-            decision
-            for page in pages
-            for each in page["EvaluationResults"]
-            for decision in parse_evaluation(each, resource_may_allow=check.resource_may_allow)
-        )
 
 
 def parse_evaluation(evaluated: Mapping[str, Any], *, resource_may_allow: bool = False) -> Iterator[Decision]:

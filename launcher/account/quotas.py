@@ -10,9 +10,6 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from launcher.account.running_jobs import RunningJob
-from launcher.aws.errors import aws_errors
-
-SERVICE = "sagemaker"
 
 Use = Literal["training job", "spot training job", "training warm pool"]
 
@@ -52,55 +49,6 @@ def known_code(name: str) -> str | None:
     so a wrong code is noticed.
     """
     return _codes().get(name)
-
-
-def fetch_applied_quota(quotas: Any, code: str) -> ServiceQuota | None:
-    """The quota that applies to the account; None where it has only the default.
-
-    Raises AwsRefusal where AWS refuses or cannot be reached.
-    """
-    with aws_errors(f"look up the quota {code} (servicequotas:GetServiceQuota)"):
-        try:
-            answer = quotas.get_service_quota(ServiceCode=SERVICE, QuotaCode=code)
-        except quotas.exceptions.NoSuchResourceException:
-            return None
-    return parse_quota(answer["Quota"])
-
-
-def fetch_default_quota(quotas: Any, code: str) -> ServiceQuota | None:
-    """What AWS gives to every account; None where there is no such quota in the region.
-
-    Raises AwsRefusal where AWS refuses or cannot be reached.
-    """
-    with aws_errors(f"look up the default of quota {code} (servicequotas:GetAWSDefaultServiceQuota)"):
-        try:
-            answer = quotas.get_aws_default_service_quota(ServiceCode=SERVICE, QuotaCode=code)
-        except quotas.exceptions.NoSuchResourceException:
-            return None
-    return parse_quota(answer["Quota"])
-
-
-def find_default_quotas(quotas: Any, names: Iterable[str]) -> dict[str, ServiceQuota]:
-    """What AWS gives to every account of the quotas of these names, for those whose code is not known.
-
-    SageMaker has more than 1500 quotas, Service Quotas lists at most a hundred to a page, and a page says
-    where the next begins: sixteen calls, one after the other. They end where all names were found, and
-    nothing else tells a quota by its name. The defaults are listed, as they are those that list every
-    quota: what applies to the account is then one call, by the code. Raises AwsRefusal where AWS refuses
-    or cannot be reached.
-    """
-    found: dict[str, ServiceQuota] = {}
-    missing = set(names)
-    with aws_errors("look for quotas by their names (servicequotas:ListAWSDefaultServiceQuotas)"):
-        pages = quotas.get_paginator("list_aws_default_service_quotas").paginate(
-            ServiceCode=SERVICE, PaginationConfig={"PageSize": 100}
-        )
-        for page in pages:
-            here = (parse_quota(each) for each in page["Quotas"] if each["QuotaName"] in missing)
-            found |= {quota.name: quota for quota in here}
-            if missing == set(found):
-                break
-    return found
 
 
 def hosts_in_use(jobs: Iterable[RunningJob], instance_type: str, use: Use) -> int:

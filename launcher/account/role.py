@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from launcher.aws.errors import aws_errors
-
 Document = Mapping[str, Any]
 
 
@@ -34,19 +32,6 @@ class Role:
             if statement.get("Effect") == "Allow":
                 found |= dict.fromkeys(name for value in values for name in _list(value))
         return tuple(found)
-
-
-def fetch_role(iam: Any, name_or_arn: str) -> Role | None:
-    """The role; None if there is no such role.
-
-    Raises AwsRefusal where AWS refuses or cannot be reached.
-    """
-    name = name_or_arn.rpartition("/")[2]
-    with aws_errors(f"look up the role {name} (iam:GetRole)"):
-        try:
-            return parse_role(iam.get_role(RoleName=name)["Role"])
-        except iam.exceptions.NoSuchEntityException:
-            return None
 
 
 def parse_role(described: Mapping[str, Any]) -> Role:

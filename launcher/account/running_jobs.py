@@ -6,12 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.aws.errors import aws_errors
-
-_NOT_ENDED = ("InProgress", "Stopping")
-_PAGE = 100
-"""The most that SageMaker's Search answers at once."""
-
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
@@ -27,34 +21,6 @@ class RunningJob:
     hosts: int = 0
     spot: bool = False
     keeps_hosts: bool = False
-
-
-def fetch_running_jobs(sagemaker: Any) -> tuple[RunningJob, ...]:
-    """All training jobs of the region that have not ended, the newest first, a hundred to a call.
-
-    SageMaker's Search tells prefix and hosts of each at once; ListTrainingJobs knows neither, and would
-    need a call for every job. Raises AwsRefusal where AWS refuses or cannot be reached.
-    """
-    with aws_errors("look for running training jobs (sagemaker:Search)"):
-        pages = sagemaker.get_paginator("search").paginate(
-            Resource="TrainingJob",
-            SearchExpression={
-                "Operator": "Or",
-                "Filters": [
-                    {"Name": "TrainingJobStatus", "Operator": "Equals", "Value": status}
-                    for status in _NOT_ENDED
-                ],
-            },
-            SortBy="CreationTime",
-            SortOrder="Descending",
-            PaginationConfig={"PageSize": _PAGE},
-        )
-        return tuple(
-            parse_running_job(each["TrainingJob"])
-            for page in pages
-            for each in page["Results"]
-            if "TrainingJob" in each
-        )
 
 
 def parse_running_job(described: Mapping[str, Any]) -> RunningJob:

@@ -51,7 +51,7 @@ _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequ
 @contextmanager
 def answers(action: str) -> Iterator[None]:
     """As `aws_errors`, but an Outage for what passes by itself, CredentialsExpired for what a new sign-in
-    mends.
+    cures.
 
     A refused signature whose time is wrong is an Outage too: a laptop that wakes up has a wrong clock for
     a moment.

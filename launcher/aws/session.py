@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import configparser
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,10 @@ def session_region() -> str | None:
         if os.environ.get(variable):
             return os.environ[variable]
     file = Path(os.environ.get("AWS_CONFIG_FILE") or Path.home() / ".aws" / "config")
+    if not file.exists():
+        return None
+    import configparser
+
     profile = os.environ.get("AWS_PROFILE") or "default"
     config = configparser.RawConfigParser(strict=False)
     try:
@@ -26,24 +30,19 @@ def session_region() -> str | None:
     return config.get(section, "region", fallback=None)
 
 
-def renew_credentials() -> None:
-    """Let the clients that are made from now on look for credentials again.
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who the credentials belong to: the account's id, and the ARN of a user or of the session of a role."""
 
-    boto3 keeps those that it found first, also when the user has signed in anew since.
+    account: str
+    arn: str
+
+
+def fetch_caller(sts: Any) -> Caller:
+    """Who the credentials belong to. The first call of most commands, so it tells whether they work.
+
+    Raises AwsRefusal where AWS refuses or cannot be reached.
     """
-    import boto3
-
-    with aws_errors("look for credentials"):
-        boto3.setup_default_session()
-
-
-def caller_account(sts: Any) -> str:
-    """The account id that the credentials belong to; the first call, so it tells whether they work."""
-    with aws_errors("look up the account"):
-        return str(sts.get_caller_identity()["Account"])
-
-
-def caller_arn(sts: Any) -> str:
-    """The ARN of who the credentials belong to: a user, or the session of a role."""
     with aws_errors("look up who you are (sts:GetCallerIdentity)"):
-        return str(sts.get_caller_identity()["Arn"])
+        identity = sts.get_caller_identity()
+    return Caller(str(identity["Account"]), str(identity["Arn"]))

@@ -1,19 +1,25 @@
 """The one interface of the places where a plan can run.
 
 A backend submits a plan once, and from then on answers three questions about the job by its name:
-how is it, what has it printed since, stop it. Following, retrying and rendering are the session's.
+how is it, what has it printed since, stop it. Where places differ (how often to look, whether a job can be
+resumed, who tries again), the backend says so; nobody asks which backend it is. Following, retrying and
+rendering are the session's.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from launcher.failure_modes.refusal import Refusal
-from launcher.planning.training_plan import TrainingPlan
+
+if TYPE_CHECKING:
+    # Looking at a job needs nothing of what plans one.
+    from launcher.planning.training_plan import Request, TrainingPlan
 
 
 class JobState(StrEnum):
@@ -85,7 +91,7 @@ Cursor = Mapping[str, str]
 class LogBatch:
     """The lines since a cursor, in the order of their times, and the cursor to go on from.
 
-    `more` where further lines wait already, so that reading on at once is worth it.
+    `more` where other lines wait already, so that reading on at once is worth it.
     """
 
     lines: Sequence[LogLine]
@@ -95,7 +101,7 @@ class LogBatch:
 
 @dataclass(frozen=True, slots=True)
 class JobQuery:
-    """Which jobs to list: all conditions hold together, None is no condition.
+    """Which jobs to list: all conditions hold together, None sets no condition.
 
     `name` is a part of the job's name; `since` asks for jobs created after it, by the clock of the
     backend; `limit` is the highest number of jobs.
@@ -131,17 +137,44 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
-"""Told of a submission's progress, from several threads, one call at a time."""
+"""Called with a submission's progress, from several threads, one call at a time."""
 
 
-class Backend(Protocol):
-    """A place where plans run. All methods raise `Refusal` for what the user can act on.
+@dataclass(frozen=True, slots=True)
+class Polling:
+    """How often a place may be asked about a job; the times are seconds.
 
-    Those that are given the name of a job raise UnknownJob where there is none of that name.
+    `seconds` pass between two looks, and at least `seconds_per_host` for each host. After a final state, logs
+    are read until `end_reads` reads in a row bring nothing. The defaults are for AWS: five calls for logs a
+    second are half of what the smallest quota allows to an account and region, and CloudWatch Logs delivers
+    a little late.
     """
 
-    name: str
+    seconds: float = 5.0
+    seconds_per_host: float = 0.2
+    end_reads: int = 2
 
+
+class Backend(ABC):
+    """A place where plans run. All methods raise `Refusal` for what the user can act on.
+
+    Those that are given the name of a job raise UnknownJob where there is none of that name. What not every
+    place can do has a default here: a backend says only where it differs.
+    """
+
+    name: ClassVar[str]
+    """What people call the place."""
+
+    polling: ClassVar[Polling] = Polling()
+    """How often it may be asked about a job."""
+
+    runs_here: ClassVar[bool] = False
+    """Whether its jobs run on this machine, cost nothing, and end with the launcher that started them."""
+
+    retries_itself: ClassVar[bool] = False
+    """Whether the place itself starts a failed job again; the session then makes no other attempts."""
+
+    @abstractmethod
     def submit(self, plan: TrainingPlan, on_progress: OnProgress | None = None) -> str:
         """Start the plan's request once and return the job's name.
 
@@ -149,31 +182,63 @@ class Backend(Protocol):
         then goes on with. `on_progress` is told of uploads and copies as they go. A refused plan raises
         BackendError, and nothing is created.
         """
-        ...
 
+    @abstractmethod
     def describe(self, job_name: str) -> JobStatus:
         """How the job is now."""
-        ...
 
+    @abstractmethod
     def read_logs(self, job_name: str, cursor: Cursor) -> LogBatch:
         """What all hosts printed since the cursor (an empty mapping: since the start).
 
         Nothing is lost and nothing comes twice as long as each batch's cursor is passed on. A batch
         may be empty while the job still runs; after a final state, an empty batch means the end.
         """
-        ...
 
+    @abstractmethod
     def stop(self, job_name: str) -> None:
         """Ask the job to stop; returns before it has. Nothing happens to one that has ended."""
-        ...
 
+    @abstractmethod
     def jobs(self, query: JobQuery) -> list[JobSummary]:
         """The jobs that the query asks for, newest first."""
-        ...
 
-    def renew(self) -> None:
-        """Take up the credentials anew: those in use may have expired."""
-        ...
+    def request_of(self, job_name: str) -> Request:
+        """The CreateTrainingJob request that a job was started from, for another job that goes on from it.
+
+        Raises BackendError where the place cannot resume the job: the default.
+        """
+        raise self._unable_to_resume(job_name)
+
+    def resume(self, earlier: str, request: Request, on_progress: OnProgress | None = None) -> str:
+        """Start a request that was made from the earlier job's, from that job's newest checkpoint.
+
+        Returns the new job's name. Raises BackendError where the place cannot resume the job, the default, or
+        the earlier job left no checkpoint or code.
+        """
+        raise self._unable_to_resume(earlier)
+
+    def has_checkpoint(self, job_name: str) -> bool:
+        """Whether a job that has ended left a complete checkpoint for another attempt.
+
+        No by default: of places that resume by themselves, or where no other attempts are made.
+        """
+        return False
+
+    def release_hosts(self, job_name: str) -> None:  # noqa: B027
+        """End the warm pool that a job left, so that no other job gets its hosts; nothing without one."""
+
+    def renew(self) -> None:  # noqa: B027
+        """Look for credentials again: those in use may have expired. Nothing where none are needed."""
+
+    def close(self) -> None:  # noqa: B027
+        """End what ends with this process; nothing for jobs that run elsewhere."""
+
+    def _unable_to_resume(self, job_name: str) -> BackendError:
+        return BackendError(
+            f"{job_name} went through {self.name}, which cannot resume a job.",
+            f"Launch its job file again, with --set checkpoint.resume_from={job_name}",
+        )
 
 
 class BackendError(Refusal):

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.aws.faults import answers
 from launcher.backends.interface import (
@@ -31,8 +31,10 @@ from launcher.backends.interface import (
     UnknownJob,
 )
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
-from launcher.planning.request_view import RequestView
-from launcher.planning.training_plan import TrainingPlan
+
+if TYPE_CHECKING:
+    from launcher.planning.request_view import RequestView
+    from launcher.planning.training_plan import TrainingPlan
 
 _TRAINING = "SAGEMAKER_TRAINING"
 _MOST_ATTEMPTS = 10
@@ -43,16 +45,17 @@ _FROM_SAGEMAKER = "Received status from SageMaker: "
 _TRAINING_JOB = re.compile(r":training-job/(?P<name>[^/]+)$")
 
 
-class QueueBackend:
+class QueueBackend(Backend):
     """Submits plans to a queue of AWS Batch.
 
     `batch` is boto3's client, `training` the backend of the training jobs that the queue creates, `provide`
     brings a plan's code and checkpoint to S3, and `share` names the fair share to submit under, which a
-    queue with shares demands and one without refuses. `renewed` makes a client with the credentials of
-    that moment.
+    queue with shares demands and one without refuses. `renewed` makes the client of Batch again once
+    `training` has renewed the credentials; without it the client stays as it is.
     """
 
     name = "queue"
+    retries_itself = True
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class QueueBackend:
         training: Backend,
         provide: Callable[[TrainingPlan, OnProgress | None], None],
         share: str | None = None,
-        renewed: Callable[[str], Any] | None = None,
+        renewed: Callable[[], Any] | None = None,
     ) -> None:
         self._batch = batch
         self._queue_arn = queue_arn
@@ -78,7 +81,7 @@ class QueueBackend:
         """
         if plan.refused or plan.request is None:
             raise BackendError(
-                "the plan has errors and cannot be run.", "Repair them; `launch check` lists them."
+                "the plan has errors and cannot be run.", "Fix what `launch check` finds first."
             )
         if plan.operation != "CreateTrainingJob":
             raise BackendError(
@@ -115,7 +118,7 @@ class QueueBackend:
             training,
             name=job_name,
             state=state,
-            # A failed attempt that the queue repeats is no failed job.
+            # A failed attempt that the queue repeats is not a failed job.
             phase=training.phase if state.is_final or not training.state.is_final else "Waiting for a retry",
             failure_reason=(training.failure_reason or _reason(job)) if state is JobState.FAILED else None,
         )
@@ -161,16 +164,18 @@ class QueueBackend:
         return found[: query.limit]
 
     def renew(self) -> None:
-        """Make the clients anew."""
+        """Make the clients again, with the credentials of this moment."""
         self._training.renew()
         if self._renewed is not None:
-            self._batch = self._renewed("batch")
+            self._batch = self._renewed()
 
     def holds(self, job_name: str) -> bool:
         """Whether the queue knows a job of this name."""
         return self._find(job_name) is not None
 
     def _put(self, name: str, request: Mapping[str, Any]) -> None:
+        from launcher.planning.request_view import RequestView
+
         with answers(f"queue the job {name} (batch:SubmitServiceJob)"):
             self._batch.submit_service_job(
                 jobName=name,
@@ -240,8 +245,8 @@ def _phase_in_queue(status: str, state: JobState) -> str:
 
 def _reason(job: Mapping[str, Any]) -> str | None:
     """Why the job failed, in SageMaker's words where the queue only hands them on."""
-    told = job.get("statusReason")
-    return None if told is None else str(told).removeprefix(_FROM_SAGEMAKER)
+    reason = job.get("statusReason")
+    return None if reason is None else str(reason).removeprefix(_FROM_SAGEMAKER)
 
 
 def _attempts(job: Mapping[str, Any]) -> list[str]:

@@ -63,24 +63,24 @@ def check(
 def _plan_live(
     job_file: Path, cluster: str | None, overrides: list[str], ignore: list[str], *, fix: bool, yes: bool
 ) -> TrainingPlan:
-    from launcher.aws.clients import SharedClients
+    from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.cli.live_view import LiveView, offer_repairs
+    from launcher.session.launching import plan_for_submission
     from launcher.session.live import judged, look, repairs
     from launcher.session.preparation import JobSource, read_job
-    from launcher.session.run import plan_for_submission
 
     loaded = read_job(JobSource(job_file, cluster, overrides))
-    plan = plan_for_submission(loaded, session_region=session_region(), ignore=ignore)
+    clients = Clients()
+    plan = plan_for_submission(loaded, clients, session_region=session_region(), ignore=ignore)
     if plan.request is None or (plan.refused and plan.placeholders):
-        message("AWS was not looked at: mend the findings of the job file first")
+        message("AWS was not looked at: fix the findings of the job file first")
         return plan
-    clients = SharedClients()
     with LiveView() as view:
-        subject = look(plan, loaded, clients=clients, on_progress=view.progress)
+        subject = look(plan, loaded, clients, on_answer=view.progress)
     if subject is None:
         return plan
     if fix and offer_repairs(repairs(subject, ignore), subject.account.region, clients, yes=yes):
         with LiveView() as view:
-            subject = look(plan, loaded, clients=clients, on_progress=view.progress) or subject
+            subject = look(plan, loaded, clients, on_answer=view.progress) or subject
     return judged(plan, subject, loaded, ignore)

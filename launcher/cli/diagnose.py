@@ -52,12 +52,13 @@ def _of_logs(paths: list[Path]) -> tuple[Diagnosis, bool]:
 
 
 def _of_job(name: str) -> tuple[Diagnosis, bool]:
+    from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.backends.interface import JobState
     from launcher.session.diagnosis import diagnose_job
     from launcher.session.jobs import find_job
 
-    found = find_job(name, session_region())
+    found = find_job(name, Clients(), session_region())
     return diagnose_job(found.backend, found.name), found.status.state is JobState.FAILED
 
 

@@ -71,7 +71,7 @@ def _shape(mode: FailureMode) -> dict[str, Any]:
 def _unknown(code: str) -> str:
     near = get_close_matches(code.upper(), CATALOGUE, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else "see `launch explain --all` for all of them."
-    return f"error: {code} is no failure mode; {hint}"
+    return f"error: {code} is not a failure mode; {hint}"
 
 
 def _show(terminal: Console, mode: FailureMode) -> None:

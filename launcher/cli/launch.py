@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,8 +23,7 @@ from launcher.failure_modes.refusal import Refusal
 if TYPE_CHECKING:
     from launcher.jobs.load import LoadedJob
     from launcher.planning.training_plan import TrainingPlan
-    from launcher.session.submission import Submission
-    from launcher.source.tree import SourceTree
+    from launcher.session.launching import Launch, Submission
 
 
 def launch(
@@ -63,14 +60,23 @@ def launch(
             show_plan(plan, output)
             return 1 if plan.refused else 0
         return _refuse(plan, output) if plan.refused else _run_local(plan, inputs or (), output)
-    launching = _Launching(_read(job_file, cluster, set_), ignore or (), detach, yes, queue, share, output)
-    return launching.run()
+    launching = _launching(_read(job_file, cluster, set_), ignore or (), queue, share)
+    return _launch_on_aws(launching, detach, yes, output)
 
 
 def _read(job_file: Path, cluster: str | None, overrides: list[str] | None) -> LoadedJob:
     from launcher.session.preparation import JobSource, read_job
 
     return read_job(JobSource(job_file, cluster, overrides or ()))
+
+
+def _launching(loaded: LoadedJob, ignore: Sequence[str], queued: bool, share: str | None) -> Launch:
+    from launcher.aws.clients import Clients
+    from launcher.aws.session import session_region
+    from launcher.cli.live_view import LiveView
+    from launcher.session.launching import Launch
+
+    return Launch(loaded, Clients(), session_region(), ignore, queued, share, LiveView)
 
 
 def _refuse(plan: TrainingPlan, output: OutputFormat) -> int:
@@ -86,85 +92,63 @@ def _refuse(plan: TrainingPlan, output: OutputFormat) -> int:
 
 
 def _run_local(plan: TrainingPlan, inputs: list[str] | tuple[()], output: OutputFormat) -> int:
+    from contextlib import closing
+
+    from launcher.backends.local.backend import LocalBackend
     from launcher.cli.job_view import JobView, conclude
-    from launcher.session.run import Interrupted, run_here
+    from launcher.session.jobs import LOCAL_HOME
+    from launcher.session.run import Interrupted, follow_here
 
     _introduce(plan, output, here=True)
     try:
-        with JobView(screen_for(output)) as view:
-            outcome = run_here(plan, _folders(inputs), view)
+        with (
+            JobView(screen_for(output)) as view,
+            closing(LocalBackend(LOCAL_HOME, _folders(inputs))) as backend,
+        ):
+            outcome = follow_here(backend, backend.submit(plan), view)
     except Interrupted as interrupted:
         state = interrupted.status.state if interrupted.status else "unknown"
         message(f"stopped; the job is {state}. {interrupted.remedy}")
         return 130
-    return conclude(outcome, output, {"job": _told(plan)})
+    return conclude(outcome, output, {"job": _job_json(plan)})
 
 
-@dataclass(frozen=True, slots=True)
-class _Launching:
-    """A launch on AWS: the job that was read, and what the command line says of this launch."""
+def _launch_on_aws(launching: Launch, detach: bool, yes: bool, output: OutputFormat) -> int:
+    from launcher.cli.submission_view import show_progress
 
-    loaded: LoadedJob
-    ignore: Sequence[str]
-    detach: bool
-    yes: bool
-    queued: bool
-    share: str | None
-    output: OutputFormat
-
-    def run(self) -> int:
-        """Judge, ask, submit and follow; the exit code."""
-        from launcher.cli.submission_view import show_progress
-        from launcher.session.submission import Submission
-
-        plan = self.plan(self.loaded)
-        if plan.refused:
-            return _refuse(plan, self.output)
-        submission = Submission.of(plan, queued=self.queued, share=self.share)
-        _introduce(plan, self.output, here=False)
-        if must_ask(self.yes, self.output) and not confirmed(_question(plan, submission.account)):
-            message("not submitted")
-            return 0
-        if not self.detach:
-            return self._attempts(plan, submission)
-        name = submission.submit(plan, show_progress)
-        message(f"submitted {name}")
-        if self.output is OutputFormat.JSON:
-            print_json({"name": name, "state": "InProgress"})
+    plan = launching.plan()
+    if plan.refused:
+        return _refuse(plan, output)
+    submission = launching.submission(plan)
+    _introduce(plan, output, here=False)
+    if must_ask(yes, output) and not confirmed(_question(plan, submission.account)):
+        message("not submitted")
         return 0
+    if not detach:
+        return _attempts(launching, plan, submission, output)
+    name = submission.backend.submit(plan, show_progress)
+    message(f"submitted {name}")
+    if output is OutputFormat.JSON:
+        print_json({"name": name, "state": "InProgress"})
+    return 0
 
-    def plan(self, loaded: LoadedJob, source: SourceTree | None = None) -> TrainingPlan:
-        """The plan of the job, judged by its file and by the account."""
-        from launcher.aws.session import session_region
-        from launcher.cli.live_view import check_account_before
-        from launcher.session.run import plan_for_submission
 
-        plan = plan_for_submission(loaded, session_region=session_region(), ignore=self.ignore, source=source)
-        return check_account_before(plan, loaded, self.ignore)
+def _attempts(launching: Launch, plan: TrainingPlan, submission: Submission, output: OutputFormat) -> int:
+    from launcher.cli.job_view import conclude
+    from launcher.cli.submission_view import AttemptsView, show_progress
 
-    def _attempts(self, plan: TrainingPlan, submission: Submission) -> int:
-        from launcher.cli.job_view import conclude
-        from launcher.cli.submission_view import AttemptsView, show_progress
-        from launcher.session.attempts import Place, run_attempts
-
-        # Every attempt runs the code of the first, whatever the folder holds by then.
-        first = plan.package.source if plan.package else None
-        place = Place(
-            plan=lambda loaded: self.plan(loaded, first),
-            submit=submission.submit,
-            follow=lambda name: attend(submission.backend, name, self.output),
-            has_checkpoint=submission.has_checkpoint,
-            release_hosts=submission.release_hosts,
-            pause=time.sleep,
-            # A queue tries again by itself.
-            retries=0 if self.queued else None,
-        )
-        told = AttemptsView(screen_for(self.output))
-        outcome = run_attempts(self.loaded, plan, place, told, show_progress)
-        if outcome is None:
-            return 130
-        more = {"attempts": told.names} if len(told.names) > 1 else {}
-        return conclude(outcome, self.output, {"job": _told(plan), **more})
+    backend, view = submission.backend, AttemptsView(screen_for(output))
+    outcome = launching.run(
+        plan,
+        backend,
+        follow=lambda name: attend(backend, name, output),
+        display=view,
+        on_progress=show_progress,
+    )
+    if outcome is None:
+        return 130
+    more = {"attempts": view.names} if len(view.names) > 1 else {}
+    return conclude(outcome, output, {"job": _job_json(plan), **more})
 
 
 def _question(plan: TrainingPlan, account: str) -> str:
@@ -192,7 +176,7 @@ def _introduce(plan: TrainingPlan, output: OutputFormat, *, here: bool) -> None:
         show_summary(plan, places=not here)
 
 
-def _told(plan: TrainingPlan) -> dict[str, Any]:
+def _job_json(plan: TrainingPlan) -> dict[str, Any]:
     """The resolved job without the values that the user gave it: results are kept and passed on."""
     return {key: value for key, value in plan.job.items() if key not in ("environment", "hyperparameters")}
 

@@ -30,20 +30,21 @@ def list_jobs(
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """List jobs, newest first."""
+    from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.backends.interface import JobQuery
     from launcher.session.following.log_filter import parse_since
     from launcher.session.jobs import list_jobs as jobs_of
 
     if limit < 0:
-        raise Refusal(f"--limit {limit} is no number of jobs.", "Give a number above 0, or 0 for all.")
+        raise Refusal(f"--limit {limit} is not a number of jobs.", "Give a number above 0, or 0 for all.")
     query = JobQuery(
         name=name,
         state=_state(status) if status else None,
         since=parse_since(since, datetime.now().astimezone()) if since else None,
         limit=limit or None,
     )
-    jobs = jobs_of(query, session_region(), local=local, queue=queue)
+    jobs = jobs_of(query, Clients(), session_region(), local=local, queue=queue)
     if output is OutputFormat.JSON:
         print_json({"jobs": [_json(job) for job in jobs]})
         return 0
@@ -60,7 +61,7 @@ def _state(text: str) -> JobState:
     plain = text.lower().replace("-", "").replace("_", "")
     if plain not in states:
         raise Refusal(
-            f"--status {text} is no state of a job.",
+            f"--status {text} is not a state of a job.",
             f"Choose of: {', '.join(state.value for state in JobState)}.",
         )
     return states[plain]

@@ -15,8 +15,6 @@ from launcher.failure_modes.refusal import Refusal
 if TYPE_CHECKING:
     from launcher.account.file_system import FileSystem
     from launcher.aws.clients import Clients
-    from launcher.jobs.load import LoadedJob
-    from launcher.planning.training_plan import TrainingPlan
     from launcher.rules.live.missing_rules import MissingRule
 
 _LINE_EVERY_SECONDS = 60
@@ -63,22 +61,6 @@ class LiveView:
         elif seconds >= self._next_line:
             self._next_line = seconds + _LINE_EVERY_SECONDS
             message(text)
-
-
-def check_account_before(plan: TrainingPlan, loaded: LoadedJob, ignore: Sequence[str]) -> TrainingPlan:
-    """The live stage of a launch, shown as it goes: the plan with what the account says against it.
-
-    Waits for a file system that is being created. A plan that is refused already, or holds placeholders,
-    comes back as it is. Raises AwsRefusal without usable credentials.
-    """
-    from launcher.session.live import check_before_submission
-
-    if plan.refused or plan.placeholders:
-        return plan
-    with LiveView() as view:
-        return check_before_submission(
-            plan, loaded, ignore=ignore, on_progress=view.progress, on_wait=view.waiting
-        )
 
 
 def offer_repairs(

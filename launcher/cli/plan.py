@@ -71,10 +71,11 @@ def _show_pair(
 
 
 def _show_difference(plan: TrainingPlan, reference: str, output: OutputFormat) -> None:
+    from launcher.aws.clients import Clients
     from launcher.planning.request_diff import request_diff
     from launcher.session.comparison import earlier_request
 
-    lines = request_diff(earlier_request(reference, plan.region), plan.request or {})
+    lines = request_diff(earlier_request(reference, Clients(), plan.region), plan.request or {})
     if output is OutputFormat.JSON:
         print_json({**plan_json(plan), "diff": lines})
         return

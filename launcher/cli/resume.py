@@ -13,8 +13,7 @@ from launcher.cli.status import JobName
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
-    from launcher.backends.local.backend import LocalBackend
-    from launcher.backends.sagemaker.backend import SageMakerBackend
+    from launcher.backends.interface import Backend
 
 
 def resume(
@@ -26,41 +25,36 @@ def resume(
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Start a new job with the plan and code of an earlier one, from its newest checkpoint."""
+    from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
-    from launcher.backends.local.backend import LocalBackend
-    from launcher.backends.sagemaker.backend import SageMakerBackend
     from launcher.session.jobs import find_job
 
     region = session_region()
-    job = find_job(name, region)
+    job = find_job(name, Clients(), region)
     if not job.status.state.is_final:
         raise Refusal(
             f"{job.name} is {job.status.state} and still writes its checkpoints.",
             f"Stop it first: launch stop {job.name}",
         )
-    if isinstance(job.backend, LocalBackend):
-        if detach:
-            raise Refusal("a local job runs here and now.", "Leave out --detach.")
-        return _resume_here(job.backend, job.name, output)
-    if isinstance(job.backend, SageMakerBackend):
+    if not job.backend.runs_here:
         return _resume_on_aws(job.backend, job.name, region, yes, detach, output)
-    raise Refusal(
-        f"{job.name} went through {job.backend.name}, which cannot resume a job.",
-        f"Launch its job file again, with --set checkpoint.resume_from={job.name}",
-    )
+    if detach:
+        raise Refusal("a local job runs here and now.", "Leave out --detach.")
+    return _resume_here(job.backend, job.name, output)
 
 
-def _resume_here(backend: LocalBackend, name: str, output: OutputFormat) -> int:
+def _resume_here(backend: Backend, name: str, output: OutputFormat) -> int:
+    from contextlib import closing
+
     from launcher.cli.job_view import JobView, conclude
-    from launcher.session.jobs import LOCAL_HOME
-    from launcher.session.resume import local_resumption, plan_resumption
-    from launcher.session.run import Interrupted, run_here
+    from launcher.session.resume import plan_resumption
+    from launcher.session.run import Interrupted, follow_here
 
     resumption = plan_resumption(backend, name)
     message(f"resuming {name} as {resumption.name}")
     try:
-        with local_resumption(LOCAL_HOME, resumption) as (plan, inputs), JobView(screen_for(output)) as view:
-            outcome = run_here(plan, inputs, view)
+        with JobView(screen_for(output)) as view, closing(backend):
+            outcome = follow_here(backend, backend.resume(name, resumption.request), view)
     except Interrupted as interrupted:
         message(f"stopped. {interrupted.remedy}")
         return 130
@@ -68,13 +62,13 @@ def _resume_here(backend: LocalBackend, name: str, output: OutputFormat) -> int:
 
 
 def _resume_on_aws(
-    backend: SageMakerBackend, name: str, region: str | None, yes: bool, detach: bool, output: OutputFormat
+    backend: Backend, name: str, region: str | None, yes: bool, detach: bool, output: OutputFormat
 ) -> int:
     from launcher.cli.job_view import conclude
     from launcher.cli.submission_view import show_progress
     from launcher.planning.cost import cost_in_words
     from launcher.planning.request_view import RequestView
-    from launcher.session.resume import plan_resumption, resume_on_sagemaker
+    from launcher.session.resume import plan_resumption
 
     resumption = plan_resumption(backend, name)
     if output is OutputFormat.TEXT:
@@ -83,7 +77,7 @@ def _resume_on_aws(
     if must_ask(yes, output) and not confirmed("Submit to SageMaker?"):
         message("not submitted")
         return 0
-    new = resume_on_sagemaker(backend, resumption, show_progress)
+    new = backend.resume(name, resumption.request, show_progress)
     message(f"submitted {new}")
     if detach:
         if output is OutputFormat.JSON:

@@ -18,12 +18,13 @@ JobName = Annotated[str, Parameter(help="The job's name.")]
 
 def status(name: JobName, /, *, output: OutputOption = OutputFormat.TEXT) -> int:
     """Show how a job is: its phases, how long it took, and why it failed. Exit code 1 for a failed one."""
+    from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.backends.interface import JobState
     from launcher.session.jobs import find_job
     from launcher.session.outcome import outcome_of
 
-    found = find_job(name, session_region())
+    found = find_job(name, Clients(), session_region())
     outcome = outcome_of(found.backend, found.status)
     if output is OutputFormat.JSON:
         print_json(_json(outcome))

@@ -9,10 +9,11 @@ from launcher.cli.status import JobName
 
 def stop(name: JobName, /, *, output: OutputOption = OutputFormat.TEXT) -> int:
     """Ask a job to stop; it has two minutes to save a checkpoint. Nothing happens to one that has ended."""
+    from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.session.jobs import find_job
 
-    job = find_job(name, session_region())
+    job = find_job(name, Clients(), session_region())
     ended = job.status.state.is_final
     if not ended:
         job.backend.stop(job.name)

@@ -15,7 +15,8 @@ def manifest_parameter_name(cluster_name: str) -> str:
 
 
 class _ManifestPart(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Built when first used: most jobs are checked without a manifest.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class ClusterSubnet(_ManifestPart):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -20,7 +20,9 @@ def unique_part() -> str:
     collide once in 34 billion.
     """
     milliseconds = time.time_ns() // 1_000_000
-    return _base32(milliseconds, _TIME_LENGTH) + _base32(secrets.randbits(35), _RANDOM_LENGTH)
+    # Of forty random bits _base32 takes the lowest 35. The module `secrets` would bring three others along.
+    random = int.from_bytes(os.urandom(5))
+    return _base32(milliseconds, _TIME_LENGTH) + _base32(random, _RANDOM_LENGTH)
 
 
 def job_name(base: str, unique: str) -> str:

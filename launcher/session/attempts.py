@@ -1,12 +1,12 @@
-"""A job and its further attempts: each a new job from the last checkpoint, linked to the first by tags."""
+"""A job and its other attempts: each a new job from the last checkpoint, linked to the first by tags."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
-from launcher.backends.interface import JobState, OnProgress
+from launcher.backends.interface import Backend, JobState, OnProgress
 from launcher.failure_modes.model import Retry
 from launcher.jobs.checkpoint import Checkpoint
 from launcher.jobs.load import LoadedJob
@@ -20,27 +20,8 @@ FIRST_TAG = "slipway:first-attempt"
 NUMBER_TAG = "slipway:attempt"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where attempts run: how one is planned, submitted and followed.
-
-    `plan` makes the judged plan of a job with the code of the first attempt, `has_checkpoint` says whether a
-    job that has ended left a complete one, `release_hosts` ends its warm pool, `pause` waits for seconds.
-    `retries` bounds them in the place of
-    the job's own limit, where the place itself tries again.
-    """
-
-    plan: Callable[[LoadedJob], TrainingPlan]
-    submit: Callable[[TrainingPlan, OnProgress | None], str]
-    follow: Callable[[str], Outcome | None]
-    has_checkpoint: Callable[[str], bool]
-    release_hosts: Callable[[str], None]
-    pause: Callable[[float], None]
-    retries: int | None = None
-
-
-class Told(Protocol):
-    """Who hears what becomes of a job."""
+class AttemptsDisplay(Protocol):
+    """Where it is shown what becomes of a job."""
 
     def submitted(self, name: str) -> None:
         """An attempt was submitted under this name."""
@@ -52,43 +33,65 @@ class Told(Protocol):
 
 
 def run_attempts(
-    loaded: LoadedJob, plan: TrainingPlan, place: Place, told: Told, on_progress: OnProgress | None = None
+    loaded: LoadedJob,
+    plan: TrainingPlan,
+    backend: Backend,
+    *,
+    replan: Callable[[LoadedJob], TrainingPlan],
+    follow: Callable[[str], Outcome | None],
+    pause: Callable[[float], None],
+    display: AttemptsDisplay,
+    on_progress: OnProgress | None = None,
 ) -> Outcome | None:
-    """Submit the plan and follow it; after a failure try again as its cause allows. Returns the last outcome,
-    or None where nobody followed to the end: then there are no further attempts either.
+    """Submit the plan and have it followed; after a failure try again as its cause allows.
 
     Every attempt has a name and a checkpoint prefix of its own, so none can write where another does; it
-    starts from the newest checkpoint of the one before, and anew where there is none yet. Raises what
-    submitting and following raise.
+    starts from the newest checkpoint of the one before, or from nothing where there is none yet.
+
+    Args:
+        loaded: the job as it was read.
+        plan: the first attempt's plan.
+        backend: where the attempts run. One that tries again by itself gets a single submission.
+        replan: makes the judged plan of another attempt, with the code of the first.
+        follow: follows a job by its name to its end; None where nobody stayed.
+        pause: waits for so many seconds.
+        display: where it is shown what becomes of the attempts.
+        on_progress: called with the progress of each submission.
+
+    Returns:
+        The last outcome; None where nobody followed to the end, and then there are no other attempts.
+
+    Raises what submitting and following raise.
     """
     job = loaded.spec
     if job is None:
         raise ValueError("a job file that could not be read has no plan to submit")
     attempts: list[Attempt] = []
     while True:
-        name = place.submit(plan, on_progress)
-        told.submitted(name)
-        outcome = place.follow(name)
+        name = backend.submit(plan, on_progress)
+        display.submitted(name)
+        outcome = follow(name)
         if outcome is None or outcome.status.state is not JobState.FAILED:
             return outcome
         attempts.append(_attempt(name, plan, outcome))
         decision = after_failure(
             attempts,
-            max_retries=_max_retries(job, plan, place),
+            max_retries=_max_retries(job, plan, backend),
             instance_types=[job.resources.instance_type, *job.resources.instance_types],
         )
-        told.decided(outcome, decision)
+        display.decided(outcome, decision)
         if isinstance(decision, GiveUp):
             return outcome
         if attempts[-1].retry is Retry.OTHER_HOSTS and _keeps_hosts(plan):
             # The pool would give the next attempt the very hosts that it must not get.
-            place.release_hosts(name)
-        place.pause(decision.wait_seconds)
-        further = _planned(loaded, job, attempts, decision, place)
-        if further.refused:
-            told.decided(outcome, GiveUp(_refusals(further)))
+            backend.release_hosts(name)
+        pause(decision.wait_seconds)
+        resumes = backend.has_checkpoint(name)
+        another = replan(replace(loaded, spec=next_job(job, attempts, decision, resumes=resumes)))
+        if another.refused:
+            display.decided(outcome, GiveUp(_refusals(another)))
             return outcome
-        plan = further
+        plan = another
 
 
 def next_job(
@@ -104,11 +107,11 @@ def next_job(
     return job.model_copy(update={"checkpoint": checkpoint, "tags": {**job.tags, **tags}})
 
 
-def _max_retries(job: JobSpec, plan: TrainingPlan, place: Place) -> int:
-    """How many further attempts there may be; a tuning job goes on by itself when one of its jobs fails."""
-    if plan.operation != "CreateTrainingJob":
+def _max_retries(job: JobSpec, plan: TrainingPlan, backend: Backend) -> int:
+    """How many other attempts there may be; a tuning job goes on by itself when one of its jobs fails."""
+    if plan.operation != "CreateTrainingJob" or backend.retries_itself:
         return 0
-    return job.limits.max_retries if place.retries is None else place.retries
+    return job.limits.max_retries
 
 
 def _keeps_hosts(plan: TrainingPlan) -> bool:
@@ -121,13 +124,6 @@ def _attempt(name: str, plan: TrainingPlan, outcome: Outcome) -> Attempt:
     return Attempt(name, str(instance_type), retry, outcome.step)
 
 
-def _planned(
-    loaded: LoadedJob, job: JobSpec, attempts: Sequence[Attempt], decision: TryAgain, place: Place
-) -> TrainingPlan:
-    resumes = place.has_checkpoint(attempts[-1].name)
-    return place.plan(replace(loaded, spec=next_job(job, attempts, decision, resumes=resumes)))
-
-
 def _refusals(plan: TrainingPlan) -> str:
-    told = "; ".join(f"{finding.code} {finding.message}" for finding in plan.findings if finding.blocks)
-    return f"the next attempt cannot be launched: {told}"
+    reasons = "; ".join(f"{finding.code} {finding.message}" for finding in plan.findings if finding.blocks)
+    return f"the next attempt cannot be launched: {reasons}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.aws.clients import aws_client
+from launcher.aws.clients import Clients
 from launcher.aws.training_job import fetch_request
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob
@@ -17,14 +17,14 @@ from launcher.planning.training_plan import Request, TrainingPlan
 from launcher.session.preparation import prepare, source_of
 
 
-def earlier_request(reference: str, region: str | None) -> Request:
+def earlier_request(reference: str, clients: Clients, region: str | None) -> Request:
     """The request in a file (a dry run's output, or the request alone), or of a job by its name.
 
     Raises Refusal for a file that holds none, AwsRefusal where AWS knows no such job.
     """
     file = Path(reference)
     if not file.exists():
-        return fetch_request(aws_client("sagemaker", region), reference)
+        return fetch_request(clients("sagemaker", region), reference)
     try:
         content = json.loads(file.read_text("utf-8"))
         request = content.get("request", content)

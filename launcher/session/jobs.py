@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launcher.aws.clients import aws_client
-from launcher.aws.session import renew_credentials
+from launcher.aws.clients import FOLLOWING, PATIENT, CallSettings, Clients
 from launcher.backends.interface import Backend, JobQuery, JobStatus, JobSummary, UnknownJob
 from launcher.backends.local.backend import LocalBackend
 from launcher.backends.queue import QueueBackend
 from launcher.backends.sagemaker.backend import SageMakerBackend
-from launcher.backends.sagemaker.logs import CONNECTIONS
 from launcher.cluster.manifest_store import cached_manifests
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 
@@ -23,10 +21,8 @@ LOCAL_HOME = Path(".slipway") / "local"
 
 _NAMES_TO_COMPARE = 500
 
-_CLIENT_SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    # Following does its own waiting, so a fault may show early; calls for logs are many.
-    "logs": {"connections": CONNECTIONS, "attempts": 3, "paced": True},
-}
+_CALL_SETTINGS: Mapping[str, CallSettings] = {"logs": FOLLOWING}
+"""How a backend calls a service, where that is not patiently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +38,22 @@ class FoundJob:
         return self.status.name
 
 
-def open_job(name: str, region: str | None, home: Path = LOCAL_HOME) -> Backend:
+def open_job(name: str, clients: Clients, region: str | None, home: Path = LOCAL_HOME) -> Backend:
     """The backend that has a job of that name; for a name that nobody knows here, SageMaker's.
 
     Raises AwsRefusal where SageMaker is to be asked and no region is known.
     """
     for place in _PLACES:
-        backend = place(name, region, home)
+        backend = place(name, clients, region, home)
         if backend is not None:
             return backend
-    return sagemaker_backend(region)
+    return sagemaker_backend(clients, region)
 
 
-def find_job(name: str, region: str | None, home: Path = LOCAL_HOME) -> FoundJob:
+def find_job(name: str, clients: Clients, region: str | None, home: Path = LOCAL_HOME) -> FoundJob:
     """The job of that name. Raises UnknownJob, with the nearest known names, where there is none."""
     try:
-        backend = open_job(name, region, home)
+        backend = open_job(name, clients, region, home)
     except AwsRefusal as refusal:
         raise _with_local_names(refusal, name, home) from refusal
     try:
@@ -73,6 +69,7 @@ def find_job(name: str, region: str | None, home: Path = LOCAL_HOME) -> FoundJob
 
 def list_jobs(
     query: JobQuery,
+    clients: Clients,
     region: str | None,
     *,
     local: bool = False,
@@ -86,37 +83,44 @@ def list_jobs(
     if local:
         return LocalBackend(home).jobs(query)
     if queue is not None:
-        return _queue_of(queue).jobs(query)
-    return sagemaker_backend(region).jobs(query)
+        return _queue_of(queue, clients).jobs(query)
+    return sagemaker_backend(clients, region).jobs(query)
 
 
-def sagemaker_backend(region: str | None) -> SageMakerBackend:
-    """The backend of a region, with clients that can be made anew when credentials have expired."""
+def sagemaker_backend(clients: Clients, region: str | None) -> SageMakerBackend:
+    """The backend of a region, whose clients can be made again when credentials have expired.
 
-    def client(service: str) -> Any:
-        return aws_client(service, region, **_CLIENT_SETTINGS.get(service, {}))
+    Raises AwsRefusal where no region is known.
+    """
 
-    def renewed(service: str) -> Any:
-        renew_credentials()
-        return client(service)
+    def made() -> tuple[Any, Any, Any]:
+        sagemaker, logs, s3 = (
+            clients(service, region, _CALL_SETTINGS.get(service, PATIENT))
+            for service in ("sagemaker", "logs", "s3")
+        )
+        return sagemaker, logs, s3
 
-    return SageMakerBackend(client("sagemaker"), client("logs"), client("s3"), renewed)
+    def renewed() -> tuple[Any, Any, Any]:
+        clients.renew()
+        return made()
+
+    return SageMakerBackend(*made(), renewed)
 
 
-def queue_backend(queue_arn: str, share: str | None = None) -> QueueBackend:
+def queue_backend(clients: Clients, queue_arn: str, share: str | None = None) -> QueueBackend:
     """The backend of a queue, in the queue's own region; `share` names the fair share to submit under."""
     region = queue_arn.split(":")[3]
-    training = sagemaker_backend(region)
+    training = sagemaker_backend(clients, region)
 
-    def client(service: str) -> Any:
-        return aws_client(service, region)
+    def batch() -> Any:
+        return clients("batch", region)
 
     return QueueBackend(
-        client("batch"), queue_arn, training=training, provide=training.provide, share=share, renewed=client
+        batch(), queue_arn, training=training, provide=training.provide, share=share, renewed=batch
     )
 
 
-def _queue_of(cluster: str) -> QueueBackend:
+def _queue_of(cluster: str, clients: Clients) -> QueueBackend:
     known = {each.name: each.queue_arn for each in cached_manifests()}
     queue_arn = known.get(cluster)
     if queue_arn is None:
@@ -125,25 +129,25 @@ def _queue_of(cluster: str) -> QueueBackend:
             f"no queue of a cluster {cluster} is known on this machine; known are: {names}.",
             "Correct the name, or submit a job to the cluster once, which reads its manifest.",
         )
-    return queue_backend(queue_arn)
+    return queue_backend(clients, queue_arn)
 
 
-def _queued(name: str, region: str | None, home: Path) -> Backend | None:
+def _queued(name: str, clients: Clients, region: str | None, home: Path) -> Backend | None:
     """The queue of a known cluster of this region that has the job."""
     for cluster in cached_manifests():
         if cluster.queue_arn and region in (None, cluster.region):
-            queue = queue_backend(cluster.queue_arn)
+            queue = queue_backend(clients, cluster.queue_arn)
             if queue.holds(name):
                 return queue
     return None
 
 
-def _local(name: str, region: str | None, home: Path) -> Backend | None:
+def _local(name: str, clients: Clients, region: str | None, home: Path) -> Backend | None:
     local = LocalBackend(home)
     return local if name in local.job_names() else None
 
 
-_PLACES: tuple[Callable[[str, str | None, Path], Backend | None], ...] = (_local, _queued)
+_PLACES: tuple[Callable[[str, Clients, str | None, Path], Backend | None], ...] = (_local, _queued)
 """Who is asked in turn whether it has the job, before SageMaker."""
 
 

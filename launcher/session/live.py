@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from launcher.account.file_system import FileSystem, describe_file_system, parse_file_system
-from launcher.account.questions.asking import Progress
+from launcher.account.file_system import FileSystem, parse_file_system
+from launcher.account.questions.asking import OnAnswer
+from launcher.account.questions.file_system import describe_file_system
 from launcher.account.questions.gathering import gather
-from launcher.account.security_group_repair import authorize
-from launcher.aws.clients import Clients, SharedClients
+from launcher.account.questions.security_group_repair import authorize
+from launcher.aws.clients import BRISK, Clients
 from launcher.aws.errors import UnusableSession
-from launcher.aws.session import caller_arn
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes.model import Location, accept
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
@@ -31,16 +31,16 @@ FILE_SYSTEM_WAIT_SECONDS = 45 * 60.0
 FILE_SYSTEM_POLL_SECONDS = 15.0
 
 OnWait = Callable[[FileSystem, float], None]
-"""Told the file system as it was last seen, and the seconds waited so far."""
+"""Called with the file system as it was last seen, and the seconds waited so far."""
 
 
 def check_live(
     plan: TrainingPlan,
     loaded: LoadedJob,
+    clients: Clients,
     *,
     ignore: Sequence[str] = (),
-    clients: Clients | None = None,
-    on_progress: Progress | None = None,
+    on_answer: OnAnswer | None = None,
 ) -> TrainingPlan:
     """The plan with what the account says against it among its findings.
 
@@ -48,17 +48,17 @@ def check_live(
     accepted besides the file's. Raises Refusal where the plan holds placeholders, AwsRefusal without
     usable credentials or where AWS cannot be reached at all.
     """
-    subject = look(plan, loaded, clients=clients, on_progress=on_progress)
+    subject = look(plan, loaded, clients, on_answer=on_answer)
     return plan if subject is None else judged(plan, subject, loaded, ignore)
 
 
 def check_before_submission(
     plan: TrainingPlan,
     loaded: LoadedJob,
+    clients: Clients,
     *,
     ignore: Sequence[str] = (),
-    clients: Clients | None = None,
-    on_progress: Progress | None = None,
+    on_answer: OnAnswer | None = None,
     on_wait: OnWait | None = None,
 ) -> TrainingPlan:
     """`check_live` for a launch: a file system that is being created is waited for before it.
@@ -67,20 +67,19 @@ def check_before_submission(
     """
     if plan.refused or plan.placeholders or plan.view is None or plan.region is None:
         return plan
-    clients = clients or SharedClients()
     file_system_id = wanted_of(plan.view, plan.region).file_system_id
     if file_system_id is not None:
-        fsx = clients("fsx", plan.region)
+        fsx = clients("fsx", plan.region, BRISK)
         wait_for_file_system(lambda: _seen(fsx, file_system_id), on_wait=on_wait)
-    return check_live(plan, loaded, ignore=ignore, clients=clients, on_progress=on_progress)
+    return check_live(plan, loaded, clients, ignore=ignore, on_answer=on_answer)
 
 
 def look(
     plan: TrainingPlan,
     loaded: LoadedJob,
+    clients: Clients,
     *,
-    clients: Clients | None = None,
-    on_progress: Progress | None = None,
+    on_answer: OnAnswer | None = None,
 ) -> LiveSubject | None:
     """What the live rules judge, gathered from the account; None where the plan has no request.
 
@@ -95,14 +94,13 @@ def look(
             "Give them in the job file, or name a provisioned `cluster`.",
         )
     wanted = wanted_of(plan.view, plan.region)
-    clients = clients or SharedClients()
     # Bad credentials end it here; and with the caller known, nothing asked below waits for anything else.
-    caller = caller_arn(clients("sts", plan.region))
+    caller = clients.caller(plan.region).arn
     return LiveSubject(
         job=loaded.spec,
         request=plan.view,
         facts=instance_facts(wanted.instance_type),
-        account=gather(clients, wanted, caller=caller, on_progress=on_progress),
+        account=gather(clients, wanted, caller=caller, on_answer=on_answer),
     )
 
 
@@ -130,14 +128,12 @@ def repairs(subject: LiveSubject, ignore: Sequence[str] = ()) -> dict[str, list[
     return by_group
 
 
-def repair(
-    rules: Sequence[MissingRule], region: str, clients: Clients | None = None
-) -> list[tuple[MissingRule, bool]]:
+def repair(rules: Sequence[MissingRule], region: str, clients: Clients) -> list[tuple[MissingRule, bool]]:
     """Add the rules; each with whether it was added (else it was there already).
 
     Raises AwsRefusal where AWS refuses; what was added before stays.
     """
-    ec2 = (clients or SharedClients())("ec2", region)
+    ec2 = clients("ec2", region, BRISK)
     return [(missing, authorize(ec2, missing.group_id, missing.rule)) for missing in rules]
 
 

@@ -1,33 +1,12 @@
-"""Run a plan: submit it once, follow it, and say how it ended."""
+"""A job that runs, from the first look to its end: here or elsewhere, and how it ended."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing
-from pathlib import Path
-
-from launcher.aws.clients import aws_client
-from launcher.aws.cluster_manifest import fetch_manifest
 from launcher.backends.interface import Backend, JobStatus
-from launcher.backends.local.backend import LocalBackend
-from launcher.cluster.manifest_store import cache_manifest, is_path
-from launcher.jobs.load import LoadedJob
-from launcher.planning.training_plan import TrainingPlan
 from launcher.session.following.follow import Follower, Pace
 from launcher.session.following.log_filter import LogFilter
 from launcher.session.following.monitor import Monitor, Screen
-from launcher.session.jobs import LOCAL_HOME
 from launcher.session.outcome import Outcome, outcome_of
-from launcher.session.preparation import prepare, source_of
-from launcher.source.tree import SourceTree
-
-LOCAL_POLL_SECONDS = 0.2
-AWS_POLL_SECONDS = 5.0
-AWS_POLL_SECONDS_PER_HOST = 0.2
-"""Five calls for logs a second: half of what the smallest quota allows to an account and region."""
-
-AWS_END_READS = 2
-"""CloudWatch Logs delivers a little late: after the end, this many reads in a row must bring nothing."""
 
 
 class Interrupted(Exception):
@@ -40,30 +19,26 @@ class Interrupted(Exception):
         self.remedy = remedy
 
 
-def run_here(
-    plan: TrainingPlan, inputs: Mapping[str, Path], screen: Screen, home: Path = LOCAL_HOME
-) -> Outcome:
-    """Run the plan on this machine; `inputs` gives a folder per channel.
+def follow_here(backend: Backend, name: str, screen: Screen) -> Outcome:
+    """Follow a job that runs on this machine and ends with this process; close the backend afterwards.
 
     Raises Interrupted on Ctrl-C, after the job was stopped, had time to save a checkpoint, and left
     no process behind.
     """
-    with closing(LocalBackend(home=home, inputs=inputs)) as backend:
-        name = backend.submit(plan)
-        monitor = Monitor(screen)
-        follower = Follower(backend, name, monitor, _local_pace())
-        try:
-            status = follower.until_end()
-        except KeyboardInterrupt:
-            backend.stop(name)
-            status = follower.until_end()
-            raise Interrupted(
-                name,
-                status,
-                f"Resume it with: launch resume {name}, or from its checkpoints with "
-                f"--set checkpoint.resume_from={name}",
-            ) from None
-        return outcome_of(backend, status, monitor.furthest_step)
+    monitor = Monitor(screen)
+    follower = Follower(backend, name, monitor, _pace_of(backend))
+    try:
+        status = follower.until_end()
+    except KeyboardInterrupt:
+        backend.stop(name)
+        status = follower.until_end()
+        raise Interrupted(
+            name,
+            status,
+            f"Resume it with: launch resume {name}, or from its checkpoints with "
+            f"--set checkpoint.resume_from={name}",
+        ) from None
+    return outcome_of(backend, status, monitor.furthest_step)
 
 
 def follow(
@@ -84,36 +59,6 @@ def show_logs(backend: Backend, name: str, screen: Screen, log_filter: LogFilter
     return Follower(backend, name, display, _pace_of(backend)).what_is_there()
 
 
-def plan_for_submission(
-    loaded: LoadedJob,
-    *,
-    session_region: str | None,
-    ignore: Sequence[str] = (),
-    source: SourceTree | None = None,
-) -> TrainingPlan:
-    """The plan of a job with its cluster's manifest fresh from AWS.
-
-    The job is judged offline first: what is wrong with the file needs no call. A manifest that was
-    read is cached for planning offline. With `source` the job runs what was read then, whatever the folder
-    holds now. Raises Refusal for an unknown cluster, AwsRefusal where AWS refuses.
-    """
-    job = loaded.spec
-    if job is not None and source is None:
-        # Once for both plans: it reads every file that would be packed.
-        source = source_of(job, loaded.file.parent)
-    draft = prepare(loaded, session_region=session_region, ignore=ignore, source=source)
-    if draft.refused or job is None or job.cluster is None or is_path(job.cluster):
-        return draft
-    cluster = fetch_manifest(aws_client("ssm", job.region or session_region), job.cluster)
-    cache_manifest(cluster)
-    return prepare(loaded, session_region=session_region, ignore=ignore, cluster=cluster, source=source)
-
-
 def _pace_of(backend: Backend) -> Pace:
-    if isinstance(backend, LocalBackend):
-        return _local_pace()
-    return Pace(poll=AWS_POLL_SECONDS, poll_per_host=AWS_POLL_SECONDS_PER_HOST, end_reads=AWS_END_READS)
-
-
-def _local_pace() -> Pace:
-    return Pace(poll=LOCAL_POLL_SECONDS, poll_per_host=0, end_reads=1)
+    polling = backend.polling
+    return Pace(poll=polling.seconds, poll_per_host=polling.seconds_per_host, end_reads=polling.end_reads)

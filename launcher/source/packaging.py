@@ -6,20 +6,20 @@ by its URI which code it runs, and code that lies there already is not sent agai
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import importlib.util
 import io
-import tarfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from launcher.source.digest import SourceDigest, unreadable
 from launcher.source.errors import SourceError
 from launcher.source.files import SourceFile
 from launcher.source.tree import SourceTree
+
+if TYPE_CHECKING:
+    import tarfile
 
 BOOT_NAME = "slipway.pyz"
 SOURCE_NAME = "source.tar.gz"
@@ -52,6 +52,8 @@ def build_boot(path: Path) -> str:
 
     The package is found by its path and never imported: it belongs to the containers.
     """
+    import zipfile
+
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in _boot_files():
             archive.writestr(zipfile.ZipInfo(name, _ZIP_EPOCH), content, zipfile.ZIP_DEFLATED)
@@ -67,6 +69,10 @@ def build_source(source: SourceTree, path: Path) -> str:
     a source that cannot be packed, and for a file that is gone, has become shorter or cannot be read. Any
     other change since the tree was read shows in the digest, which is then not the tree's.
     """
+    # Most commands only count what would be packed.
+    import gzip
+    import tarfile
+
     if source.problem is not None:
         raise source.problem
     digest = SourceDigest()
@@ -104,6 +110,8 @@ class _Hashed(io.BufferedIOBase):
 
 
 def _member(file: SourceFile) -> tarfile.TarInfo:
+    import tarfile
+
     member = tarfile.TarInfo(file.name)
     member.size = file.size
     member.mode = 0o755 if file.executable else 0o644

@@ -9,23 +9,17 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from launcher.account.file_system import (
-    FileSystem,
-    describe_file_system,
-    fetch_interfaces,
-    parse_file_system,
-)
-from launcher.account.network import (
-    NetworkState,
+from launcher.account.file_system import FileSystem, parse_file_system
+from launcher.account.network import NetworkState, serving, within
+from launcher.account.questions.file_system import describe_file_system, fetch_interfaces
+from launcher.account.questions.network import (
     fetch_endpoints,
     fetch_main_route_tables,
+    fetch_network_acls,
     fetch_own_route_tables,
     fetch_subnets,
-    serving,
-    within,
 )
-from launcher.account.network_acls import fetch_network_acls
-from launcher.account.security_groups import fetch_security_groups
+from launcher.account.questions.security_groups import fetch_security_groups
 
 
 def read_network(ec2: Any, subnet_ids: Iterable[str], group_ids: Iterable[str]) -> NetworkState:

@@ -10,12 +10,8 @@ import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from launcher.account.buckets import (
-    Bucket,
-    BucketEncryption,
-    fetch_bucket,
-    fetch_bucket_encryption,
-)
+from launcher.account.buckets import Bucket, BucketEncryption
+from launcher.account.questions.storage import fetch_bucket, fetch_bucket_encryption
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.emulator.faults import DENIED_S3, inject
 

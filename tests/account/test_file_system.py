@@ -10,11 +10,8 @@ import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from launcher.account.file_system import (
-    Association,
-    fetch_associations,
-    parse_file_system,
-)
+from launcher.account.file_system import DataRepositoryAssociation, parse_file_system
+from launcher.account.questions.file_system import fetch_associations
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.account.read_back import read_file_system
 
@@ -166,8 +163,8 @@ def test_associations_of_every_page_are_read(fsx: Any) -> None:
         found = fetch_associations(fsx, ID)
 
     assert found == (
-        Association("dra-0000000train", "AVAILABLE", "/train", "s3://bucket/train"),
-        Association("dra-0000000evals", "FAILED", "/evals", "s3://bucket/evals", "denied"),
+        DataRepositoryAssociation("dra-0000000train", "AVAILABLE", "/train", "s3://bucket/train"),
+        DataRepositoryAssociation("dra-0000000evals", "FAILED", "/evals", "s3://bucket/evals", "denied"),
     )
 
 

@@ -6,7 +6,8 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from launcher.account.images import Image, fetch_image, parse_image_uri
+from launcher.account.images import Image, parse_image_uri
+from launcher.account.questions.instances import fetch_image
 from launcher.failure_modes.refusal import AwsRefusal
 
 REGISTRY = "763104351884.dkr.ecr.us-west-2.amazonaws.com"

@@ -17,7 +17,8 @@ from launcher.account.network import (
     parse_route_table,
     parse_subnet,
 )
-from launcher.account.network_acls import NetworkAclEntry, fetch_network_acls, parse_network_acl
+from launcher.account.network_acls import NetworkAclEntry, parse_network_acl
+from launcher.account.questions.network import fetch_network_acls
 from launcher.failure_modes.refusal import AwsRefusal
 from launcher.rules.live.acls import lets_pass
 from tests.account.read_back import read_network

@@ -11,7 +11,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from launcher.account.role import Role, fetch_role, parse_role
+from launcher.account.questions.identities import fetch_role
+from launcher.account.role import Role, parse_role
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.emulator.faults import DENIED_S3, inject
 

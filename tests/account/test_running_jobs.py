@@ -9,7 +9,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from launcher.account.running_jobs import RunningJob, fetch_running_jobs, parse_running_job
+from launcher.account.questions.running_jobs import fetch_running_jobs
+from launcher.account.running_jobs import RunningJob, parse_running_job
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.emulator.faults import DENIED, inject
 from tests.emulator.running_jobs import emulated_search

@@ -10,7 +10,8 @@ import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from launcher.account.security_groups import fetch_security_groups, parse_security_group
+from launcher.account.questions.security_groups import fetch_security_groups
+from launcher.account.security_groups import parse_security_group
 from launcher.cluster.security_groups import Passage, SecurityGroup, SecurityGroupRule, passage
 from launcher.cluster.training_network import efa_passage
 from launcher.failure_modes.refusal import AwsRefusal

@@ -12,7 +12,7 @@ from moto import mock_aws
 
 from launcher.aws.cluster_manifest import fetch_manifest
 from launcher.aws.errors import aws_errors
-from launcher.aws.session import caller_account, session_region
+from launcher.aws.session import fetch_caller, session_region
 from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 
@@ -58,7 +58,7 @@ def test_missing_credentials_are_noticed_at_the_first_call() -> None:
         mock_aws(config={"core": {"mock_credentials": False}}),
         pytest.raises(AwsRefusal, match="credentials"),
     ):
-        caller_account(boto3.client("sts", region_name="us-west-2"))
+        fetch_caller(boto3.client("sts", region_name="us-west-2"))
 
 
 @mock_aws

@@ -51,9 +51,9 @@ class Place:
 def sagemaker_place(folder: Path, manifest: dict[str, Any]) -> Iterator[Place]:
     """Training jobs in moto."""
     with _emulation() as script:
-        clients = {name: _client(name) for name in SERVICES}
+        clients = dict(zip(SERVICES, _clients(), strict=True))
         yield Place(
-            SageMakerBackend(**clients, renewed=_client),
+            SageMakerBackend(**clients, renewed=_clients),
             _Emulated(script, folder, manifest).plan,
             lambda: [request["TrainingJobName"] for request in script.requests],
         )
@@ -64,13 +64,13 @@ def queue_place(folder: Path, manifest: dict[str, Any]) -> Iterator[Place]:
     """The same behind an emulated queue of AWS Batch."""
     with _emulation() as script:
         queue = EmulatedQueue(QUEUE, _client("sagemaker"))
-        clients = {name: _client(name) for name in SERVICES}
+        clients = dict(zip(SERVICES, _clients(), strict=True))
         backend = QueueBackend(
             queue.attach(_client("batch")),
             QUEUE,
-            training=SageMakerBackend(**clients, renewed=_client),
+            training=SageMakerBackend(**clients, renewed=_clients),
             provide=lambda plan, tell: provide(clients["sagemaker"], clients["s3"], plan, tell),
-            renewed=lambda service: queue.attach(_client(service)),
+            renewed=lambda: queue.attach(_client("batch")),
         )
         yield Place(
             backend,
@@ -145,3 +145,7 @@ def _emulation() -> Iterator[TrainingScript]:
 
 def _client(service: str) -> Any:
     return boto3.client(service, region_name=REGION)
+
+
+def _clients() -> tuple[Any, ...]:
+    return tuple(map(_client, SERVICES))

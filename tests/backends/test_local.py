@@ -129,7 +129,7 @@ def test_a_channel_is_a_folder_of_this_machine(workplace: Workplace) -> None:
     ("inputs", "mode", "message"),
     [
         ({}, {}, r"train comes from s3://bucket/train.*--input train=DIR"),
-        ({"train": "missing"}, {}, r"missing, given for the channel train, is no folder"),
+        ({"train": "missing"}, {}, r"missing, given for the channel train, is not a folder"),
         ({"train": ".", "trian": "."}, {}, r"no channel 'trian'; it has train"),
         ({"train": "."}, {"InputMode": "Pipe"}, r"train is a Pipe"),
     ],

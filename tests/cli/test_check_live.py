@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from launcher.account.security_groups import fetch_security_groups
+from launcher.account.questions.security_groups import fetch_security_groups
 from launcher.cluster.security_groups import Passage, SecurityGroup
 from launcher.cluster.training_network import efa_passage
 from tests.emulator.account import EmulatedAccount, emulated_account

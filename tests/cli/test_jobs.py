@@ -12,9 +12,11 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from launcher.aws.clients import Clients
+from launcher.backends.interface import Backend, Polling
 from launcher.cli import attendance
-from launcher.session import run as session_run
 from launcher.session.jobs import sagemaker_backend
+from launcher.session.run import Interrupted
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 RunLaunch = Callable[..., tuple[int, str, str]]
@@ -44,8 +46,7 @@ def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Trainin
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("AWS_REGION", REGION)
-    for name in ("AWS_POLL_SECONDS", "AWS_POLL_SECONDS_PER_HOST"):
-        monkeypatch.setattr(session_run, name, 0)
+    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     monkeypatch.chdir(tmp_path)
     with mock_aws(), emulated_training(TrainingScript()) as script:
         script.logs = {
@@ -211,7 +212,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return answers
 
 
-class Left(session_run.Interrupted):
+class Left(Interrupted):
     def __init__(self) -> None:
         super().__init__(NAME, None, f"Come back with: launch logs {NAME} --follow")
 
@@ -221,14 +222,14 @@ def press_again(seconds: float) -> None:
 
 
 def stopped(account: TrainingScript) -> bool:
-    backend = sagemaker_backend(REGION)
+    backend = sagemaker_backend(Clients(), REGION)
     return [backend.describe(NAME).state.value for _ in range(6)][-1] == "Stopped"
 
 
 def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(
     account: TrainingScript, capsys: pytest.CaptureFixture[str], terminal: list[str]
 ) -> None:
-    attendance.leave(sagemaker_backend(REGION), Left(), pause=lambda seconds: None)
+    attendance.leave(sagemaker_backend(Clients(), REGION), Left(), pause=lambda seconds: None)
     assert f"launch logs {NAME} --follow" in capsys.readouterr().err
     assert not stopped(account)
 
@@ -238,11 +239,11 @@ def test_a_second_ctrl_c_asks_whether_to_stop_it(
     account: TrainingScript, terminal: list[str], answer: str, stops: bool
 ) -> None:
     terminal.append(answer)
-    attendance.leave(sagemaker_backend(REGION), Left(), pause=press_again)
+    attendance.leave(sagemaker_backend(Clients(), REGION), Left(), pause=press_again)
     assert terminal == []
     assert stopped(account) is stops
 
 
 def test_the_second_ctrl_c_asks_nothing_without_a_terminal(account: TrainingScript) -> None:
-    attendance.leave(sagemaker_backend(REGION), Left(), pause=press_again)
+    attendance.leave(sagemaker_backend(Clients(), REGION), Left(), pause=press_again)
     assert not stopped(account)

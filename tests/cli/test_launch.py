@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from moto import mock_aws
 
+from launcher.backends.interface import Backend, Polling
 from launcher.cluster.manifest import Cluster
-from launcher.session import run as session_run
 from tests.emulator.account import emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
@@ -24,7 +24,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[TrainingScript]:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("AWS_REGION", "us-west-2")
-    monkeypatch.setattr(session_run, "AWS_POLL_SECONDS", 0)
+    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     with emulated_account() as account, emulated_training(TrainingScript()) as script:
         account.client("ssm").put_parameter(
             Name="/slipway/clusters/dev",

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from launcher.cli import launch as launch_command
+from launcher.backends.interface import Backend, Polling
 from launcher.cluster.manifest import Cluster
-from launcher.session import run as session_run
+from launcher.session import launching
 from tests.emulator.account import EmulatedAccount, emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
@@ -44,7 +44,7 @@ class Checkpointing(TrainingScript):
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The waits between attempts, without waiting."""
     waited: list[float] = []
-    monkeypatch.setattr(launch_command.time, "sleep", waited.append)
+    monkeypatch.setattr(launching.time, "sleep", waited.append)
     return waited
 
 
@@ -53,7 +53,7 @@ def script(monkeypatch: pytest.MonkeyPatch, waits: list[float]) -> Iterator[Chec
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("AWS_REGION", "us-west-2")
-    monkeypatch.setattr(session_run, "AWS_POLL_SECONDS", 0)
+    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     with emulated_account() as account:
         account.client("ssm").put_parameter(
             Name="/slipway/clusters/dev",
@@ -117,7 +117,7 @@ def test_code_that_is_edited_meanwhile_does_not_change_the_next_attempt(
     def edit(seconds: float) -> None:
         (job.parent / "src" / "train.py").write_text("print('another')\n")
 
-    monkeypatch.setattr(launch_command.time, "sleep", edit)
+    monkeypatch.setattr(launching.time, "sleep", edit)
     run_launch(job, "--yes")
     first, second = script.requests
     assert _code(first) == _code(second)

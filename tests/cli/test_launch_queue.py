@@ -9,8 +9,8 @@ from pathlib import Path
 import boto3
 import pytest
 
+from launcher.backends.interface import Backend, Polling
 from launcher.cluster.manifest import Cluster
-from launcher.session import run as session_run
 from tests.emulator.account import EmulatedAccount, emulated_account
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.sagemaker import TrainingScript, emulated_training
@@ -26,7 +26,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_REGION", REGION)
-    monkeypatch.setattr(session_run, "AWS_POLL_SECONDS", 0)
+    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     with emulated_account() as account:
         yield account
 
@@ -48,7 +48,7 @@ def provisioned(account: EmulatedAccount, queue_arn: str | None) -> None:
 def queue(account: EmulatedAccount, script: TrainingScript, monkeypatch: pytest.MonkeyPatch) -> EmulatedQueue:
     """A queue that answers every client which the launcher makes."""
     session = boto3.Session(region_name=REGION)
-    monkeypatch.setattr(boto3, "DEFAULT_SESSION", session)
+    monkeypatch.setattr("boto3.session.Session", lambda: session)
     queue = EmulatedQueue(QUEUE, account.client("sagemaker"))
     queue.answer(session.events)
     provisioned(account, QUEUE)
@@ -111,3 +111,14 @@ def test_the_queue_of_an_unknown_cluster_is_refused_with_the_known_ones(run_laun
     code, _, err = run_launch("list", "--queue", "nowhere")
     assert code == 2
     assert "no queue of a cluster nowhere is known" in err
+
+
+def test_a_job_of_the_queue_cannot_be_resumed_by_its_name(
+    run_launch: RunLaunch, write_job: WriteJob, queue: EmulatedQueue
+) -> None:
+    _, out, _ = run_launch(write_job(cluster="dev"), "--yes", "--queue", "--output", "json")
+    name = json.loads(out)["name"]
+    code, _, err = run_launch("resume", name, "--yes", "--detach")
+    assert code == 2
+    assert f"{name} went through queue, which cannot resume a job" in err
+    assert f"--set checkpoint.resume_from={name}" in err

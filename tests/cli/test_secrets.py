@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 
-from launcher.aws.clients import aws_client
+from launcher.aws.clients import PATIENT, CallSettings, Clients
+from launcher.backends.interface import Backend, Polling
 from launcher.cli.app import main
 from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.refusal import Refusal
-from launcher.session import jobs as session_jobs
-from launcher.session import run as session_run
 from tests.emulator.account import emulated_account
 from tests.emulator.faults import (
     DENIED,
@@ -79,8 +78,7 @@ def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Trainin
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted-secret-access-key")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "planted-session-token")
     monkeypatch.setenv("AWS_REGION", "us-west-2")
-    for name in ("AWS_POLL_SECONDS", "AWS_POLL_SECONDS_PER_HOST"):
-        monkeypatch.setattr(session_run, name, 0)
+    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     monkeypatch.chdir(tmp_path)
     with emulated_account() as account, emulated_training(TrainingScript()) as script, no_backoff():
         account.client("ssm").put_parameter(
@@ -96,13 +94,15 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> Faulty:
     """Let each client of the session meet a fault for good."""
 
     def add(operation: str, fault: Fault) -> None:
-        def client(service: str, region: str | None, **settings: Any) -> Any:
-            made = aws_client(service, region, **settings)
-            if service == "sagemaker":
+        make = Clients.__call__
+
+        def client(self: Clients, service: str, region: str | None, settings: CallSettings = PATIENT) -> Any:
+            made = make(self, service, region, settings)
+            if service == "sagemaker" and settings == PATIENT:
                 inject(made, operation, *[fault] * 20)
             return made
 
-        monkeypatch.setattr(session_jobs, "aws_client", client)
+        monkeypatch.setattr(Clients, "__call__", client)
 
     return add
 

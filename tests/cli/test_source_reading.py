@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from launcher.cli import launch as launch_command
+from launcher.backends.interface import Backend, Polling
 from launcher.cluster.manifest import Cluster
-from launcher.session import run as session_run
+from launcher.session import launching
 from tests.emulator.account import emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
@@ -55,8 +55,8 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[TrainingScript]:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("AWS_REGION", "us-west-2")
-    monkeypatch.setattr(session_run, "AWS_POLL_SECONDS", 0)
-    monkeypatch.setattr(launch_command.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
+    monkeypatch.setattr(launching.time, "sleep", lambda seconds: None)
     with emulated_account() as account, emulated_training(TrainingScript()) as script:
         account.client("ssm").put_parameter(
             Name="/slipway/clusters/dev",

@@ -13,16 +13,16 @@ from typing import Any
 
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
-from launcher.aws.clients import SharedClients
+from launcher.aws.clients import BRISK, CallSettings, Clients
 from tests.emulator.faults import Fault, Faults, meet
 
-_CLIENTS = SharedClients()
+_CLIENTS = Clients()
 """Made once for all tests of a process, which takes most of a second."""
 
 _CURRENT: list[FaultyClients] = []
 
 
-class FaultyClients:
+class FaultyClients(Clients):
     """Clients of which some calls fail, by `service.Operation` (in keywords `service__Operation`).
 
     An exception in place of a fault is raised in the SDK, as where there are no credentials. The clients
@@ -30,6 +30,7 @@ class FaultyClients:
     """
 
     def __init__(self, **always: Fault | Exception) -> None:
+        super().__init__()
         self.calls: list[str] = []
         self._always = {name.replace("__", "."): fault for name, fault in always.items()}
         self._rules: dict[str, Faults] = {}
@@ -40,8 +41,8 @@ class FaultyClients:
         self._rules[call] = Faults(deque(faults))
         return self._rules[call]
 
-    def __call__(self, service: str, region: str) -> Any:
-        client = _CLIENTS(service, region)
+    def __call__(self, service: str, region: str | None, settings: CallSettings = BRISK) -> Any:
+        client = _CLIENTS(service, region, settings)
         # One handler per client, which asks whoever was made last: the same id is not registered twice.
         handler = partial(_send, client.meta.service_model.protocol)
         client.meta.events.register_first("before-send.*.*", handler, unique_id="faults")

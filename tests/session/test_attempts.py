@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from launcher.backends.interface import JobState, JobStatus
+from launcher.backends.interface import Backend, JobState, JobStatus
 from launcher.diagnosis.model import Diagnosis
 from launcher.failure_modes.model import Retry
 from launcher.jobs.load import LoadedJob, load_job
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.attempts import FIRST_TAG, NUMBER_TAG, Place, run_attempts
+from launcher.session.attempts import FIRST_TAG, NUMBER_TAG, run_attempts
 from launcher.session.outcome import Outcome
 from launcher.session.preparation import prepare
 from launcher.session.retry import GiveUp, TryAgain
@@ -23,8 +24,10 @@ WriteJob = Callable[..., Path]
 
 
 @dataclass
-class Cluster:
+class Cluster(Backend):
     """Where attempts end as they are told to: `endings` are (retry, step) in turn, then success."""
+
+    name = "cluster"
 
     endings: list[tuple[Retry, float | None]]
     checkpoints: bool = True
@@ -33,38 +36,37 @@ class Cluster:
     released: list[str] = field(default_factory=list)
     decisions: list[TryAgain | GiveUp] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    retries: int | None = None
+    retries_itself: bool = False
 
-    @property
-    def place(self) -> Place:
-        return Place(
-            plan=lambda loaded: prepare(loaded, session_region="us-west-2"),
-            submit=self._submit,
-            follow=self._follow,
-            has_checkpoint=lambda name: self.checkpoints,
-            release_hosts=self.released.append,
-            pause=self.waits.append,
-            retries=self.retries,
-        )
-
-    def _submit(self, plan: TrainingPlan, on_progress: object) -> str:
+    def submit(self, plan: TrainingPlan, on_progress: object = None) -> str:
         self.submitted.append(plan)
         return str(plan.name)
 
-    def _follow(self, name: str) -> Outcome:
+    def has_checkpoint(self, job_name: str) -> bool:
+        return self.checkpoints
+
+    def release_hosts(self, job_name: str) -> None:
+        self.released.append(job_name)
+
+    def describe(self, job_name: str) -> JobStatus:
+        raise AssertionError("attempts are followed, not looked at")
+
+    read_logs = stop = jobs = describe  # type: ignore[assignment]
+
+    def follow(self, name: str) -> Outcome | None:
         if not self.endings:
             return Outcome(JobStatus(name, JobState.COMPLETED, "Completed"))
         retry, step = self.endings.pop(0)
         diagnosis = Diagnosis(None, (), (), retry)
         return Outcome(JobStatus(name, JobState.FAILED, "Failed"), diagnosis, step)
 
-    def run(self, loaded: LoadedJob) -> Outcome | None:
-        plan = prepare(loaded, session_region="us-west-2")
-        return run_attempts(loaded, plan, self.place, _Told(self))
+    def run(self, loaded: LoadedJob, **changes: Any) -> Outcome | None:
+        steps: dict[str, Any] = {"replan": planned, "follow": self.follow, "pause": self.waits.append}
+        return run_attempts(loaded, planned(loaded), self, display=_Display(self), **{**steps, **changes})
 
 
 @dataclass
-class _Told:
+class _Display:
     cluster: Cluster
 
     def submitted(self, name: str) -> None:
@@ -72,6 +74,10 @@ class _Told:
 
     def decided(self, outcome: Outcome, decision: TryAgain | GiveUp) -> None:
         self.cluster.decisions.append(decision)
+
+
+def planned(loaded: LoadedJob) -> TrainingPlan:
+    return prepare(loaded, session_region="us-west-2")
 
 
 @pytest.fixture
@@ -159,16 +165,15 @@ def test_hosts_at_fault_are_not_kept_for_the_next_attempt(
 
 
 def test_a_queue_that_tries_again_itself_gets_one_submission(loaded: LoadedJob) -> None:
-    cluster = Cluster([(Retry.SAME, 1.0)], retries=0)
+    cluster = Cluster([(Retry.SAME, 1.0)], retries_itself=True)
     cluster.run(loaded)
     assert len(cluster.submitted) == 1
 
 
 def test_an_attempt_that_the_account_refuses_ends_it_with_the_reason(loaded: LoadedJob) -> None:
     cluster = Cluster([(Retry.SAME, 1.0)])
-    refused = replace(prepare(loaded, session_region="us-west-2"), request=None)
-    place = replace(cluster.place, plan=lambda loaded: refused)
-    outcome = run_attempts(loaded, prepare(loaded, session_region="us-west-2"), place, _Told(cluster))
+    refused = replace(planned(loaded), request=None)
+    outcome = cluster.run(loaded, replan=lambda loaded: refused)
     assert outcome is not None and outcome.status.state is JobState.FAILED
     assert isinstance(cluster.decisions[-1], GiveUp)
     assert "cannot be launched" in cluster.decisions[-1].why
@@ -176,7 +181,5 @@ def test_an_attempt_that_the_account_refuses_ends_it_with_the_reason(loaded: Loa
 
 def test_a_job_that_the_user_left_is_not_tried_again(loaded: LoadedJob) -> None:
     cluster = Cluster([])
-    place = replace(cluster.place, follow=lambda name: None)
-    plan = prepare(loaded, session_region="us-west-2")
-    assert run_attempts(loaded, plan, place, _Told(cluster)) is None
+    assert cluster.run(loaded, follow=lambda name: None) is None
     assert len(cluster.submitted) == 1

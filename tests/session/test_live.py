@@ -12,7 +12,8 @@ import boto3
 import pytest
 
 from launcher.account.file_system import FileSystem
-from launcher.account.security_groups import fetch_security_groups
+from launcher.account.questions.security_groups import fetch_security_groups
+from launcher.aws.clients import Clients
 from launcher.cluster.security_groups import Passage
 from launcher.cluster.training_network import efa_passage
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
@@ -130,26 +131,26 @@ def close_egress(account: EmulatedAccount) -> None:
 
 def test_a_sound_account_adds_no_finding(planned) -> None:
     plan, loaded = planned()
-    assert check_live(plan, loaded) == plan
+    assert check_live(plan, loaded, Clients()) == plan
 
 
 def test_progress_is_told_to_the_last_answer(planned) -> None:
     told: list[tuple[int, int, str]] = []
-    check_live(*planned(), on_progress=lambda *progress: told.append(progress))
+    check_live(*planned(), Clients(), on_answer=lambda *progress: told.append(progress))
     assert told[-1][0] == told[-1][1] > 10
 
 
 def test_what_is_wrong_in_the_account_refuses_the_plan(planned, account: EmulatedAccount) -> None:
     close_egress(account)
-    checked = check_live(*planned())
+    checked = check_live(*planned(), Clients())
     assert checked.refused
     assert codes(checked) == {"EFA002"}
 
 
 def test_accepted_codes_do_not_refuse(planned, account: EmulatedAccount) -> None:
     close_egress(account)
-    by_file = check_live(*planned(ignore=["EFA002"]))
-    by_option = check_live(*planned(), ignore=["EFA002"])
+    by_file = check_live(*planned(ignore=["EFA002"]), Clients())
+    by_option = check_live(*planned(), Clients(), ignore=["EFA002"])
     assert [(each.code, each.ignored) for each in by_file.findings] == [("EFA002", True)]
     assert by_option.findings[0].ignored
     assert not by_file.refused
@@ -160,7 +161,7 @@ def test_what_the_file_leaves_to_the_cluster_stands_where_that_is_named(
 ) -> None:
     close_egress(account)
     plan, loaded = planned()
-    (finding,) = check_live(plan, loaded).findings
+    (finding,) = check_live(plan, loaded, Clients()).findings
     assert finding.location == loaded.location("cluster")
 
 
@@ -168,7 +169,7 @@ def test_what_the_file_names_itself_stands_there(planned, account: EmulatedAccou
     close_egress(account)
     network = {"subnets": [account.ids["subnet"]], "security_group_ids": [account.ids["group"]]}
     plan, loaded = planned(network=network)
-    (finding,) = check_live(plan, loaded).findings
+    (finding,) = check_live(plan, loaded, Clients()).findings
     assert finding.location == loaded.location("network", "security_group_ids")
     assert finding.location != loaded.location("cluster")
 
@@ -176,7 +177,7 @@ def test_what_the_file_names_itself_stands_there(planned, account: EmulatedAccou
 def test_placeholders_are_refused_by_name(write_job: WriteJob) -> None:
     loaded = read_job(JobSource(write_job()))
     with pytest.raises(Refusal, match="role_arn, bucket"):
-        check_live(prepare(loaded, session_region="us-west-2"), loaded)
+        check_live(prepare(loaded, session_region="us-west-2"), loaded, Clients())
 
 
 def test_a_launch_waits_for_a_file_system_that_is_created(planned, account: EmulatedAccount) -> None:
@@ -188,7 +189,9 @@ def test_a_launch_waits_for_a_file_system_that_is_created(planned, account: Emul
         told.append(seen.lifecycle)
         account.lifecycles[file_system] = "AVAILABLE"
 
-    checked = check_before_submission(*planned(inputs={"corpus": {"lustre": "/c"}}), on_wait=on_wait)
+    checked = check_before_submission(
+        *planned(inputs={"corpus": {"lustre": "/c"}}), Clients(), on_wait=on_wait
+    )
     assert told == ["CREATING"]
     assert "FSX001" not in codes(checked)
 
@@ -197,7 +200,7 @@ def test_a_launch_does_not_wait_for_what_has_failed(planned, account: EmulatedAc
     account.lifecycles[account.ids["file_system"]] = "FAILED"
     told: list[Any] = []
     checked = check_before_submission(
-        *planned(inputs={"corpus": {"lustre": "/c"}}), on_wait=lambda *waited: told.append(waited)
+        *planned(inputs={"corpus": {"lustre": "/c"}}), Clients(), on_wait=lambda *waited: told.append(waited)
     )
     assert told == []
     assert "FSX001" in codes(checked)
@@ -206,22 +209,22 @@ def test_a_launch_does_not_wait_for_what_has_failed(planned, account: EmulatedAc
 
 def test_a_plan_that_is_refused_already_is_not_looked_at(planned) -> None:
     plan, loaded = planned(distribution={"strategy": "torchrun", "processes_per_host": 3})
-    assert check_before_submission(plan, loaded, clients=_no_clients) is plan
+    assert check_before_submission(plan, loaded, _no_clients) is plan
 
 
-def _no_clients(service: str, region: str) -> Any:
+def _no_clients(service: str, *_: Any) -> Any:
     raise AssertionError(f"{service} was called")
 
 
 def test_a_repair_adds_just_the_rules_and_only_once(planned, account: EmulatedAccount) -> None:
     _narrow_egress(account)
-    subject = look(*planned())
+    subject = look(*planned(), Clients())
     assert subject is not None
     missing = repairs(subject)
     group = account.ids["group"]
 
-    first = repair(missing[group], "us-west-2")
-    second = repair(missing[group], "us-west-2")
+    first = repair(missing[group], "us-west-2", Clients())
+    second = repair(missing[group], "us-west-2", Clients())
 
     assert list(missing) == [group]
     assert [added for _, added in first] == [True]
@@ -233,14 +236,14 @@ def test_a_repair_adds_just_the_rules_and_only_once(planned, account: EmulatedAc
 
 def test_accepted_findings_are_not_repaired(planned, account: EmulatedAccount) -> None:
     close_egress(account)
-    subject = look(*planned())
+    subject = look(*planned(), Clients())
     assert subject is not None
     assert repairs(subject, ["EFA002"]) == {}
 
 
 def test_a_denied_repair_names_the_permission(planned, account: EmulatedAccount) -> None:
     close_egress(account)
-    subject = look(*planned())
+    subject = look(*planned(), Clients())
     assert subject is not None
     with pytest.raises(AwsRefusal, match="ec2:AuthorizeSecurityGroupEgress"):
         repair(repairs(subject)[account.ids["group"]], "us-west-2", _denying_clients())
@@ -256,7 +259,7 @@ def _denying_clients() -> Any:
         )
 
     ec2.meta.events.register("before-call.ec2.AuthorizeSecurityGroupEgress", refuse)
-    return lambda service, region: ec2
+    return lambda service, region, settings: ec2
 
 
 def _narrow_egress(account: EmulatedAccount) -> None:

@@ -15,8 +15,8 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from launcher.account.buckets import fetch_bucket_encryption
 from launcher.account.network import NetworkState
+from launcher.account.questions.storage import fetch_bucket_encryption
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.security_groups import Direction, Passage, PortRange, SecurityGroup, passage
 from launcher.cluster.specification import NEW_KEY, ClusterSpec, load_cluster_file

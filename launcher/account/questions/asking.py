@@ -2,43 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
-from typing import Any, TypeAlias
+from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
 
 from launcher.account.unverified import Unverified
+from launcher.aws.clients import BRISK, Clients
 from launcher.aws.errors import Unreachable, UnusableSession
 from launcher.failure_modes.refusal import AwsRefusal
 
 BOUND_SECONDS = 10.0
 """How long a question may take, retries and pages included."""
 
-Progress: TypeAlias = Callable[[int, int, str], None]
-"""Told (answers, questions, what is still waited for); called by the thread that gathers."""
+OnAnswer: TypeAlias = Callable[[int, int, str], None]
+"""Called with (answers, questions, what is still waited for), by the thread that gathers."""
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """One thing to ask AWS: for a person `what`, the IAM action that it needs, and how to ask."""
+class Question(Generic[T_co]):
+    """One thing to ask AWS, whose answer is a `T_co`.
+
+    `what` names it for a person, `permission` is the IAM action that it needs; `fetch` is called with the
+    client of the service in the region, and the arguments. Two questions that ask the same are equal, so
+    whoever puts a question together again finds the answer to the first.
+    """
 
     what: str
     permission: str
-    ask: Callable[[], Any]
+    service: str
+    region: str
+    fetch: Callable[..., T_co]
+    arguments: tuple[Hashable, ...] = ()
+
+    def ask(self, clients: Clients) -> T_co:
+        """Ask AWS now; raises what the fetching function raises."""
+        return self.fetch(clients(self.service, self.region, BRISK), *self.arguments)
 
 
-Answers: TypeAlias = Mapping[str, Any]
-"""What came of each question, by its key: a value, or Unverified."""
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A service in a region, as boto3 names both; puts together the questions to it."""
+
+    name: str
+    region: str
+
+    def question(
+        self,
+        what: str,
+        permission: str,
+        fetch: Callable[Concatenate[Any, P], T],
+        *arguments: P.args,
+        **options: P.kwargs,
+    ) -> Question[T]:
+        """The question that `fetch` asks with these arguments, which must be hashable.
+
+        Raises ValueError for arguments by keyword: a question holds positions only.
+        """
+        if options:
+            raise ValueError(f"give {', '.join(options)} by position")
+        return Question(what, permission, self.name, self.region, fetch, arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What came of the questions so far, read by the question itself."""
+
+    found: Mapping[Question[Any], Any]
+
+    def of(self, question: Question[T | None]) -> T | Unverified | None:
+        """The answer, Unverified where there is none to be had, None where it is not there yet.
+
+        Where None is an answer as well, `in` tells whether it is there.
+        """
+        answer: T | Unverified | None = self.found.get(question)
+        return answer
+
+    def __contains__(self, question: Question[Any]) -> bool:
+        return question in self.found
 
 
 def ask_all(
-    questions: Callable[[Answers], Mapping[str, Question]],
+    clients: Clients,
+    questions: Callable[[Answers], Iterable[Question[Any]]],
     *,
     bound: float = BOUND_SECONDS,
-    on_progress: Progress | None = None,
-) -> dict[str, Any]:
+    on_answer: OnAnswer | None = None,
+) -> Answers:
     """Ask everything at once, and what follows from an answer as soon as it is there.
 
     `questions` tells, from the answers so far, all that can be asked now; what was asked before is not
@@ -47,55 +103,56 @@ def ask_all(
 
     Raises UnusableSession at once where no call can succeed, Unreachable where not one was answered.
     """
-    asked: dict[str, tuple[Question, float]] = {}
-    answers: dict[str, Any] = {}
-    silent: dict[str, AwsRefusal] = {}
-    inbox: SimpleQueue[tuple[str, Any]] = SimpleQueue()
+    asked: dict[Question[Any], float] = {}
+    found: dict[Question[Any], Any] = {}
+    silent: dict[Question[Any], AwsRefusal] = {}
+    inbox: SimpleQueue[tuple[Question[Any], Any]] = SimpleQueue()
     while True:
-        for key, question in questions(answers).items():
-            if key not in asked:
-                asked[key] = (question, monotonic() + bound)
+        for question in questions(Answers(found)):
+            if question not in asked:
+                asked[question] = monotonic() + bound
                 # No pool of the standard library: at the exit it waits for calls that hang.
-                Thread(target=_ask, args=(key, question, inbox), name=key, daemon=True).start()
-        waiting = {key: deadline for key, (_, deadline) in asked.items() if key not in answers}
-        if on_progress is not None:
-            on_progress(len(answers), len(asked), asked[next(iter(waiting))][0].what if waiting else "")
+                thread = Thread(target=_ask, args=(question, clients, inbox), name=question.what, daemon=True)
+                thread.start()
+        waiting = {question: deadline for question, deadline in asked.items() if question not in found}
+        if on_answer is not None:
+            on_answer(len(found), len(asked), next(iter(waiting)).what if waiting else "")
         if not waiting:
             break
         try:
-            key, answer = inbox.get(timeout=max(0.0, min(waiting.values()) - monotonic()))
+            question, answer = inbox.get(timeout=max(0.0, min(waiting.values()) - monotonic()))
         except Empty:
-            for key in [key for key, deadline in waiting.items() if deadline <= monotonic()]:
-                silent[key] = _silence(asked[key][0], bound)
-                answers[key] = _unverified(asked[key][0], silent[key])
+            for question in [each for each, deadline in waiting.items() if deadline <= monotonic()]:
+                silent[question] = _silence(question, bound)
+                found[question] = _unverified(question, silent[question])
             continue
-        if key not in waiting:
+        if question not in waiting:
             continue  # an answer that came after its bound
         if isinstance(answer, Unreachable):
-            silent[key] = answer
+            silent[question] = answer
         if isinstance(answer, AwsRefusal) and not isinstance(answer, UnusableSession):
-            answer = _unverified(asked[key][0], answer)
+            answer = _unverified(question, answer)
         if isinstance(answer, BaseException):
             raise answer
-        answers[key] = answer
-    if silent and len(silent) == len(answers):
+        found[question] = answer
+    if silent and len(silent) == len(found):
         raise next(iter(silent.values()))
-    return answers
+    return Answers(found)
 
 
-def _ask(key: str, question: Question, inbox: SimpleQueue[tuple[str, Any]]) -> None:
+def _ask(question: Question[Any], clients: Clients, inbox: SimpleQueue[tuple[Question[Any], Any]]) -> None:
     try:
-        inbox.put((key, question.ask()))
+        inbox.put((question, question.ask(clients)))
     except BaseException as error:  # handed over, not swallowed: who gathers turns it or raises it
-        inbox.put((key, error))
+        inbox.put((question, error))
 
 
-def _silence(question: Question, bound: float) -> Unreachable:
+def _silence(question: Question[Any], bound: float) -> Unreachable:
     return Unreachable(
         f"AWS did not answer within {bound:g} s when asked about {question.what}.",
         "Check the network, then try again.",
     )
 
 
-def _unverified(question: Question, refusal: AwsRefusal) -> Unverified:
+def _unverified(question: Question[Any], refusal: AwsRefusal) -> Unverified:
     return Unverified(question.what, question.permission, refusal.message)

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.account.facts import Fact
 from launcher.account.file_system import (
+    DataRepositoryAssociation,
     FileSystem,
-    describe_file_system,
-    fetch_associations,
-    fetch_interfaces,
-    fetch_some_interfaces,
+    parse_association,
     parse_file_system,
 )
-from launcher.account.network import Subnet, fetch_subnets
-from launcher.account.questions.asking import Answers, Question
-from launcher.account.questions.network import NetworkQuestions, groups_among, missing_groups
+from launcher.account.network import Subnet
+from launcher.account.questions.asking import Answers, Question, Service
+from launcher.account.questions.network import NetworkQuestions, fetch_subnets
 from launcher.account.questions.wanted import Wanted
 from launcher.account.unverified import Unverified
+from launcher.aws.errors import aws_errors
 from launcher.cluster.security_groups import SecurityGroup
 
+MOST_INTERFACES_UNASKED = 200
+"""One answer that is still small: EC2 would send up to 1000 interfaces at once."""
+
+_MOST_FILTER_VALUES = 200
+"""EC2 user guide: a filter takes at most 200 values."""
+
+_OWNER = "the file system"
 _SEE_INTERFACES = "ec2:DescribeNetworkInterfaces"
+_INTERFACES = "describe the file system's network interfaces (ec2:DescribeNetworkInterfaces)"
+
+Described = Mapping[str, Any]
+"""What FSx or EC2 says of one file system or interface, with the key names of the API."""
 
 
-@dataclass(frozen=True, slots=True)
 class FileSystemQuestions:
     """What is asked about a job's file system, and what comes of it.
 
@@ -33,131 +41,204 @@ class FileSystemQuestions:
     no call after the first ones.
     """
 
-    network: NetworkQuestions
-
-    @property
-    def wanted(self) -> Wanted:
-        """What the job names."""
-        return self.network.wanted
-
-    def questions(self, answers: Answers) -> dict[str, Question]:
-        """All that can be asked, with the answers so far."""
-        id_ = self.wanted.file_system_id
-        if id_ is None:
-            return {}
-        asked = {
-            "file system": Question(
-                f"the file system {id_}",
+    def __init__(self, wanted: Wanted, network: NetworkQuestions) -> None:
+        self._network = network
+        self._in_vpc = bool(wanted.subnet_ids)
+        self._ec2 = Service("ec2", wanted.region)
+        self._some_interfaces: Question[tuple[Described, ...]] = self._ec2.question(
+            "the network interfaces of the subnets",
+            _SEE_INTERFACES,
+            fetch_some_interfaces,
+            wanted.subnet_ids,
+        )
+        self._described: Question[Described | None] | None = None
+        self._associations: Question[tuple[DataRepositoryAssociation, ...]] | None = None
+        if wanted.file_system_id is not None:
+            fsx = Service("fsx", wanted.region)
+            self._described = fsx.question(
+                f"the file system {wanted.file_system_id}",
                 "fsx:DescribeFileSystems",
-                lambda: Described(describe_file_system(self._client("fsx"), id_)),
-            ),
-            "associations": Question(
+                describe_file_system,
+                wanted.file_system_id,
+            )
+            self._associations = fsx.question(
                 "the file system's links to S3",
                 "fsx:DescribeDataRepositoryAssociations",
-                lambda: fetch_associations(self._client("fsx"), id_),
-            ),
-        }
-        if self.wanted.subnet_ids:
-            asked["some interfaces"] = Question(
-                "the network interfaces of the subnets",
-                _SEE_INTERFACES,
-                lambda: fetch_some_interfaces(self._client("ec2"), self.wanted.subnet_ids),
+                fetch_associations,
+                wanted.file_system_id,
             )
-        return asked | self._following(answers)
+
+    def questions(self, answers: Answers) -> list[Question[Any]]:
+        """All that can be asked, with the answers so far."""
+        if self._described is None or self._associations is None:
+            return []
+        asked: list[Question[Any]] = [self._described, self._associations]
+        if self._in_vpc:
+            asked.append(self._some_interfaces)
+        return [*asked, *self._following(answers)]
 
     def file_system(self, answers: Answers) -> Fact[FileSystem | None] | None:
         """The file system with its zone and groups, as far as they could be had."""
-        described = answers.get("file system")
-        if not isinstance(described, Described):
+        described = self._description(answers)
+        if described is None or isinstance(described, Unverified):
             return described
-        if described.answer is None:
-            return None
-        interfaces = self._interfaces(described.answer, answers)
+        interfaces = self._interfaces(described, answers)
         return parse_file_system(
-            described.answer,
-            subnet=self._subnet(described.answer, answers),
+            described,
+            subnet=self._subnet(described, answers),
             interfaces=() if isinstance(interfaces, Unverified) else interfaces,
         )
 
+    def associations(self, answers: Answers) -> Fact[tuple[DataRepositoryAssociation, ...]] | None:
+        """The links between the file system and S3."""
+        return None if self._associations is None else answers.of(self._associations)
+
     def groups(self, answers: Answers) -> Fact[tuple[SecurityGroup, ...]] | None:
         """The security groups of the file system's interfaces; None for a job outside of a VPC."""
-        described = answers.get("file system")
-        if not self.wanted.subnet_ids:
-            return None
-        if not isinstance(described, Described):
+        described = self._description(answers) if self._in_vpc else None
+        if described is None or isinstance(described, Unverified):
             return described
-        if described.answer is None:
-            return None
-        interfaces = self._interfaces(described.answer, answers)
+        interfaces = self._interfaces(described, answers)
         if isinstance(interfaces, Unverified):
             return interfaces
-        return groups_among(_group_ids(interfaces), answers, "file system groups")
+        return self._network.groups_among(_group_ids(interfaces), answers, _OWNER)
 
-    def _following(self, answers: Answers) -> dict[str, Question]:
+    def _following(self, answers: Answers) -> Iterator[Question[Any]]:
         """What only FSx's answer tells to ask for."""
-        described = answers.get("file system")
-        if not isinstance(described, Described) or described.answer is None:
-            return {}
-        asked: dict[str, Question] = {}
-        ids = tuple(described.answer.get("NetworkInterfaceIds", ()))
-        waits = "some interfaces" not in answers and bool(self.wanted.subnet_ids)
-        if not waits and not set(ids) <= {each["NetworkInterfaceId"] for each in _some(answers)}:
-            asked["interfaces"] = Question(
-                "the file system's network interfaces",
-                _SEE_INTERFACES,
-                lambda: fetch_interfaces(self._client("ec2"), ids),
-            )
-        interfaces = self._interfaces(described.answer, answers)
+        described = self._description(answers)
+        if described is None or isinstance(described, Unverified):
+            return
+        waits = self._in_vpc and self._some_interfaces not in answers
+        own = {each["NetworkInterfaceId"] for each in self._some(answers)}
+        if not waits and not set(_interface_ids(described)) <= own:
+            yield self._interfaces_question(described)
+        interfaces = self._interfaces(described, answers)
         if not isinstance(interfaces, Unverified):
-            missing = missing_groups(_group_ids(interfaces), answers)
+            missing = self._network.missing_groups(_group_ids(interfaces), answers)
             if missing:
-                asked["file system groups"] = self.network.groups_question("the file system", missing)
-        subnet_ids = tuple(described.answer.get("SubnetIds", ())[:1])
-        if subnet_ids and "subnets" in answers and self._subnet(described.answer, answers) is None:
-            asked["file system subnet"] = Question(
-                "the file system's subnet",
-                "ec2:DescribeSubnets",
-                lambda: fetch_subnets(self._client("ec2"), subnet_ids),
-            )
-        return asked
+                yield self._network.groups_question(_OWNER, missing)
+        subnet = self._subnet_question(described)
+        known = self._network.subnets(answers) is not None
+        if subnet is not None and known and self._subnet(described, answers) is None:
+            yield subnet
 
-    def _interfaces(
-        self, described: Mapping[str, Any], answers: Answers
-    ) -> tuple[Mapping[str, Any], ...] | Unverified:
+    def _description(self, answers: Answers) -> Fact[Described | None]:
+        """FSx's answer; None where there is no such file system, and while it is waited for."""
+        return None if self._described is None else answers.of(self._described)
+
+    def _interfaces(self, described: Described, answers: Answers) -> Fact[tuple[Described, ...]]:
         """The file system's own interfaces; Unverified where EC2 did not tell."""
-        ids = set(described.get("NetworkInterfaceIds", ()))
-        own = tuple(each for each in _some(answers) if each["NetworkInterfaceId"] in ids)
+        ids = set(_interface_ids(described))
+        own = tuple(each for each in self._some(answers) if each["NetworkInterfaceId"] in ids)
         if len(own) == len(ids):
             return own
-        asked: tuple[Mapping[str, Any], ...] | Unverified = answers.get("interfaces", ())
-        return asked
+        return answers.of(self._interfaces_question(described)) or ()
 
-    def _subnet(self, described: Mapping[str, Any], answers: Answers) -> Subnet | None:
-        id_ = next(iter(described.get("SubnetIds", ())), None)
-        for key in ("subnets", "file system subnet"):
-            found = answers.get(key)
+    def _some(self, answers: Answers) -> tuple[Described, ...]:
+        found = answers.of(self._some_interfaces)
+        return () if found is None or isinstance(found, Unverified) else found
+
+    def _subnet(self, described: Described, answers: Answers) -> Subnet | None:
+        question = self._subnet_question(described)
+        if question is None:
+            return None
+        for found in (self._network.subnets(answers), answers.of(question)):
             if found is not None and not isinstance(found, Unverified):
-                subnet: Subnet
                 for subnet in found:
-                    if subnet.id == id_:
+                    if subnet.id in _subnet_ids(described):
                         return subnet
         return None
 
-    def _client(self, service: str) -> Any:
-        return self.network.clients(service, self.wanted.region)
+    def _interfaces_question(self, described: Described) -> Question[tuple[Described, ...]]:
+        return self._ec2.question(
+            "the file system's network interfaces",
+            _SEE_INTERFACES,
+            fetch_interfaces,
+            _interface_ids(described),
+        )
+
+    def _subnet_question(self, described: Described) -> Question[tuple[Subnet, ...]] | None:
+        ids = _subnet_ids(described)
+        if not ids:
+            return None
+        return self._ec2.question("the file system's subnet", "ec2:DescribeSubnets", fetch_subnets, ids)
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
-    """FSx's answer: None where there is no such file system, which is an answer too."""
+def describe_file_system(fsx: Any, file_system_id: str) -> Mapping[str, Any] | None:
+    """What FSx says of a file system, for `parse_file_system`; None if there is none of that id.
 
-    answer: Mapping[str, Any] | None
+    Raises AwsRefusal where AWS refuses or cannot be reached.
+    """
+    with aws_errors(f"describe the file system {file_system_id} (fsx:DescribeFileSystems)"):
+        try:
+            answer = fsx.describe_file_systems(FileSystemIds=[file_system_id])
+        except fsx.exceptions.FileSystemNotFound:
+            return None
+    found: list[Mapping[str, Any]] = answer["FileSystems"]
+    return found[0] if found else None
 
 
-def _some(answers: Answers) -> tuple[Mapping[str, Any], ...]:
-    found: tuple[Mapping[str, Any], ...] | Unverified = answers.get("some interfaces", ())
-    return () if isinstance(found, Unverified) else found
+def fetch_interfaces(ec2: Any, ids: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
+    """The network interfaces with these ids, as EC2 describes them: a file system may have hundreds.
+
+    Raises AwsRefusal where AWS refuses or cannot be reached.
+    """
+    with aws_errors(_INTERFACES):
+        return tuple(
+            each
+            for start in range(0, len(ids), _MOST_FILTER_VALUES)
+            for page in ec2.get_paginator("describe_network_interfaces").paginate(
+                Filters=[
+                    {"Name": "network-interface-id", "Values": list(ids[start : start + _MOST_FILTER_VALUES])}
+                ]
+            )
+            for each in page["NetworkInterfaces"]
+        )
 
 
-def _group_ids(interfaces: tuple[Mapping[str, Any], ...]) -> tuple[str, ...]:
+def fetch_some_interfaces(ec2: Any, subnet_ids: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
+    """Interfaces in these subnets, all of them where there are no more than MOST_INTERFACES_UNASKED.
+
+    A file system that is where it should be has its interfaces in the subnets of the job; so most of
+    the time no call is needed after FSx told their ids. Raises AwsRefusal as the others do.
+    """
+    with aws_errors(_INTERFACES):
+        answer = ec2.describe_network_interfaces(
+            Filters=[{"Name": "subnet-id", "Values": list(subnet_ids)}], MaxResults=MOST_INTERFACES_UNASKED
+        )
+    return tuple(answer["NetworkInterfaces"])
+
+
+def fetch_associations(fsx: Any, file_system_id: str) -> tuple[DataRepositoryAssociation, ...]:
+    """The links of a file system to S3, whatever their state; the oldest type, SCRATCH_1, has none.
+
+    Raises AwsRefusal where AWS refuses or cannot be reached.
+    """
+    with aws_errors("describe the data repository associations (fsx:DescribeDataRepositoryAssociations)"):
+        return tuple(parse_association(each) for page in _pages(fsx, file_system_id) for each in page)
+
+
+def _pages(fsx: Any, file_system_id: str) -> Iterator[list[Mapping[str, Any]]]:
+    """The pages of associations; the SDK has no paginator for them."""
+    token: dict[str, str] = {}
+    while True:
+        answer = fsx.describe_data_repository_associations(
+            Filters=[{"Name": "file-system-id", "Values": [file_system_id]}], **token
+        )
+        yield answer["Associations"]
+        if not answer.get("NextToken"):
+            return
+        token = {"NextToken": answer["NextToken"]}
+
+
+def _interface_ids(described: Described) -> tuple[str, ...]:
+    return tuple(described.get("NetworkInterfaceIds", ()))
+
+
+def _subnet_ids(described: Described) -> tuple[str, ...]:
+    """The subnet where the file system stands: of several the first, as FSx prefers it."""
+    return tuple(described.get("SubnetIds", ())[:1])
+
+
+def _group_ids(interfaces: tuple[Described, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(group["GroupId"] for each in interfaces for group in each.get("Groups", ())))

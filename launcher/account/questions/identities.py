@@ -3,64 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.account.facts import Fact
-from launcher.account.permissions import Check, Permissions, permissions_of, principal_of, simulate
-from launcher.account.questions.asking import Answers, Question
+from launcher.account.permissions import (
+    Check,
+    Decision,
+    Permissions,
+    parse_evaluation,
+    permissions_of,
+    principal_of,
+)
+from launcher.account.questions.asking import Answers, Question, Service
 from launcher.account.questions.needs import caller_checks, role_checks
 from launcher.account.questions.wanted import Wanted
-from launcher.account.role import Role, fetch_role
+from launcher.account.role import Role, parse_role
 from launcher.account.unverified import Unverified
-from launcher.aws.clients import Clients
-from launcher.aws.session import caller_arn
+from launcher.aws.errors import aws_errors
+from launcher.aws.session import Caller, fetch_caller
 
 _SIMULATE = "iam:SimulatePrincipalPolicy"
+_WHAT_YOU_MAY = "what you may do"
+
+Simulation = Question[tuple[Decision, ...]]
 
 
-@dataclass(frozen=True, slots=True)
 class IdentityQuestions:
     """What is asked about the role and the caller, and what comes of it.
 
     `known_caller` is the caller's ARN, where it is known before; else STS is asked.
     """
 
-    clients: Clients
-    wanted: Wanted
-    known_caller: str | None = None
+    def __init__(self, wanted: Wanted, known_caller: str | None = None) -> None:
+        self._role_arn = wanted.role_arn
+        self._known_caller = known_caller
+        self._caller_checks = caller_checks(wanted)
+        self._iam = Service("iam", wanted.region)
+        self._identity: Question[Caller] = Service("sts", wanted.region).question(
+            "who you are", "sts:GetCallerIdentity", fetch_caller
+        )
+        self._role: Question[Role | None] = self._iam.question(
+            "the role", "iam:GetRole", fetch_role, wanted.role_arn
+        )
+        self._role_may = self._simulations("what the role may do", wanted.role_arn, role_checks(wanted))
 
-    def questions(self, answers: Answers) -> dict[str, Question]:
+    def questions(self, answers: Answers) -> list[Question[Any]]:
         """All that can be asked, with the answers so far."""
-        asked: dict[str, Question] = {}
-        if self.known_caller is None:
-            asked["caller"] = Question(
-                "who you are", "sts:GetCallerIdentity", lambda: caller_arn(self._client("sts"))
-            )
-        asked["role"] = Question(
-            "the role",
-            "iam:GetRole",
-            lambda: fetch_role(self._client("iam"), self.wanted.role_arn),
-        )
-        asked |= self._simulations(
-            "role may", "what the role may do", self.wanted.role_arn, role_checks(self.wanted)
-        )
-        return asked | self._about_caller(answers)
+        first = [] if self._known_caller is not None else [self._identity]
+        return [*first, self._role, *self._role_may, *self._about_caller(answers)]
 
-    def role(self, answers: Answers) -> Fact[Role | None] | None:
+    def role(self, answers: Answers) -> Fact[Role | None]:
         """The role, None where there is none."""
-        found: Fact[Role | None] | None = answers.get("role")
-        return found
+        return answers.of(self._role)
 
     def permissions(self, answers: Answers) -> Fact[Permissions] | None:
         """What the role lacks; None where there is no role."""
-        if answers.get("role") is None:
+        if answers.of(self._role) is None:
             return None
-        return _put_together(self.wanted.role_arn, _of(answers, "role may"))
+        return _put_together(self._role_arn, self._role_may, answers)
 
     def caller(self, answers: Answers) -> Fact[Permissions] | None:
         """What the caller lacks; nothing for the account's root user, whom no policy binds."""
-        arn = self._caller(answers)
+        arn = self._caller_arn(answers)
         if arn is None or isinstance(arn, Unverified):
             return arn
         if arn.endswith(":root"):
@@ -68,64 +72,92 @@ class IdentityQuestions:
         principal = principal_of(arn)
         if principal is None:
             reason = f"IAM cannot simulate {arn}, which is neither a user nor a role."
-            return Unverified("what you may do", _SIMULATE, reason)
-        exact = self._with_path(principal, answers)
-        key = "caller may" if exact in (None, principal) else "caller by path may"
-        return _put_together(exact or principal, _of(answers, key))
+            return Unverified(_WHAT_YOU_MAY, _SIMULATE, reason)
+        exact = self._with_path(principal, answers) or principal
+        return _put_together(exact, self._caller_may(exact), answers)
 
-    def _about_caller(self, answers: Answers) -> dict[str, Question]:
+    def _about_caller(self, answers: Answers) -> list[Question[Any]]:
         """The simulations for the caller, under the ARN that a session tells or the one with its path."""
-        arn = self._caller(answers)
-        if arn is None or isinstance(arn, Unverified):
-            return {}
-        principal = principal_of(arn)
+        arn = self._caller_arn(answers)
+        principal = None if arn is None or isinstance(arn, Unverified) else principal_of(arn)
         if principal is None:
-            return {}
-        what, checks = "what you may do", caller_checks(self.wanted)
+            return []
         if ":role/" not in principal:
-            return self._simulations("caller may", what, principal, checks)
-        asked = {
-            "caller role": Question(
-                "the path of your role",
-                "iam:GetRole",
-                lambda: fetch_role(self._client("iam"), principal),
-            )
-        }
-        exact = self._with_path(principal, answers)
-        if exact is None or exact == principal:
-            # Most roles have no path: rather guess that than wait for it.
-            return asked | self._simulations("caller may", what, principal, checks)
-        return asked | self._simulations("caller by path may", what, exact, checks)
+            return [*self._caller_may(principal)]
+        # Most roles have no path: rather guess that than wait for it.
+        exact = self._with_path(principal, answers) or principal
+        return [self._caller_role(principal), *self._caller_may(exact)]
 
-    def _caller(self, answers: Answers) -> Fact[str] | None:
-        found: Fact[str] | None = self.known_caller or answers.get("caller")
-        return found
+    def _caller_arn(self, answers: Answers) -> Fact[str] | None:
+        if self._known_caller is not None:
+            return self._known_caller
+        identity = answers.of(self._identity)
+        return identity.arn if isinstance(identity, Caller) else identity
 
-    @staticmethod
-    def _with_path(principal: str, answers: Answers) -> str | None:
+    def _with_path(self, principal: str, answers: Answers) -> str | None:
         """The ARN of the caller's role as IAM has it; None where it is not known."""
-        role = answers.get("caller role")
+        role = answers.of(self._caller_role(principal))
         return role.arn if isinstance(role, Role) else None
 
-    def _simulations(
-        self, key: str, what: str, principal: str, checks: Iterable[Check]
-    ) -> dict[str, Question]:
-        def question(check: Check) -> Question:
-            return Question(what, _SIMULATE, lambda: simulate(self._client("iam"), principal, check))
+    def _caller_role(self, principal: str) -> Question[Role | None]:
+        return self._iam.question("the path of your role", "iam:GetRole", fetch_role, principal)
 
-        return {f"{key} {number}": question(check) for number, check in enumerate(checks)}
+    def _caller_may(self, principal: str) -> tuple[Simulation, ...]:
+        return self._simulations(_WHAT_YOU_MAY, principal, self._caller_checks)
 
-    def _client(self, service: str) -> Any:
-        return self.clients(service, self.wanted.region)
+    def _simulations(self, what: str, principal: str, checks: Iterable[Check]) -> tuple[Simulation, ...]:
+        return tuple(self._iam.question(what, _SIMULATE, simulate, principal, check) for check in checks)
 
 
-def _of(answers: Answers, key: str) -> list[Any]:
-    return [answer for name, answer in answers.items() if name.startswith(f"{key} ")]
+def fetch_role(iam: Any, name_or_arn: str) -> Role | None:
+    """The role; None if there is no such role.
+
+    Raises AwsRefusal where AWS refuses or cannot be reached.
+    """
+    name = name_or_arn.rpartition("/")[2]
+    with aws_errors(f"look up the role {name} (iam:GetRole)"):
+        try:
+            return parse_role(iam.get_role(RoleName=name)["Role"])
+        except iam.exceptions.NoSuchEntityException:
+            return None
 
 
-def _put_together(principal: str, answers: list[Any]) -> Fact[Permissions]:
+def simulate(iam: Any, principal: str, check: Check) -> tuple[Decision, ...]:
+    """IAM's decisions on one check, for a user or role.
+
+    Raises AwsRefusal where AWS refuses or cannot be reached.
+    """
+    with aws_errors(f"simulate the permissions of {principal} (iam:SimulatePrincipalPolicy)"):
+        pages = iam.get_paginator("simulate_principal_policy").paginate(
+            PolicySourceArn=principal,
+            ActionNames=list(check.actions),
+            ResourceArns=list(check.resources),
+            ContextEntries=[
+                {
+                    "ContextKeyName": name,
+                    "ContextKeyValues": list(values),
+                    "ContextKeyType": "string" if len(values) == 1 else "stringList",
+                }
+                for name, values in check.context.items()
+            ],
+        )
+        return tuple(
+            decision
+            for page in pages
+            for each in page["EvaluationResults"]
+            for decision in parse_evaluation(each, resource_may_allow=check.resource_may_allow)
+        )
+
+
+def _put_together(principal: str, simulations: Iterable[Simulation], answers: Answers) -> Fact[Permissions]:
     """One fact from many simulations: what is denied is certain, whatever the others would have said."""
-    decisions = [each for answer in answers if not isinstance(answer, Unverified) for each in answer]
-    found = permissions_of(principal, decisions)
-    unverified = next((each for each in answers if isinstance(each, Unverified)), None)
-    return found if found.denied or unverified is None else unverified
+    found = [answers.of(each) for each in simulations]
+    decisions = [
+        decision
+        for answer in found
+        if answer is not None and not isinstance(answer, Unverified)
+        for decision in answer
+    ]
+    permissions = permissions_of(principal, decisions)
+    unverified = next((each for each in found if isinstance(each, Unverified)), None)
+    return permissions if permissions.denied or unverified is None else unverified

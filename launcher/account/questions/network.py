@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.account.facts import Fact
 from launcher.account.network import (
     Endpoint,
     RouteTable,
-    fetch_endpoints,
-    fetch_main_route_tables,
-    fetch_own_route_tables,
-    fetch_subnets,
+    Subnet,
+    parse_endpoint,
+    parse_route_table,
+    parse_subnet,
     serving,
     within,
 )
-from launcher.account.network_acls import fetch_network_acls
-from launcher.account.questions.asking import Answers, Question
+from launcher.account.network_acls import NetworkAcl, parse_network_acl
+from launcher.account.questions.asking import Answers, Question, Service
+from launcher.account.questions.security_groups import fetch_security_groups, fetch_some_security_groups
 from launcher.account.questions.wanted import Wanted
-from launcher.account.security_groups import fetch_security_groups, fetch_some_security_groups
 from launcher.account.unverified import Unverified
-from launcher.aws.clients import Clients
+from launcher.aws.errors import aws_errors
 from launcher.cluster.security_groups import SecurityGroup
 
 
-@dataclass(frozen=True, slots=True)
 class NetworkQuestions:
     """What is asked about a job's network, and what comes of it.
 
@@ -35,39 +33,73 @@ class NetworkQuestions:
     file system, where the region has no more of them than one answer holds.
     """
 
-    clients: Clients
-    wanted: Wanted
+    def __init__(self, wanted: Wanted) -> None:
+        self._needed = bool(wanted.subnet_ids)
+        self._ec2 = ec2 = Service("ec2", wanted.region)
+        subnet_ids, group_ids = wanted.subnet_ids, wanted.group_ids
+        see_groups, see_tables = "ec2:DescribeSecurityGroups", "ec2:DescribeRouteTables"
+        self._subnets: Question[tuple[Subnet, ...]] = ec2.question(
+            "the subnets", "ec2:DescribeSubnets", fetch_subnets, subnet_ids
+        )
+        self._groups: Question[tuple[SecurityGroup, ...]] = ec2.question(
+            "the security groups", see_groups, fetch_security_groups, group_ids
+        )
+        self._own_tables: Question[tuple[RouteTable, ...]] = ec2.question(
+            "the route tables", see_tables, fetch_own_route_tables, subnet_ids
+        )
+        self._main_tables: Question[tuple[RouteTable, ...]] = ec2.question(
+            "the route tables", see_tables, fetch_main_route_tables
+        )
+        self._endpoints: Question[tuple[Endpoint, ...]] = ec2.question(
+            "the VPC endpoints", "ec2:DescribeVpcEndpoints", fetch_endpoints
+        )
+        self._acls: Question[tuple[NetworkAcl, ...]] = ec2.question(
+            "the network ACLs", "ec2:DescribeNetworkAcls", fetch_network_acls, subnet_ids
+        )
+        self._some_groups: Question[tuple[SecurityGroup, ...]] = ec2.question(
+            "the security groups of the region", see_groups, fetch_some_security_groups
+        )
 
-    def questions(self, answers: Answers) -> dict[str, Question]:
+    def questions(self, answers: Answers) -> list[Question[Any]]:
         """All that can be asked, with the answers so far."""
-        subnet_ids, group_ids = self.wanted.subnet_ids, self.wanted.group_ids
-        if not subnet_ids:
-            return {}
-        ask = self._question
-        asked = {
-            "subnets": ask("the subnets", "DescribeSubnets", fetch_subnets, subnet_ids),
-            "groups": ask("the security groups", "DescribeSecurityGroups", fetch_security_groups, group_ids),
-            "own tables": ask("the route tables", "DescribeRouteTables", fetch_own_route_tables, subnet_ids),
-            "main tables": ask("the route tables", "DescribeRouteTables", fetch_main_route_tables),
-            "endpoints": ask("the VPC endpoints", "DescribeVpcEndpoints", fetch_endpoints),
-            "acls": ask("the network ACLs", "DescribeNetworkAcls", fetch_network_acls, subnet_ids),
-            "some groups": ask(
-                "the security groups of the region", "DescribeSecurityGroups", fetch_some_security_groups
-            ),
-        }
-        missing = missing_groups(self._endpoint_group_ids(answers), answers)
+        if not self._needed:
+            return []
+        asked: list[Question[Any]] = [
+            self._subnets,
+            self._groups,
+            self._own_tables,
+            self._main_tables,
+            self._endpoints,
+            self._acls,
+            self._some_groups,
+        ]
+        missing = self.missing_groups(self._endpoint_group_ids(answers), answers)
         if missing:
-            asked["endpoint groups"] = self.groups_question("the endpoints", missing)
+            asked.append(self.groups_question("the endpoints", missing))
         return asked
 
-    def groups_question(self, owner: str, ids: Iterable[str]) -> Question:
+    def groups_question(self, owner: str, ids: tuple[str, ...]) -> Question[tuple[SecurityGroup, ...]]:
         """The question about security groups that were not among those of the region."""
-        what = f"the security groups of {owner}"
-        return self._question(what, "DescribeSecurityGroups", fetch_security_groups, tuple(ids))
+        return self._ec2.question(
+            f"the security groups of {owner}", "ec2:DescribeSecurityGroups", fetch_security_groups, ids
+        )
+
+    def subnets(self, answers: Answers) -> Fact[tuple[Subnet, ...]] | None:
+        """The subnets of the job; None outside of a VPC, and while they are waited for."""
+        return answers.of(self._subnets)
+
+    def groups(self, answers: Answers) -> Fact[tuple[SecurityGroup, ...]] | None:
+        """The security groups of the job."""
+        return answers.of(self._groups)
+
+    def acls(self, answers: Answers) -> Fact[tuple[NetworkAcl, ...]] | None:
+        """The network ACLs of the subnets."""
+        return answers.of(self._acls)
 
     def route_tables(self, answers: Answers) -> Fact[tuple[RouteTable, ...]] | None:
         """The tables of the subnets and the main ones of their VPCs."""
-        own, main, vpc_ids = answers.get("own tables"), answers.get("main tables"), self.vpc_ids(answers)
+        own, main = answers.of(self._own_tables), answers.of(self._main_tables)
+        vpc_ids = self._vpc_ids(answers)
         if own is None or isinstance(own, Unverified):
             return own
         if main is None or isinstance(main, Unverified):
@@ -78,7 +110,7 @@ class NetworkQuestions:
 
     def endpoints(self, answers: Answers) -> Fact[tuple[Endpoint, ...]] | None:
         """The endpoints of the subnets' VPCs."""
-        found, vpc_ids = answers.get("endpoints"), self.vpc_ids(answers)
+        found, vpc_ids = answers.of(self._endpoints), self._vpc_ids(answers)
         if found is None or isinstance(found, Unverified):
             return found
         if vpc_ids is None or isinstance(vpc_ids, Unverified):
@@ -90,19 +122,40 @@ class NetworkQuestions:
         endpoints = self.endpoints(answers)
         if endpoints is None or isinstance(endpoints, Unverified):
             return endpoints
-        return groups_among(self._endpoint_group_ids(answers), answers, "endpoint groups")
+        return self.groups_among(self._endpoint_group_ids(answers), answers, "the endpoints")
 
-    @staticmethod
-    def vpc_ids(answers: Answers) -> Fact[frozenset[str]] | None:
+    def missing_groups(self, ids: Iterable[str], answers: Answers) -> tuple[str, ...]:
+        """Those of the groups that no answer holds yet; none while the region's are still waited for."""
+        if self._some_groups not in answers or self._groups not in answers:
+            return ()
+        known = self._known_groups(answers)
+        return tuple(id_ for id_ in ids if id_ not in known)
+
+    def groups_among(
+        self, ids: Iterable[str], answers: Answers, owner: str
+    ) -> Fact[tuple[SecurityGroup, ...]] | None:
+        """The groups with these ids, from the region's and from those asked for because of their owner."""
+        wanted = tuple(dict.fromkeys(ids))
+        known = self._known_groups(answers)
+        missing = self.missing_groups(wanted, answers)
+        if missing:
+            rest = answers.of(self.groups_question(owner, missing))
+            if rest is None or isinstance(rest, Unverified):
+                return rest
+            known |= {each.id: each for each in rest}
+        return tuple(known[id_] for id_ in wanted if id_ in known)
+
+    def _vpc_ids(self, answers: Answers) -> Fact[frozenset[str]] | None:
         """The VPCs of the subnets, from whichever answer tells them; None while none is there."""
-        for key in ("subnets", "acls", "groups"):
-            found = answers.get(key)
+        questions: tuple[Question[Any], ...] = (self._subnets, self._acls, self._groups)
+        for question in questions:
+            found = answers.of(question)
             if found is None:
                 return None
             if not isinstance(found, Unverified):
                 return frozenset(each.vpc_id for each in found if each.vpc_id)
-        unverified: Unverified = answers["subnets"]
-        return unverified
+        subnets = answers.of(self._subnets)
+        return subnets if isinstance(subnets, Unverified) else None
 
     def _endpoint_group_ids(self, answers: Answers) -> tuple[str, ...]:
         endpoints = self.endpoints(answers)
@@ -110,37 +163,74 @@ class NetworkQuestions:
             return ()
         return tuple(dict.fromkeys(id_ for each in endpoints for id_ in each.security_group_ids))
 
-    def _question(self, what: str, action: str, fetch: Any, *arguments: Any) -> Question:
-        ask = lambda: fetch(self.clients("ec2", self.wanted.region), *arguments)  # noqa: E731
-        return Question(what, f"ec2:{action}", ask)
+    def _known_groups(self, answers: Answers) -> dict[str, SecurityGroup]:
+        found = [answers.of(question) for question in (self._some_groups, self._groups)]
+        return {
+            each.id: each
+            for groups in found
+            if groups is not None and not isinstance(groups, Unverified)
+            for each in groups
+        }
 
 
-def missing_groups(ids: Iterable[str], answers: Answers) -> tuple[str, ...]:
-    """Those of the groups that no answer holds yet; none while the region's are still waited for."""
-    if "some groups" not in answers or "groups" not in answers:
+def fetch_subnets(ec2: Any, ids: Iterable[str]) -> tuple[Subnet, ...]:
+    """The subnets with these ids, in their order; those that do not exist are left out."""
+    wanted = list(dict.fromkeys(ids))
+    if not wanted:
         return ()
-    known = _known_groups(answers)
-    return tuple(id_ for id_ in ids if id_ not in known)
+    with aws_errors("describe the subnets (ec2:DescribeSubnets)"):
+        pages = ec2.get_paginator("describe_subnets").paginate(
+            Filters=[{"Name": "subnet-id", "Values": wanted}]
+        )
+        found = {each["SubnetId"]: parse_subnet(each) for page in pages for each in page["Subnets"]}
+    return tuple(found[id_] for id_ in wanted if id_ in found)
 
 
-def groups_among(ids: Iterable[str], answers: Answers, key: str) -> Fact[tuple[SecurityGroup, ...]] | None:
-    """The groups with these ids, from the region's and from those asked for under `key`."""
-    wanted = tuple(dict.fromkeys(ids))
-    if not missing_groups(wanted, answers):
-        known = _known_groups(answers)
-        return tuple(known[id_] for id_ in wanted if id_ in known)
-    rest = answers.get(key)
-    if rest is None or isinstance(rest, Unverified):
-        return rest
-    known = _known_groups(answers) | {each.id: each for each in rest}
-    return tuple(known[id_] for id_ in wanted if id_ in known)
+def fetch_own_route_tables(ec2: Any, subnet_ids: Iterable[str]) -> tuple[RouteTable, ...]:
+    """The route tables that name one of these subnets."""
+    wanted = list(dict.fromkeys(subnet_ids))
+    return _route_tables(ec2, "association.subnet-id", wanted) if wanted else ()
 
 
-def _known_groups(answers: Answers) -> dict[str, SecurityGroup]:
-    found = [answers.get(key) for key in ("some groups", "groups")]
-    return {
-        each.id: each
-        for groups in found
-        if groups is not None and not isinstance(groups, Unverified)
-        for each in groups
-    }
+def fetch_main_route_tables(ec2: Any) -> tuple[RouteTable, ...]:
+    """The main route tables of all VPCs of the region: one each, five unless the quota was raised."""
+    return _route_tables(ec2, "association.main", ["true"])
+
+
+def fetch_endpoints(ec2: Any) -> tuple[Endpoint, ...]:
+    """All VPC endpoints of the region, whatever their state.
+
+    Those of one VPC could be asked for only once the VPC is known, which takes a call before.
+    """
+    with aws_errors("describe the VPC endpoints (ec2:DescribeVpcEndpoints)"):
+        return tuple(
+            parse_endpoint(each)
+            for page in ec2.get_paginator("describe_vpc_endpoints").paginate()
+            for each in page["VpcEndpoints"]
+        )
+
+
+def fetch_network_acls(ec2: Any, subnet_ids: Iterable[str]) -> tuple[NetworkAcl, ...]:
+    """The network ACLs of these subnets: each has exactly one, the VPC's default if no other.
+
+    Raises AwsRefusal where AWS refuses or cannot be reached.
+    """
+    wanted = list(dict.fromkeys(subnet_ids))
+    if not wanted:
+        return ()
+    with aws_errors("describe the network ACLs (ec2:DescribeNetworkAcls)"):
+        pages = ec2.get_paginator("describe_network_acls").paginate(
+            Filters=[{"Name": "association.subnet-id", "Values": wanted}]
+        )
+        return tuple(parse_network_acl(each) for page in pages for each in page["NetworkAcls"])
+
+
+def _route_tables(ec2: Any, filter_: str, values: list[str]) -> tuple[RouteTable, ...]:
+    with aws_errors("describe the route tables (ec2:DescribeRouteTables)"):
+        return tuple(
+            parse_route_table(each)
+            for page in ec2.get_paginator("describe_route_tables").paginate(
+                Filters=[{"Name": filter_, "Values": values}]
+            )
+            for each in page["RouteTables"]
+        )

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 from launcher.account.facts import Fact
-from launcher.account.questions.asking import Answers, Question
+from launcher.account.questions.asking import Answers, Question, Service
+from launcher.account.questions.running_jobs import fetch_running_jobs
 from launcher.account.questions.wanted import Wanted
 from launcher.account.quotas import (
     Quota,
     ServiceQuota,
     Use,
-    fetch_applied_quota,
-    fetch_default_quota,
-    find_default_quotas,
     hosts_in_use,
     known_code,
+    parse_quota,
     quota_name,
 )
-from launcher.account.running_jobs import RunningJob, fetch_running_jobs
+from launcher.account.running_jobs import RunningJob
 from launcher.account.unverified import Unverified
-from launcher.aws.clients import Clients
+from launcher.aws.errors import aws_errors
 
-_LIST = "quota list"
-"""The key of the one question that looks for quotas by their names."""
+SERVICE = "sagemaker"
 
 
-@dataclass(frozen=True, slots=True)
 class QuotaQuestions:
     """What is asked about quotas and running jobs, and what comes of it.
 
@@ -36,126 +33,152 @@ class QuotaQuestions:
     defaults, together and once; the applied value then takes a call more.
     """
 
-    clients: Clients
-    wanted: Wanted
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._quotas = Service("service-quotas", wanted.region)
+        self._names = {use: quota_name(wanted.instance_type, use) for use in _uses(wanted)}
+        self._running: Question[tuple[RunningJob, ...]] = Service("sagemaker", wanted.region).question(
+            "the running training jobs", "sagemaker:Search", fetch_running_jobs
+        )
 
-    def questions(self, answers: Answers) -> dict[str, Question]:
+    def questions(self, answers: Answers) -> list[Question[Any]]:
         """All that can be asked, with the answers so far."""
-        asked = {
-            "running jobs": Question(
-                "the running training jobs",
-                "sagemaker:Search",
-                lambda: fetch_running_jobs(self._client("sagemaker")),
-            )
-        }
-        names = {use: quota_name(self.wanted.instance_type, use) for use in self._uses()}
-        for use, name in names.items():
+        asked: list[Question[Any]] = [self._running]
+        for name in self._names.values():
             code = known_code(name)
             if code is not None:
-                asked |= self._by_code(use, name, code)
-            if code is None or self._misnamed(use, name, answers):
-                asked |= self._by_name(use, name, tuple(names.values()), answers)
+                asked += [self._applied(name, code), self._default(name, code)]
+            if code is None or self._misnamed(name, code, answers):
+                asked.append(self._list())
+                listed = answers.of(self._list())
+                if isinstance(listed, dict) and name in listed:
+                    asked.append(self._applied(name, listed[name].code))
         return asked
 
     def running_jobs(self, answers: Answers) -> Fact[tuple[RunningJob, ...]] | None:
         """The running jobs other than this one."""
-        found = answers.get("running jobs")
+        found = answers.of(self._running)
         if found is None or isinstance(found, Unverified):
             return found
-        return tuple(each for each in found if each.name != self.wanted.job_name)
+        return tuple(each for each in found if each.name != self._wanted.job_name)
 
     def quota(self, answers: Answers) -> Fact[Quota | None] | None:
         """The quota of the type's hosts; None where there is none, or the job has a plan's capacity."""
-        return self._quota("spot training job" if self.wanted.spot else "training job", answers)
+        return self._quota("spot training job" if self._wanted.spot else "training job", answers)
 
     def warm_pool_quota(self, answers: Answers) -> Fact[Quota | None] | None:
         """The quota of hosts that are kept; None where the job keeps none."""
         return self._quota("training warm pool", answers)
 
-    def _uses(self) -> tuple[Use, ...]:
-        if not self.wanted.instance_type or self.wanted.training_plan:
-            return ()
-        first: Use = "spot training job" if self.wanted.spot else "training job"
-        return (first, "training warm pool") if self.wanted.warm_pool else (first,)
-
     def _quota(self, use: Use, answers: Answers) -> Fact[Quota | None] | None:
-        if use not in self._uses():
+        if use not in self._names:
             return None
-        name = quota_name(self.wanted.instance_type, use)
-        by_name = known_code(name) is None or self._misnamed(use, name, answers)
-        found = _listed(use, name, answers) if by_name else _applied_or_default(use, answers)
+        found = self._service_quota(self._names[use], answers)
         if found is None or isinstance(found, Unverified):
             return found
         jobs = self.running_jobs(answers)
         if jobs is None or isinstance(jobs, Unverified):
             # Too low a limit is certain all the same; one that would do is not known to.
-            return Quota(found.name, found.code, found.limit, 0) if self._too_low(found) else jobs
-        return Quota(found.name, found.code, found.limit, hosts_in_use(jobs, self.wanted.instance_type, use))
+            too_low = found.limit < self._wanted.instance_count
+            return Quota(found.name, found.code, found.limit, 0) if too_low else jobs
+        return Quota(found.name, found.code, found.limit, hosts_in_use(jobs, self._wanted.instance_type, use))
 
-    def _too_low(self, quota: ServiceQuota) -> bool:
-        return quota.limit < self.wanted.instance_count
+    def _service_quota(self, name: str, answers: Answers) -> Fact[ServiceQuota | None]:
+        """What applies to the account; the default where it has no value of its own."""
+        code = known_code(name)
+        if code is not None and not self._misnamed(name, code, answers):
+            return answers.of(self._applied(name, code)) or answers.of(self._default(name, code))
+        listed = answers.of(self._list())
+        if listed is None or isinstance(listed, Unverified):
+            return listed
+        if name not in listed:
+            return None
+        return answers.of(self._applied(name, listed[name].code)) or listed[name]
 
-    def _by_code(self, use: Use, name: str, code: str) -> dict[str, Question]:
-        what = f"the quota {name}"
-        return {
-            f"{use} applied": Question(
-                what,
-                "servicequotas:GetServiceQuota",
-                lambda: fetch_applied_quota(self._client("service-quotas"), code),
-            ),
-            f"{use} default": Question(
-                what,
-                "servicequotas:GetAWSDefaultServiceQuota",
-                lambda: fetch_default_quota(self._client("service-quotas"), code),
-            ),
-        }
-
-    def _by_name(self, use: Use, name: str, names: tuple[str, ...], answers: Answers) -> dict[str, Question]:
-        """The list, which is searched for all names of the job, and what only its answer tells to ask."""
-        asked = {
-            _LIST: Question(
-                f"the quota {name}",
-                "servicequotas:ListAWSDefaultServiceQuotas",
-                lambda: find_default_quotas(self._client("service-quotas"), names),
-            )
-        }
-        listed = answers.get(_LIST)
-        if isinstance(listed, dict) and name in listed:
-            asked[f"{use} by name applied"] = Question(
-                f"the quota {name}",
-                "servicequotas:GetServiceQuota",
-                lambda: fetch_applied_quota(self._client("service-quotas"), listed[name].code),
-            )
-        return asked
-
-    @staticmethod
-    def _misnamed(use: Use, name: str, answers: Answers) -> bool:
+    def _misnamed(self, name: str, code: str, answers: Answers) -> bool:
         """Whether the known code leads to another quota, or to none."""
-        keys = (f"{use} applied", f"{use} default")
-        if not all(key in answers for key in keys):
+        questions = (self._applied(name, code), self._default(name, code))
+        if not all(question in answers for question in questions):
             return False
-        found = [answers[key] for key in keys]
+        found = [answers.of(question) for question in questions]
         if any(isinstance(each, ServiceQuota) for each in found):
             return any(isinstance(each, ServiceQuota) and each.name != name for each in found)
         return all(each is None for each in found)
 
-    def _client(self, service: str) -> Any:
-        return self.clients(service, self.wanted.region)
+    def _applied(self, name: str, code: str) -> Question[ServiceQuota | None]:
+        return self._quotas.question(
+            f"the quota {name}", "servicequotas:GetServiceQuota", fetch_applied_quota, code
+        )
+
+    def _default(self, name: str, code: str) -> Question[ServiceQuota | None]:
+        return self._quotas.question(
+            f"the quota {name}", "servicequotas:GetAWSDefaultServiceQuota", fetch_default_quota, code
+        )
+
+    def _list(self) -> Question[dict[str, ServiceQuota]]:
+        """The one question that looks for quotas by their names, for all names of the job."""
+        names = tuple(self._names.values())
+        unknown = [name for name in names if known_code(name) is None]
+        return self._quotas.question(
+            f"the quota {unknown[-1] if unknown else names[0]}",
+            "servicequotas:ListAWSDefaultServiceQuotas",
+            find_default_quotas,
+            names,
+        )
 
 
-def _applied_or_default(key: str, answers: Answers) -> Fact[ServiceQuota | None]:
-    """What applies to the account; its default where it has no value of its own."""
-    applied: Fact[ServiceQuota | None] = answers.get(f"{key} applied")
-    if applied is not None:
-        return applied
-    default: Fact[ServiceQuota | None] = answers.get(f"{key} default")
-    return default
+def fetch_applied_quota(quotas: Any, code: str) -> ServiceQuota | None:
+    """The quota that applies to the account; None where it has only the default.
+
+    Raises AwsRefusal where AWS refuses or cannot be reached.
+    """
+    with aws_errors(f"look up the quota {code} (servicequotas:GetServiceQuota)"):
+        try:
+            answer = quotas.get_service_quota(ServiceCode=SERVICE, QuotaCode=code)
+        except quotas.exceptions.NoSuchResourceException:
+            return None
+    return parse_quota(answer["Quota"])
 
 
-def _listed(use: Use, name: str, answers: Answers) -> Fact[ServiceQuota | None]:
-    """The quota that was found by its name: what applies to the account, else its default."""
-    listed: Fact[dict[str, ServiceQuota]] = answers[_LIST]
-    if isinstance(listed, Unverified):
-        return listed
-    applied: Fact[ServiceQuota | None] = answers.get(f"{use} by name applied")
-    return listed.get(name) if applied is None else applied
+def fetch_default_quota(quotas: Any, code: str) -> ServiceQuota | None:
+    """What AWS gives to every account; None where there is no such quota in the region.
+
+    Raises AwsRefusal where AWS refuses or cannot be reached.
+    """
+    with aws_errors(f"look up the default of quota {code} (servicequotas:GetAWSDefaultServiceQuota)"):
+        try:
+            answer = quotas.get_aws_default_service_quota(ServiceCode=SERVICE, QuotaCode=code)
+        except quotas.exceptions.NoSuchResourceException:
+            return None
+    return parse_quota(answer["Quota"])
+
+
+def find_default_quotas(quotas: Any, names: Iterable[str]) -> dict[str, ServiceQuota]:
+    """What AWS gives to every account of the quotas of these names, for those whose code is not known.
+
+    SageMaker has more than 1500 quotas, Service Quotas lists at most a hundred to a page, and a page says
+    where the next begins: sixteen calls, one after the other. They end where all names were found, and
+    nothing else tells a quota by its name. The defaults are listed, as they are those that list every
+    quota: what applies to the account is then one call, by the code. Raises AwsRefusal where AWS refuses
+    or cannot be reached.
+    """
+    found: dict[str, ServiceQuota] = {}
+    missing = set(names)
+    with aws_errors("look for quotas by their names (servicequotas:ListAWSDefaultServiceQuotas)"):
+        pages = quotas.get_paginator("list_aws_default_service_quotas").paginate(
+            ServiceCode=SERVICE, PaginationConfig={"PageSize": 100}
+        )
+        for page in pages:
+            here = (parse_quota(each) for each in page["Quotas"] if each["QuotaName"] in missing)
+            found |= {quota.name: quota for quota in here}
+            if missing == set(found):
+                break
+    return found
+
+
+def _uses(wanted: Wanted) -> tuple[Use, ...]:
+    """The uses whose quotas bind the job; a training plan's capacity is bound by none."""
+    if not wanted.instance_type or wanted.training_plan:
+        return ()
+    first: Use = "spot training job" if wanted.spot else "training job"
+    return (first, "training warm pool") if wanted.warm_pool else (first,)

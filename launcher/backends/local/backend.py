@@ -15,8 +15,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from launcher.backends.interface import (
+    Backend,
     BackendError,
     Cursor,
     JobQuery,
@@ -25,31 +27,22 @@ from launcher.backends.interface import (
     JobSummary,
     LogBatch,
     OnProgress,
+    Polling,
     UnknownJob,
 )
+from launcher.backends.local.hosts import hosts_of
 from launcher.backends.local.job import STOP_FILE, Grace, LocalJob
-from launcher.backends.local.layout import (
-    boot_command,
-    check_inputs,
-    choose_rendezvous,
-    debugging_here,
-    host_environment,
-    hosts_of,
-    lay_out,
-    share_devices,
-    share_threads,
-    visible_devices,
-)
 from launcher.backends.local.logs import Position, read_lines
 from launcher.backends.local.processes import ProcessId, boots_among, kill_all, processes_of
 from launcher.backends.local.status import JobRecord, read_record, write_private
-from launcher.planning.request_view import RequestView
-from launcher.planning.training_plan import Request, TrainingPlan
+
+if TYPE_CHECKING:
+    from launcher.planning.training_plan import Request, TrainingPlan
 
 _JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 
 
-class LocalBackend:
+class LocalBackend(Backend):
     """Runs plans on this machine.
 
     `home` holds the jobs; `inputs` gives a folder of this machine for each of the job's channels. Jobs
@@ -58,6 +51,8 @@ class LocalBackend:
     """
 
     name = "local"
+    polling = Polling(seconds=0.2, seconds_per_host=0.0, end_reads=1)
+    runs_here = True
 
     def __init__(
         self, home: Path, inputs: Mapping[str, Path] | None = None, grace: Grace | None = None
@@ -84,54 +79,13 @@ class LocalBackend:
         Raises BackendError where this machine cannot run it: a strategy of the images' toolkit, a
         channel without a folder, an unknown job to resume from, a name that is taken.
         """
-        request, package = plan.view, plan.package
-        if plan.refused or request is None or package is None:
-            raise BackendError(
-                "the plan has errors and cannot be run.", "Repair them; `launch check` lists them."
-            )
-        if plan.operation != "CreateTrainingJob":
-            raise BackendError(
-                "a tuning job is SageMaker's own: nothing here chooses the next hyperparameters.",
-                "Run one of its jobs: a job file without `tuning`, with values in `hyperparameters`.",
-            )
-        name = str(request.name)
-        folder = self._folder(name)
-        hosts = hosts_of(folder, request.hosts or 1)
-        commands = {host: boot_command(request, host) for host in hosts}
-        check_inputs(request, self._inputs)
-        earlier = self._resumed(plan)
-        try:
-            folder.mkdir(mode=0o700, parents=True)
-        except FileExistsError:
-            raise BackendError(f"there is a local job {name} already.", "Use another name.") from None
-        record = JobRecord(name, str(folder), ProcessId.of_this_process(), len(hosts))
-        job = LocalJob(record, hosts, max_seconds=request.max_runtime_seconds, grace=self._grace)
-        try:
-            write_private(folder / "request.json", plan.request)
-            if earlier is not None:
-                shutil.copytree(earlier, folder / "checkpoints")
-            lay_out(folder, request, package, self._inputs)
-            record.write()
-            processes = plan.job.get("distribution", {}).get("processes_per_host") or 1
-            devices = share_devices(visible_devices(), len(hosts), processes)
-            rendezvous = choose_rendezvous(request)
-            given = plan.job.get("environment", {})
-            threads = share_threads(len(hosts) * processes, given)
-            environments = {
-                host: host_environment(
-                    request, host, rendezvous, seen, {**threads, **debugging_here(request, seen, given)}
-                )
-                for host, seen in zip(hosts, devices, strict=True)
-            }
-            job.launch(commands, environments)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        self._running[name] = job
-        return name
+        return self._start(plan, self._inputs)
 
     def describe(self, job_name: str) -> JobStatus:
         """How the job is, also one of another launcher's. Raises UnknownJob where there is none."""
+        # Listing and stopping jobs reads no requests.
+        from launcher.planning.request_view import RequestView
+
         request = RequestView(self.request_of(job_name))
         return replace(
             self._living_record(job_name).status(),
@@ -171,14 +125,22 @@ class LocalBackend:
         ]
         return sorted(chosen, key=lambda job: job.created, reverse=True)[: query.limit]
 
-    def renew(self) -> None:
-        """Nothing: a local job needs no credentials."""
-
     def request_of(self, job_name: str) -> Request:
         """The request that a job was started from. Raises UnknownJob where there is none."""
         folder = Path(self._record(job_name).folder)
         request: Request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
         return request
+
+    def resume(self, earlier: str, request: Request, on_progress: OnProgress | None = None) -> str:
+        """Run the code of an earlier job again on its inputs, from a copy of its checkpoints.
+
+        Raises BackendError where its code can no longer be read.
+        """
+        # Only those who resume need it, and with it what plans are.
+        from launcher.backends.local.resume import resumed_plan
+
+        with resumed_plan(self._folder(earlier), request) as (plan, inputs):
+            return self._start(plan, inputs)
 
     def job_names(self) -> list[str]:
         """The jobs below the home folder, in the order of their names."""
@@ -196,6 +158,66 @@ class LocalBackend:
             if job.is_alive():
                 kill_all(job.folder)
         self._running.clear()
+
+    def _start(self, plan: TrainingPlan, inputs: Mapping[str, Path]) -> str:
+        # What lays out a job needs the job file's models, what looks at one does not.
+        from launcher.backends.local.layout import (
+            boot_command,
+            check_inputs,
+            choose_rendezvous,
+            debugging_here,
+            host_environment,
+            lay_out,
+            share_devices,
+            share_threads,
+            visible_devices,
+        )
+
+        request, package = plan.view, plan.package
+        if plan.refused or request is None or package is None:
+            raise BackendError(
+                "the plan has errors and cannot be run.", "Fix what `launch check` finds first."
+            )
+        if plan.operation != "CreateTrainingJob":
+            raise BackendError(
+                "a tuning job is SageMaker's own: nothing here chooses the next hyperparameters.",
+                "Run one of its jobs: a job file without `tuning`, with values in `hyperparameters`.",
+            )
+        name = str(request.name)
+        folder = self._folder(name)
+        hosts = hosts_of(folder, request.hosts or 1)
+        commands = {host: boot_command(request, host) for host in hosts}
+        check_inputs(request, inputs)
+        earlier = self._resumed(plan)
+        try:
+            folder.mkdir(mode=0o700, parents=True)
+        except FileExistsError:
+            raise BackendError(f"there is a local job {name} already.", "Use another name.") from None
+        record = JobRecord(name, str(folder), ProcessId.of_this_process(), len(hosts))
+        job = LocalJob(record, hosts, max_seconds=request.max_runtime_seconds, grace=self._grace)
+        try:
+            write_private(folder / "request.json", plan.request)
+            if earlier is not None:
+                shutil.copytree(earlier, folder / "checkpoints")
+            lay_out(folder, request, package, inputs)
+            record.write()
+            processes = plan.job.get("distribution", {}).get("processes_per_host") or 1
+            devices = share_devices(visible_devices(), len(hosts), processes)
+            rendezvous = choose_rendezvous(request)
+            given = plan.job.get("environment", {})
+            threads = share_threads(len(hosts) * processes, given)
+            environments = {
+                host: host_environment(
+                    request, host, rendezvous, seen, {**threads, **debugging_here(request, seen, given)}
+                )
+                for host, seen in zip(hosts, devices, strict=True)
+            }
+            job.launch(commands, environments)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        self._running[name] = job
+        return name
 
     def _living_record(self, job_name: str) -> JobRecord:
         record = self._record(job_name)
@@ -217,7 +239,7 @@ class LocalBackend:
         return record
 
     def _resumed(self, plan: TrainingPlan) -> Path | None:
-        """The checkpoints of the job to resume from, or None for a job that starts anew."""
+        """The checkpoints of the job to resume from, or None for a job that starts from nothing."""
         name = (plan.job.get("checkpoint") or {}).get("resume_from")
         if not name:
             return None
@@ -230,7 +252,7 @@ class LocalBackend:
         return checkpoints
 
     def _record(self, job_name: str) -> JobRecord:
-        # What is no name could also be a path to somewhere else.
+        # What is not a name could be a path to somewhere else.
         record = read_record(self._home / job_name) if _JOB_NAME.fullmatch(job_name) else None
         if record is None:
             raise UnknownJob(
@@ -242,7 +264,7 @@ class LocalBackend:
     def _folder(self, job_name: str) -> Path:
         if not _JOB_NAME.fullmatch(job_name):
             raise BackendError(
-                f"{job_name!r} is no name of a training job.",
+                f"{job_name!r} is not the name of a training job.",
                 "Names have letters, digits and single hyphens, at most 63.",
             )
         return self._home / job_name

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.backends.interface import JobState
-from launcher.backends.local.layout import Host
+from launcher.backends.local.hosts import Host
 from launcher.backends.local.logs import LogClock
 from launcher.backends.local.processes import boots_among, kill, kill_all, processes_of
 from launcher.backends.local.status import HostEnd, JobRecord, failure_reason

@@ -12,17 +12,20 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.backends.interface import BackendError
+from launcher.backends.local.hosts import Host, hosts_of
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, CHECKPOINT_DIR_VARIABLE, DEFAULT_CHECKPOINT_PATH
 from launcher.jobs.specification import RESERVED_CHANNEL
 from launcher.planning.request_parts import RequestChannel, S3Channel
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import SourcePackage
 from launcher.source.packaging import BOOT_NAME, SOURCE_NAME, build_boot, build_source
+
+if TYPE_CHECKING:
+    from launcher.planning.training_plan import SourcePackage
 
 CONTAINER_ROOT = "/opt/ml"
 
@@ -32,39 +35,6 @@ _INHERITED = (
 )  # fmt: skip
 """All that a container on this machine gets from the launcher's environment: no credentials, no proxies,
 nothing that would make the job behave differently on AWS."""
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """One host of a local job: its folder, in it what stands for /opt/ml, and its log."""
-
-    name: str
-    folder: Path
-
-    @property
-    def root(self) -> Path:
-        """What stands for /opt/ml."""
-        return self.folder / "ml"
-
-    @property
-    def log(self) -> Path:
-        """What the host printed."""
-        return self.folder / "log"
-
-    @property
-    def log_times(self) -> Path:
-        """When the log had which size."""
-        return self.folder / "log.times"
-
-    @property
-    def failure(self) -> Path:
-        """The boot's report of a failure."""
-        return self.root / "output" / "failure"
-
-
-def hosts_of(folder: Path, count: int) -> list[Host]:
-    """The hosts of the job in `folder`, named as SageMaker names them."""
-    return [Host(f"algo-{number}", folder / "hosts" / f"algo-{number}") for number in range(1, count + 1)]
 
 
 def check_inputs(request: RequestView, inputs: Mapping[str, Path]) -> None:

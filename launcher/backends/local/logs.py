@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from launcher.backends.interface import LogLine
-from launcher.backends.local.layout import Host
+from launcher.backends.local.hosts import Host
 
 MAX_BYTES = 4 * 1024 * 1024
 """As much of a host's log is read at once; a longer line is cut there."""

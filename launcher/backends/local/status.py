@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.backends.interface import JobState, JobStatus
-from launcher.backends.local.layout import Host
+from launcher.backends.local.hosts import Host
 from launcher.backends.local.processes import ProcessId
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.hardware import HOST_OUT_OF_MEMORY

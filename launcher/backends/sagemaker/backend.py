@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.aws.faults import answers, incomplete
 from launcher.aws.training_job import fetch_request
 from launcher.backends.interface import (
+    Backend,
     BackendError,
     Cursor,
     JobQuery,
@@ -20,13 +21,14 @@ from launcher.backends.interface import (
 from launcher.backends.sagemaker.creation import create_once
 from launcher.backends.sagemaker.description import status_of
 from launcher.backends.sagemaker.job_list import list_jobs
-from launcher.backends.sagemaker.logs import LogReader
+from launcher.backends.sagemaker.logs import LogStreams
 from launcher.backends.sagemaker.resume import copy_checkpoint, has_checkpoint
 from launcher.backends.sagemaker.submission import provide, submit
 from launcher.backends.sagemaker.tuning_job import describe_tuning_job, stop_tuning_job
 from launcher.failure_modes.refusal import AwsRefusal
-from launcher.planning.request_view import RequestView
-from launcher.planning.training_plan import Request, TrainingPlan
+
+if TYPE_CHECKING:
+    from launcher.planning.training_plan import Request, TrainingPlan
 
 _UNKNOWN = ("not found", "could not find", "does not exist", "jobname' failed to satisfy constraint")
 """What a ValidationException says of a name that no job has, or can have."""
@@ -35,23 +37,22 @@ _NOT_RUNNING = "is in status"
 """What it says of a job that has ended, or stops already (awslabs/benchmark-ai issue 928)."""
 
 
-class SageMakerBackend:
+class SageMakerBackend(Backend):
     """Submits plans as training jobs; the clients are boto3's for sagemaker, logs and s3.
 
-    `renewed` makes a client of a service with the credentials of that moment; without it the clients stay
-    as they are.
+    `renewed` makes these three again, with the credentials of that moment; without it they stay as they are.
     """
 
     name = "sagemaker"
 
     def __init__(
-        self, sagemaker: Any, logs: Any, s3: Any, renewed: Callable[[str], Any] | None = None
+        self, sagemaker: Any, logs: Any, s3: Any, renewed: Callable[[], tuple[Any, Any, Any]] | None = None
     ) -> None:
         self._sagemaker = sagemaker
         self._logs = logs
         self._s3 = s3
         self._renewed = renewed
-        self._readers: dict[str, LogReader] = {}
+        self._readers: dict[str, LogStreams] = {}
         self._described: set[str] = set()
         self._tuning: set[str] = set()
 
@@ -129,6 +130,8 @@ class SageMakerBackend:
 
     def has_checkpoint(self, job_name: str) -> bool:
         """Whether the job left a complete checkpoint on S3 to go on from."""
+        from launcher.planning.request_view import RequestView
+
         return has_checkpoint(self._s3, RequestView(self.request_of(job_name)))
 
     def release_hosts(self, job_name: str) -> None:
@@ -148,22 +151,25 @@ class SageMakerBackend:
 
     def resume(self, earlier: str, request: Request, on_progress: OnProgress | None = None) -> str:
         """Copy the earlier job's newest checkpoint to the request's own prefix, then create the job."""
+        from launcher.planning.request_view import RequestView
+        from launcher.planning.training_plan import TrainingPlan
+
         copy_checkpoint(self._sagemaker, self._s3, earlier, RequestView(request), on_progress)
         plan = TrainingPlan(job={}, region=None, request=request, package=None, findings=())
         create_once(self._sagemaker, plan)
         return str(plan.name)
 
     def renew(self) -> None:
-        """Make the clients anew."""
+        """Make the clients again, with the credentials of this moment."""
         if self._renewed is None:
             return
-        self._sagemaker, self._logs, self._s3 = map(self._renewed, ("sagemaker", "logs", "s3"))
+        self._sagemaker, self._logs, self._s3 = self._renewed()
         for reader in self._readers.values():
             reader.use(self._logs)
 
-    def _reader(self, job_name: str) -> LogReader:
+    def _reader(self, job_name: str) -> LogStreams:
         if job_name not in self._readers:
-            self._readers[job_name] = LogReader(self._logs, job_name)
+            self._readers[job_name] = LogStreams(self._logs, job_name)
         return self._readers[job_name]
 
     def _describe_tuning(self, job_name: str) -> JobStatus:

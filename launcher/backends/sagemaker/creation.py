@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.aws.errors import aws_errors
 from launcher.backends.interface import BackendError
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
-from launcher.planning.training_plan import Operation, Request, TrainingPlan
+
+if TYPE_CHECKING:
+    from launcher.planning.training_plan import Operation, Request, TrainingPlan
 
 
 class UncertainError(AwsRefusal):
@@ -158,28 +160,30 @@ def _find(sagemaker: Any, api: _Api, name: str) -> dict[str, Any] | None:
             found: dict[str, Any] = getattr(sagemaker, api.describe)(**{api.key: name})
             return found
         except ClientError as error:
-            told = error.response.get("Error", {})
-            absent = re.search("not found|could not find", str(told.get("Message")), re.IGNORECASE)
-            if told.get("Code") == "ResourceNotFound" or (
-                told.get("Code") == "ValidationException" and absent
+            answer = error.response.get("Error", {})
+            absent = re.search("not found|could not find", str(answer.get("Message")), re.IGNORECASE)
+            if answer.get("Code") == "ResourceNotFound" or (
+                answer.get("Code") == "ValidationException" and absent
             ):
                 return None
             raise
 
 
-def differing_fields(sent: Request, told: Mapping[str, Any]) -> list[str]:
+def differing_fields(sent: Request, described: Mapping[str, Any]) -> list[str]:
     """The fields of a request that AWS tells otherwise; what it does not tell, or adds, does not count."""
-    return [field for field, value in sent.items() if field in told and not _agree(value, told[field])]
+    return [
+        field for field, value in sent.items() if field in described and not _agree(value, described[field])
+    ]
 
 
-def _agree(sent: Any, told: Any) -> bool:
-    if isinstance(sent, dict) and isinstance(told, dict):
-        return all(_agree(value, told[key]) for key, value in sent.items() if key in told)
-    if isinstance(sent, list) and isinstance(told, list):
-        return len(sent) == len(told) and all(map(_agree, sent, told))
-    if isinstance(sent, str) and isinstance(told, str):
-        return sent.rstrip("/") == told.rstrip("/")
-    return bool(sent == told)
+def _agree(sent: Any, described: Any) -> bool:
+    if isinstance(sent, dict) and isinstance(described, dict):
+        return all(_agree(value, described[key]) for key, value in sent.items() if key in described)
+    if isinstance(sent, list) and isinstance(described, list):
+        return len(sent) == len(described) and all(map(_agree, sent, described))
+    if isinstance(sent, str) and isinstance(described, str):
+        return sent.rstrip("/") == described.rstrip("/")
+    return bool(sent == described)
 
 
 _SHORTEST_SECRET = 6

@@ -8,7 +8,6 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from launcher.backends.interface import JobState, JobStatus, Transition
-from launcher.planning.request_view import RequestView
 
 _OTHER_STATES = {"Deleting": JobState.STOPPED, "DeleteFailed": JobState.STOPPED}
 """States of a job that has ended and is taken away (TrainingJobStatus of the API model)."""
@@ -16,6 +15,9 @@ _OTHER_STATES = {"Deleting": JobState.STOPPED, "DeleteFailed": JobState.STOPPED}
 
 def status_of(job: Mapping[str, Any]) -> JobStatus:
     """The status in an answer of DescribeTrainingJob."""
+    # Listing and stopping jobs reads no requests.
+    from launcher.planning.request_view import RequestView
+
     transitions = tuple(map(_transition, job.get("SecondaryStatusTransitions", ())))
     request = RequestView(job)
     return JobStatus(
@@ -54,19 +56,21 @@ def seconds_of(job: Mapping[str, Any]) -> float | None:
 def _answered_at(job: Mapping[str, Any]) -> datetime:
     date = job.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
     try:
-        told = parsedate_to_datetime(date) if date else None
+        time = parsedate_to_datetime(date) if date else None
     except ValueError:
-        told = None
-    if told is None:
+        time = None
+    if time is None:
         return datetime.now(UTC)
-    return told if told.tzinfo else told.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def _transition(told: Mapping[str, Any]) -> Transition:
-    ended = told.get("EndTime")
-    return Transition(told["Status"], told["StartTime"].timestamp(), ended.timestamp() if ended else None)
+def _transition(described: Mapping[str, Any]) -> Transition:
+    ended = described.get("EndTime")
+    return Transition(
+        described["Status"], described["StartTime"].timestamp(), ended.timestamp() if ended else None
+    )
 
 
 def _explanation(job: Mapping[str, Any]) -> str | None:
-    told = job.get("SecondaryStatusTransitions", ())
-    return (told[-1].get("StatusMessage") or None) if told else None
+    transitions = job.get("SecondaryStatusTransitions", ())
+    return (transitions[-1].get("StatusMessage") or None) if transitions else None

@@ -17,16 +17,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from launcher.planning.training_plan import Operation, TrainingPlan
+if TYPE_CHECKING:
+    from launcher.planning.training_plan import Operation, TrainingPlan
+
 
 KEPT_SECONDS = 28 * 24 * 3600
 """No training job runs longer (SageMaker API, StoppingCondition); older entries are of no use."""
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class JournalEntry:
     """A launch: the job's unique name, its user's name for it, and when it began (epoch seconds).
 
     `fingerprint` is the same for all launches of the same request; nothing of the request can be read
@@ -41,7 +43,7 @@ class Launch:
     started: float
 
     @classmethod
-    def of(cls, plan: TrainingPlan) -> Launch:
+    def of(cls, plan: TrainingPlan) -> JournalEntry:
         """The launch of a plan that has a request, now."""
         name = str(plan.name)
         content = json.dumps([plan.operation, plan.region, plan.request], sort_keys=True)
@@ -54,7 +56,7 @@ class Launch:
 class Claim:
     """This process's hold on an entry; `done` removes the entry, `close` only lets go of it."""
 
-    def __init__(self, launch: Launch, file: IO[str] | None, path: Path) -> None:
+    def __init__(self, launch: JournalEntry, file: IO[str] | None, path: Path) -> None:
         self.launch = launch
         self._file = file
         self._path = path
@@ -81,7 +83,7 @@ class Journal:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or _default_folder()
 
-    def interrupted(self, launch: Launch) -> Iterator[Claim]:
+    def interrupted(self, launch: JournalEntry) -> Iterator[Claim]:
         """The interrupted launches of the same job in the same region, claimed, newest first.
 
         Whoever takes one closes it; those whose process still lives are not among them.
@@ -98,7 +100,7 @@ class Journal:
                 continue
             claim.close()
 
-    def record(self, launch: Launch) -> Claim:
+    def record(self, launch: JournalEntry) -> Claim:
         """Write an entry and hold it. Raises OSError where the folder cannot be written."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.folder / f"{launch.name}.json"
@@ -119,7 +121,7 @@ def _claimed(path: Path) -> Claim | None:
     try:
         file = path.open("r+", encoding="utf-8")
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        launch = Launch(**json.load(file))
+        launch = JournalEntry(**json.load(file))
         # Between opening and locking, its process may have finished and removed it.
         if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
             return Claim(launch, file, path)

@@ -15,14 +15,12 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from launcher.aws.clients import FOLLOWING
 from launcher.aws.faults import answers, incomplete
 from launcher.backends.interface import Cursor, JobStatus, LogBatch, LogLine
 from launcher.backends.sagemaker.log_answers import take_events_as_they_come
 from launcher.backends.sagemaker.log_page import LogPage
 from launcher.cluster.sagemaker_names import TRAINING_LOGS
-
-CONNECTIONS = 10
-"""Calls under way at once: about as many as the quota allows in a second."""
 
 _PAGE_LINES = 10_000
 _HELD_LINES = 320_000
@@ -36,7 +34,7 @@ _LOOK_AGAIN_SECONDS = 60.0
 _LOOK_FOR_MISSING_SECONDS = 4.0
 
 
-class LogReader:
+class LogStreams:
     """Reads the logs of one job.
 
     A cursor says per stream which page the next line is on and how many of its lines were taken, so
@@ -55,7 +53,7 @@ class LogReader:
         self._logs = logs
         take_events_as_they_come(logs)
         self._job_name = job_name
-        self._pool = pool or ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="slipway-logs")
+        self._pool = pool or ThreadPoolExecutor(FOLLOWING.connections, thread_name_prefix="slipway-logs")
         self._clock = clock
         self._phase: str | None = None
         self._hosts: int | None = None
@@ -107,7 +105,7 @@ class LogReader:
     def _go_to(self, cursor: Cursor) -> None:
         """Have the pages at hand that the cursor is on, and no others."""
         at_hand = {s: page for s, page in self._pages.items() if cursor.get(s, _START) == _position(page)}
-        elsewhere = {s: _Place.parse(text) for s, text in cursor.items() if s not in at_hand}
+        elsewhere = {s: _StreamPosition.parse(text) for s, text in cursor.items() if s not in at_hand}
         self._pages = at_hand
         self._done &= at_hand.keys()
         if elsewhere:
@@ -119,7 +117,7 @@ class LogReader:
                 page.taken = min(elsewhere[stream].taken, len(page))
             # The same page may be shorter now: the next one then has the rest of what was taken.
             elsewhere = {
-                stream: _Place(elsewhere[stream].taken - page.taken, page.next_token)
+                stream: _StreamPosition(elsewhere[stream].taken - page.taken, page.next_token)
                 for stream, page in pages.items()
                 if page.taken < elsewhere[stream].taken and page.next_token != page.token
             }
@@ -209,14 +207,14 @@ class LogReader:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _StreamPosition:
     """A place in a stream: so many lines after the beginning of the page that the token asks for."""
 
     taken: int
     token: str | None
 
     @classmethod
-    def parse(cls, text: str) -> _Place:
+    def parse(cls, text: str) -> _StreamPosition:
         taken, _, token = text.partition(":")
         return cls(int(taken), token or None)
 
@@ -224,12 +222,14 @@ class _Place:
         return f"{self.taken}:{self.token or ''}"
 
 
-_START = str(_Place(0, None))
+_START = str(_StreamPosition(0, None))
 
 
 def _position(page: LogPage) -> str:
     """Where a page is, as a cursor has it; the end of a page is the beginning of the next."""
-    return str(_Place(0, page.next_token) if page.is_empty else _Place(page.taken, page.token))
+    return str(
+        _StreamPosition(0, page.next_token) if page.is_empty else _StreamPosition(page.taken, page.token)
+    )
 
 
 def _streams(logs: Any, job_name: str) -> list[str]:

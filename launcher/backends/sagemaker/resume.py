@@ -6,7 +6,7 @@ The new job downloads what it finds there when it starts, and never shares a pre
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.aws.errors import aws_errors
 from launcher.backends.interface import BackendError, OnProgress, Progress
@@ -17,8 +17,10 @@ from launcher.backends.sagemaker.checkpoint_choice import (
     choose_checkpoint,
 )
 from launcher.backends.sagemaker.upload import ByteCounter, transfer_config
-from launcher.planning.request_view import RequestView
 from launcher.text.uris import split_uri
+
+if TYPE_CHECKING:
+    from launcher.planning.request_view import RequestView
 
 COPIES_AT_ONCE = 8
 
@@ -50,7 +52,7 @@ def copy_checkpoint(
             "Correct `checkpoint.resume_from`, or leave it out to start from the beginning.",
         )
     if on_progress is not None:
-        on_progress(Progress(_told(choice, source)))
+        on_progress(Progress(_choice_in_words(choice, source)))
     _copy(s3, bucket, prefix, target, choice, on_progress)
 
 
@@ -72,6 +74,8 @@ def _prefix_of_job(sagemaker: Any, name: str) -> str:
             "newest could be half there.",
             "Stop it and wait for its end, or resume from another job.",
         )
+    from launcher.planning.request_view import RequestView
+
     prefix = RequestView(job).checkpoints.prefix
     if prefix is None:
         raise BackendError(
@@ -130,7 +134,7 @@ def _copy(
             raise
 
 
-def _told(choice: Choice, source: str) -> str:
+def _choice_in_words(choice: Choice, source: str) -> str:
     what = ", ".join(choice.names) or "everything"
     passed = f"; {', '.join(choice.incomplete)} is newer but not complete" if choice.incomplete else ""
     return f"resuming from {what} below {source}{passed}"

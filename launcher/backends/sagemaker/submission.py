@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.backends.interface import BackendError, OnProgress, Progress
 from launcher.backends.sagemaker.creation import (
@@ -16,12 +16,14 @@ from launcher.backends.sagemaker.creation import (
     create_once,
     existing_status,
 )
-from launcher.backends.sagemaker.journal import Claim, Journal, Launch
+from launcher.backends.sagemaker.journal import Claim, Journal, JournalEntry
 from launcher.backends.sagemaker.resume import copy_checkpoint
 from launcher.backends.sagemaker.upload import upload_code
 from launcher.failure_modes.refusal import Refusal
-from launcher.planning.training_plan import TrainingPlan
 from launcher.text.durations import duration_in_words
+
+if TYPE_CHECKING:
+    from launcher.planning.training_plan import TrainingPlan
 
 ENDED_SECONDS = 3600
 """An interrupted launch whose job has ended meanwhile is still the one meant for so long; after that, who
@@ -46,12 +48,12 @@ def submit(
     """
     _check(plan)
     tell: OnProgress = on_progress or (lambda _: None)
-    with _launch(sagemaker, plan, journal or Journal(), tell) as launch:
-        if launch.status is None:
-            plan = _renamed(plan, launch.name)
+    with _pending_job(sagemaker, plan, journal or Journal(), tell) as job:
+        if job.status is None:
+            plan = _renamed(plan, job.name)
             provide(sagemaker, s3, plan, tell)
             create_once(sagemaker, plan)
-    return launch.name
+    return job.name
 
 
 def provide(sagemaker: Any, s3: Any, plan: TrainingPlan, on_progress: OnProgress | None = None) -> None:
@@ -68,8 +70,8 @@ def provide(sagemaker: Any, s3: Any, plan: TrainingPlan, on_progress: OnProgress
 
 
 @dataclass(frozen=True, slots=True)
-class _Launch:
-    """The launch to carry out: its job's name, and its status where the job is there already."""
+class _PendingJob:
+    """The job to create, by its name; with a status where it is there already."""
 
     name: str
     status: str | None = None
@@ -87,16 +89,18 @@ def _check(plan: TrainingPlan) -> None:
 
 
 @contextmanager
-def _launch(sagemaker: Any, plan: TrainingPlan, journal: Journal, tell: OnProgress) -> Iterator[_Launch]:
+def _pending_job(
+    sagemaker: Any, plan: TrainingPlan, journal: Journal, tell: OnProgress
+) -> Iterator[_PendingJob]:
     """An interrupted launch of the same request, else a new one; its entry stays while its fate is open."""
-    new = Launch.of(plan)
+    new = JournalEntry.of(plan)
     interrupted = _interrupted(sagemaker, new, journal, tell)
     if interrupted is None:
-        claim, launch = _recorded(new, journal, tell), _Launch(new.name)
+        claim, job = _recorded(new, journal, tell), _PendingJob(new.name)
     else:
-        claim, launch = interrupted
+        claim, job = interrupted
     try:
-        yield launch
+        yield job
         claim.done()
     except NameTakenError:
         claim.done()
@@ -112,7 +116,7 @@ def _launch(sagemaker: Any, plan: TrainingPlan, journal: Journal, tell: OnProgre
         claim.close()
 
 
-def _recorded(launch: Launch, journal: Journal, tell: OnProgress) -> Claim:
+def _recorded(launch: JournalEntry, journal: Journal, tell: OnProgress) -> Claim:
     try:
         return journal.record(launch)
     except OSError as error:
@@ -126,11 +130,11 @@ def _recorded(launch: Launch, journal: Journal, tell: OnProgress) -> Claim:
 
 
 def _interrupted(
-    sagemaker: Any, new: Launch, journal: Journal, tell: OnProgress
-) -> tuple[Claim, _Launch] | None:
+    sagemaker: Any, new: JournalEntry, journal: Journal, tell: OnProgress
+) -> tuple[Claim, _PendingJob] | None:
     for claim in journal.interrupted(new):
         old, age = claim.launch, time.time() - claim.launch.started
-        told = f"a launch of {old.job} was interrupted {duration_in_words(age)} ago"
+        news = f"a launch of {old.job} was interrupted {duration_in_words(age)} ago"
         try:
             status = existing_status(sagemaker, old.operation, old.name)
         except BaseException:
@@ -141,10 +145,10 @@ def _interrupted(
             found = (
                 f"its job {old.name} is {status}" if status else f"it had created nothing yet as {old.name}"
             )
-            tell(Progress(f"{told}; {found}: going on with it"))
-            return claim, _Launch(old.name, status)
+            tell(Progress(f"{news}; {found}: going on with it"))
+            return claim, _PendingJob(old.name, status)
         if running:
-            tell(Progress(f"{told}; its job {old.name}, of another request, is {status}"))
+            tell(Progress(f"{news}; its job {old.name}, of another request, is {status}"))
         if status is not None or age > IN_FLIGHT_SECONDS:
             claim.done()
         claim.close()

@@ -11,7 +11,6 @@ from typing import Any
 from launcher.aws.faults import answers
 from launcher.backends.interface import JobState, JobStatus
 from launcher.backends.sagemaker.description import job_state, seconds_of
-from launcher.planning.request_view import RequestView
 
 _COUNTERS = (
     ("InProgress", "running"),
@@ -25,6 +24,9 @@ _COUNTERS = (
 
 def describe_tuning_job(sagemaker: Any, name: str) -> JobStatus:
     """How a tuning job is; the phase tells its counters, the explanation its best training job."""
+    # Listing and stopping jobs reads no requests.
+    from launcher.planning.request_view import RequestView
+
     with answers(f"describe the tuning job {name}"):
         job = sagemaker.describe_hyper_parameter_tuning_job(HyperParameterTuningJobName=name)
     state = job_state(job["HyperParameterTuningJobStatus"])

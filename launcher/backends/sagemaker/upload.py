@@ -7,13 +7,15 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.aws.errors import aws_errors
 from launcher.backends.interface import BackendError, OnProgress, Progress
-from launcher.planning.training_plan import SourcePackage
 from launcher.source.packaging import BOOT_NAME, build_boot, build_source, package_digest
 from launcher.text.uris import split_uri
+
+if TYPE_CHECKING:
+    from launcher.planning.training_plan import SourcePackage
 
 FRESH_DAYS = 45
 """Code that lies on S3 for longer is sent again: the cluster's bucket deletes it after 90 days, and a job

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from launcher.account.facts import Prefix
-from launcher.account.file_system import Association
+from launcher.account.file_system import DataRepositoryAssociation
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.rules.download import LARGE_DATASET_BYTES, disk_bytes
@@ -106,15 +106,17 @@ def _bytes_per_host(subject: LiveSubject, place: S3Location, listed: Prefix) -> 
     return listed.size_bytes / (subject.hosts if sharded else 1)
 
 
-def _links(subject: LiveSubject) -> Sequence[Association]:
+def _links(subject: LiveSubject) -> Sequence[DataRepositoryAssociation]:
     return known(subject.account.associations) or ()
 
 
-def _link_of(place: S3Location, links: Sequence[Association]) -> Association | None:
+def _link_of(
+    place: S3Location, links: Sequence[DataRepositoryAssociation]
+) -> DataRepositoryAssociation | None:
     return next((each for each in links if _folder(place.uri).startswith(_folder(each.s3_uri))), None)
 
 
-def _path_on(link: Association, place: S3Location) -> str:
+def _path_on(link: DataRepositoryAssociation, place: S3Location) -> str:
     below = _folder(place.uri).removeprefix(_folder(link.s3_uri))
     return f"{link.path.rstrip('/')}/{below}".rstrip("/") or "/"
 

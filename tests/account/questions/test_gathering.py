@@ -362,7 +362,7 @@ def test_progress_ends_with_every_question_answered(account: EmulatedAccount) ->
     gather(
         FaultyClients(),
         wanted_of(RequestView(account.request()), REGION),
-        on_progress=lambda *each: told.append(each),
+        on_answer=lambda *each: told.append(each),
     )
 
     assert told[0][0] == 0

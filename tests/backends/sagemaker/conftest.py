@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from launcher.aws.clients import aws_client
+from launcher.aws.clients import Clients
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest import Cluster
 from launcher.jobs.load import load_job
@@ -37,7 +37,8 @@ def script(credentials: None) -> Iterator[TrainingScript]:
 @pytest.fixture
 def clients(script: TrainingScript) -> dict[str, Any]:
     """The clients as the launcher makes them, and the cluster's buckets."""
-    clients = {name: aws_client(name, REGION) for name in ("sagemaker", "logs", "s3")}
+    make = Clients()
+    clients = {name: make(name, REGION) for name in ("sagemaker", "logs", "s3")}
     for bucket in BUCKETS:
         location = {"LocationConstraint": REGION}
         clients["s3"].create_bucket(Bucket=bucket, CreateBucketConfiguration=location)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from launcher.backends.sagemaker.journal import Journal, Launch
+from launcher.backends.sagemaker.journal import Journal, JournalEntry
 from launcher.planning.training_plan import TrainingPlan
 from tests.emulator.sagemaker import TrainingScript
 
@@ -27,5 +27,5 @@ def names(script: TrainingScript) -> list[str]:
 
 def interrupt(plan: TrainingPlan, seconds_ago: float = 0, **changes: Any) -> None:
     """Leave the entry of a launch that was killed."""
-    launch = replace(Launch.of(plan), started=time.time() - seconds_ago, **changes)
+    launch = replace(JournalEntry.of(plan), started=time.time() - seconds_ago, **changes)
     Journal().record(launch).close()

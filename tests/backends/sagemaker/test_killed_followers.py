@@ -19,10 +19,10 @@ from tests.emulator.sagemaker import TrainingScript, emulated_training
 FOLLOWER = """
 import sys
 
+from launcher.backends.interface import Backend, Polling
 from launcher.cli.app import main
-from launcher.session import run
 
-run.AWS_POLL_SECONDS = run.AWS_POLL_SECONDS_PER_HOST = 0
+Backend.polling = Polling(seconds=0, seconds_per_host=0)
 main(["logs", sys.argv[1], "--follow"])
 """
 

@@ -14,7 +14,7 @@ from typing import Any
 import boto3
 import pytest
 
-from launcher.aws.clients import aws_client
+from launcher.aws.clients import Clients
 from launcher.backends.interface import OnProgress, Progress
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.session.preparation import JobSource, prepare, read_job
@@ -35,7 +35,7 @@ LAUNCHER = """
 import sys
 from pathlib import Path
 
-from launcher.aws.clients import aws_client
+from launcher.aws.clients import Clients
 from launcher.backends.sagemaker import upload
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import Refusal
@@ -43,7 +43,8 @@ from launcher.session.preparation import JobSource, prepare, read_job
 
 upload.PART_BYTES = 5 * 1024 * 1024
 plan = prepare(read_job(JobSource(Path(sys.argv[1]))), session_region=None)
-clients = {name: aws_client(name, plan.region) for name in ("sagemaker", "logs", "s3")}
+make = Clients()
+clients = {name: make(name, plan.region) for name in ("sagemaker", "logs", "s3")}
 try:
     print(SageMakerBackend(**clients).submit(plan, lambda progress: print(progress.step, file=sys.stderr)))
 except Refusal as refusal:
@@ -92,8 +93,9 @@ class Launchers:
     def run_here(self, on_progress: OnProgress) -> str:
         """A launch in this process."""
         plan = prepare(read_job(JobSource(self.file)), session_region=None)
+        clients = Clients()
         backend = SageMakerBackend(
-            **{name: aws_client(name, plan.region) for name in ("sagemaker", "logs", "s3")}
+            **{name: clients(name, plan.region) for name in ("sagemaker", "logs", "s3")}
         )
         return backend.submit(plan, on_progress)
 

@@ -11,7 +11,7 @@ from botocore.hooks import HierarchicalEmitter
 
 from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.backends.sagemaker import logs as logs_module
-from launcher.backends.sagemaker.logs import LogReader
+from launcher.backends.sagemaker.logs import LogStreams
 
 
 class _Exceptions:
@@ -53,11 +53,11 @@ class Service:
         return {"events": events, "nextForwardToken": f"f/{start + len(found)}" if found else token}
 
 
-def reader(service: Service, clock: Callable[[], float] = lambda: 0.0) -> LogReader:
-    return LogReader(service, "job", clock=clock)
+def reader(service: Service, clock: Callable[[], float] = lambda: 0.0) -> LogStreams:
+    return LogStreams(service, "job", clock=clock)
 
 
-def all_of(source: LogReader, cursor: Any = None) -> list[LogLine]:
+def all_of(source: LogStreams, cursor: Any = None) -> list[LogLine]:
     lines: list[LogLine] = []
     cursor = cursor or {}
     while True:

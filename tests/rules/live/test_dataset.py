@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from launcher.account.facts import Prefix, Unverified
-from launcher.account.file_system import Association
+from launcher.account.file_system import DataRepositoryAssociation
 from launcher.failure_modes.model import Finding
 from tests.rules.live.states import FILE_SYSTEM, REQUEST, found
 
@@ -82,7 +82,7 @@ def test_very_many_small_objects_are_an_information(listed: Prefix, count: int) 
     assert all("more than 1,000 objects" in each.message for each in findings)
 
 
-LINK = Association("dra-1", "AVAILABLE", "/train", "s3://data/train")
+LINK = DataRepositoryAssociation("dra-1", "AVAILABLE", "/train", "s3://data/train")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,9 @@ def test_large_data_is_not_downloaded_beside_a_file_system(
 
 
 @pytest.mark.parametrize("links", [(LINK,), ()])
-def test_a_complete_listing_outweighs_what_the_job_file_says(links: tuple[Association, ...]) -> None:
+def test_a_complete_listing_outweighs_what_the_job_file_says(
+    links: tuple[DataRepositoryAssociation, ...],
+) -> None:
     job = {"data": {"size": "2TB"}}
     assert judged(Prefix(URI, 3, 5 * GB), job=job, associations=links) == []
 

@@ -9,7 +9,7 @@ import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from launcher.account.offerings import fetch_offering_zones
+from launcher.account.questions.instances import fetch_offering_zones
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.emulator.faults import DENIED, inject
 

@@ -10,8 +10,8 @@ import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from launcher.account.security_group_repair import authorize
-from launcher.account.security_groups import fetch_security_groups
+from launcher.account.questions.security_group_repair import authorize
+from launcher.account.questions.security_groups import fetch_security_groups
 from launcher.cluster.security_groups import SecurityGroupRule
 from launcher.failure_modes.refusal import AwsRefusal
 

@@ -1,0 +1,160 @@
+"""The way of a launch on AWS: read, plan, judge by the account, submit, follow, and try again.
+
+The command line and the Python interface both go this way; what they show, and whom they ask before money is
+spent, is theirs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from launcher.account.file_system import FileSystem
+from launcher.aws.clients import Clients
+from launcher.aws.cluster_manifest import fetch_manifest
+from launcher.backends.interface import Backend, BackendError, OnProgress
+from launcher.cluster.manifest_store import cache_manifest, is_path
+from launcher.jobs.load import LoadedJob
+from launcher.planning.training_plan import TrainingPlan
+from launcher.session.attempts import AttemptsDisplay, run_attempts
+from launcher.session.jobs import queue_backend, sagemaker_backend
+from launcher.session.live import check_before_submission
+from launcher.session.outcome import Outcome
+from launcher.session.preparation import prepare, source_of
+from launcher.source.tree import SourceTree
+
+
+class LiveDisplay(Protocol):
+    """Where the look into the account is shown."""
+
+    def progress(self, answered: int, asked: int, waiting_for: str) -> None:
+        """AWS has given so many of the answers that were asked for."""
+        ...
+
+    def waiting(self, file_system: FileSystem, seconds: float) -> None:
+        """The file system is still being created, after a wait of so many seconds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """Where a plan is submitted: the account that pays, and the backend that takes it."""
+
+    account: str
+    backend: Backend
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch of a job that was read, with the clients of its command.
+
+    `ignore` holds codes accepted besides the file's. A `queued` launch goes through the cluster's queue, and
+    there under the fair share `share` where the queue has shares. `display` opens what shows the look into
+    the account; without it nothing is shown.
+    """
+
+    loaded: LoadedJob
+    clients: Clients
+    session_region: str | None
+    ignore: Sequence[str] = ()
+    queued: bool = False
+    share: str | None = None
+    display: Callable[[], AbstractContextManager[LiveDisplay]] | None = None
+
+    def plan(self) -> TrainingPlan:
+        """The plan of the job, judged by its file and by the account.
+
+        Waits for a file system that is being created. A plan that is refused already, or holds
+        placeholders, is not held against the account. Raises Refusal for an unknown cluster, AwsRefusal
+        without usable credentials or where AWS refuses.
+        """
+        return self._plan(self.loaded)
+
+    def submission(self, plan: TrainingPlan) -> Submission:
+        """Open the way of a plan, straight to SageMaker or through the queue. Sends nothing.
+
+        Raises AwsRefusal without credentials, BackendError where the plan's cluster has no queue.
+        """
+        account = self.clients.caller(plan.region).account
+        if not self.queued:
+            return Submission(account, sagemaker_backend(self.clients, plan.region))
+        if plan.queue_arn is None:
+            cluster = plan.job.get("cluster")
+            raise BackendError(
+                f"the cluster {cluster} has no queue." if cluster else "the job names no cluster.",
+                "Leave out --queue, or add `queue: {}` to the cluster file and deploy it again.",
+            )
+        return Submission(account, queue_backend(self.clients, plan.queue_arn, self.share))
+
+    def run(
+        self,
+        plan: TrainingPlan,
+        backend: Backend,
+        *,
+        follow: Callable[[str], Outcome | None],
+        display: AttemptsDisplay,
+        on_progress: OnProgress | None = None,
+    ) -> Outcome | None:
+        """Submit the plan and have each attempt followed; the last outcome, None where nobody stayed.
+
+        Other attempts run the code of the first, whatever the source holds by then. Raises what submitting
+        and following raise.
+        """
+        first = plan.package.source if plan.package else None
+        return run_attempts(
+            self.loaded,
+            plan,
+            backend,
+            replan=lambda loaded: self._plan(loaded, first),
+            follow=follow,
+            pause=time.sleep,
+            display=display,
+            on_progress=on_progress,
+        )
+
+    def _plan(self, loaded: LoadedJob, source: SourceTree | None = None) -> TrainingPlan:
+        plan = plan_for_submission(
+            loaded, self.clients, session_region=self.session_region, ignore=self.ignore, source=source
+        )
+        if plan.refused or plan.placeholders:
+            return plan
+        if self.display is None:
+            return check_before_submission(plan, loaded, self.clients, ignore=self.ignore)
+        with self.display() as display:
+            return check_before_submission(
+                plan,
+                loaded,
+                self.clients,
+                ignore=self.ignore,
+                on_answer=display.progress,
+                on_wait=display.waiting,
+            )
+
+
+def plan_for_submission(
+    loaded: LoadedJob,
+    clients: Clients,
+    *,
+    session_region: str | None,
+    ignore: Sequence[str] = (),
+    source: SourceTree | None = None,
+) -> TrainingPlan:
+    """The plan of a job with its cluster's manifest fresh from AWS.
+
+    The job is judged offline first: what is wrong with the file needs no call. A manifest that was
+    read is cached for planning offline. With `source` the job runs what was read then, whatever the
+    folder holds now. Raises Refusal for an unknown cluster, AwsRefusal where AWS refuses.
+    """
+    job = loaded.spec
+    if job is not None and source is None:
+        # Once for both plans: it reads every file that would be packed.
+        source = source_of(job, loaded.file.parent)
+    draft = prepare(loaded, session_region=session_region, ignore=ignore, source=source)
+    if draft.refused or job is None or job.cluster is None or is_path(job.cluster):
+        return draft
+    cluster = fetch_manifest(clients("ssm", job.region or session_region), job.cluster)
+    cache_manifest(cluster)
+    return prepare(loaded, session_region=session_region, ignore=ignore, cluster=cluster, source=source)

@@ -1,0 +1,133 @@
+"""The way of a launch on AWS: what it asks of AWS, and that it stops where it must."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.account.file_system import FileSystem
+from launcher.aws.clients import BRISK, PATIENT, CallSettings, Clients
+from launcher.backends.interface import Backend, JobState, Polling
+from launcher.cluster.manifest import Cluster
+from launcher.failure_modes.refusal import Refusal
+from launcher.session.launching import Launch
+from launcher.session.outcome import Outcome, outcome_of
+from launcher.session.preparation import JobSource, read_job
+from tests.emulator.account import EmulatedAccount, emulated_account
+from tests.emulator.sagemaker import TrainingScript, emulated_training
+
+REGION = "us-west-2"
+WriteJob = Callable[..., Path]
+
+
+class CountedClients(Clients):
+    """Clients that count the calls of each operation, and how often each client was made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[str] = Counter()
+        self.makes: Counter[tuple[str, CallSettings]] = Counter()
+
+    def _make(self, service: str, region: str | None, settings: CallSettings) -> Any:
+        self.makes[service, settings] += 1
+        client = super()._make(service, region, settings)
+        client.meta.events.register("before-call.*.*", self._count)
+        return client
+
+    def _count(self, event_name: str, **_: Any) -> None:
+        self.calls[event_name.partition(".")[2]] += 1
+
+
+class Shown:
+    """What a launch shows of its look into the account and of its attempts."""
+
+    def __init__(self) -> None:
+        self.answers: list[int] = []
+        self.names: list[str] = []
+
+    @contextmanager
+    def opened(self) -> Iterator[Shown]:
+        yield self
+
+    def progress(self, answered: int, asked: int, waiting_for: str) -> None:
+        self.answers.append(answered)
+
+    def waiting(self, file_system: FileSystem, seconds: float) -> None:
+        raise AssertionError("the file system is there")
+
+    def submitted(self, name: str) -> None:
+        self.names.append(name)
+
+    def decided(self, outcome: Outcome, decision: object) -> None:
+        pass
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
+    """An emulated account with the cluster `dev`."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
+    with emulated_account() as account:
+        account.client("ssm").put_parameter(
+            Name="/slipway/clusters/dev",
+            Value=Cluster.model_validate(account.manifest()).model_dump_json(),
+            Type="String",
+        )
+        yield account
+
+
+@pytest.fixture
+def script(account: EmulatedAccount) -> Iterator[TrainingScript]:
+    with emulated_training(TrainingScript()) as script:
+        yield script
+
+
+def test_a_launch_asks_once_who_it_is_and_makes_each_client_once(
+    write_job: WriteJob, script: TrainingScript
+) -> None:
+    clients, shown = CountedClients(), Shown()
+    launch = Launch(read_job(JobSource(write_job(cluster="dev"))), clients, REGION, display=shown.opened)
+    plan = launch.plan()
+    submission = launch.submission(plan)
+    backend = submission.backend
+
+    def follow(name: str) -> Outcome:
+        status = backend.describe(name)
+        while not status.state.is_final:
+            status = backend.describe(name)
+        return outcome_of(backend, status)
+
+    outcome = launch.run(plan, backend, follow=follow, display=shown)
+
+    assert outcome is not None and outcome.status.state is JobState.COMPLETED
+    assert submission.account == "123456789012"
+    assert [request["TrainingJobName"] for request in script.requests] == shown.names == [plan.name]
+    assert shown.answers[-1] > 10
+    assert clients.calls["sts.GetCallerIdentity"] == 1
+    assert set(clients.makes.values()) == {1}
+    both = {service for service, settings in clients.makes if settings == PATIENT} & {
+        service for service, settings in clients.makes if settings == BRISK
+    }
+    assert both == {"sagemaker", "s3"}, "one service has two clients only where it is called in two ways"
+
+
+def test_a_plan_that_its_file_refuses_asks_nothing_of_aws(write_job: WriteJob) -> None:
+    clients = CountedClients()
+    file = write_job(cluster="dev", code={"source_dir": "src", "entry_point": "no.py"})
+    plan = Launch(read_job(JobSource(file)), clients, REGION).plan()
+
+    assert plan.refused
+    assert (clients.makes, clients.calls) == ({}, {})
+
+
+def test_a_queue_is_asked_of_the_cluster(write_job: WriteJob, script: TrainingScript) -> None:
+    launch = Launch(read_job(JobSource(write_job(cluster="dev"))), Clients(), REGION, queued=True)
+
+    with pytest.raises(Refusal, match="the cluster dev has no queue"):
+        launch.submission(launch.plan())
