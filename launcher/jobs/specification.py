@@ -204,6 +204,13 @@ class JobSpec(Part):
     tags: dict[str, ScalarText] = Field({}, max_length=50, description="Tags of the training job.")
     ignore: list[str] = Field([], description="Codes of findings accepted on purpose.")
 
+    def resolved(self, processes_per_host: int | None) -> dict[str, Any]:
+        """The job in its own keys, with the processes per host filled in where they are known."""
+        fields = self.model_dump(mode="json", exclude_none=True)
+        if processes_per_host is not None:
+            fields["distribution"]["processes_per_host"] = processes_per_host
+        return fields
+
     @property
     def all_metrics(self) -> dict[str, str]:
         """The metrics with the objective of a tuning job among them: regular expressions by name."""

@@ -10,7 +10,7 @@ from launcher.failure_modes.model import Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, DEFAULT_CHECKPOINT_PATH
 from launcher.jobs.specification import JobSpec
-from launcher.planning.destination import PLACEHOLDER_BUCKET
+from launcher.planning.placeholders import PLACEHOLDER_BUCKET
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,19 +11,15 @@ from dataclasses import dataclass, field
 from launcher.cluster.manifest import Cluster, Lustre
 from launcher.failure_modes import job_file, storage
 from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
+from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
-
-PLACEHOLDER_ACCOUNT = "000000000000"
-PLACEHOLDER_BUCKET = "placeholder"
-PLACEHOLDER_REGION = "us-east-1"
-PLACEHOLDER_CODE = "0" * 64
-"""The digest of code that cannot be packed; a submission refuses it."""
-PLACEHOLDER_LUSTRE = Lustre(
-    id="fs-00000000000000000",
-    mount_name="placeholder",
-    subnet_id="subnet-00000000000000000",
-    availability_zone="placeholder",
-    security_group_id="sg-00000000000000000",
+from launcher.planning.checkpoints import PlannedCheckpoints
+from launcher.planning.placeholders import (
+    PLACEHOLDER_ACCOUNT,
+    PLACEHOLDER_BUCKET,
+    PLACEHOLDER_CODE,
+    PLACEHOLDER_LUSTRE,
+    PLACEHOLDER_REGION,
 )
 
 
@@ -104,6 +100,36 @@ def resolve_destination(
         placeholders=tuple(gaps.names),
         findings=tuple(gaps.findings),
     )
+
+
+@finds(Stage.SPEC, storage.LUSTRE_PATH_OUTSIDE_MOUNT)
+def missing_lustre(
+    job: JobSpec,
+    checkpoints: PlannedCheckpoints | None,
+    destination: Destination,
+    cluster: Cluster | None,
+) -> list[Finding]:
+    """What the job wants of a Lustre file system where its destination has none."""
+    if destination.lustre is not None:
+        return []
+    owner = f"the cluster {cluster.name} has none" if cluster else "the job names no cluster"
+    found = [
+        storage.LUSTRE_PATH_OUTSIDE_MOUNT.at(
+            ("inputs", name),
+            f"the input {name} reads {source.lustre} from a Lustre file system, but {owner}",
+            remedy="Name a cluster that has a file system, or read the input from S3.",
+        )
+        for name, source in job.inputs.items()
+        if source.lustre is not None
+    ]
+    if checkpoints is not None and checkpoints.lustre is not None:
+        for_checkpoints = storage.LUSTRE_PATH_OUTSIDE_MOUNT.at(
+            ("checkpoint", "lustre"),
+            f"checkpoints go to {checkpoints.lustre} on a Lustre file system, but {owner}",
+            remedy="Name a cluster that has a file system, or give `checkpoint.s3_uri`.",
+        )
+        found.insert(0, for_checkpoints)
+    return found
 
 
 def _region(job: JobSpec, cluster: Cluster | None, session_region: str | None, gaps: _Gaps) -> str:

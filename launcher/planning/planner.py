@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from launcher.cluster.instances import instance_facts
 from launcher.cluster.manifest import Cluster
-from launcher.failure_modes import distribution, job_file, storage
-from launcher.failure_modes.model import Finding, Severity, Stage
-from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
 from launcher.planning.alternatives import check_alternatives
-from launcher.planning.checkpoints import PlannedCheckpoints, planned_checkpoints
+from launcher.planning.checkpoints import planned_checkpoints
 from launcher.planning.debugger import planned_debugger
-from launcher.planning.destination import PLACEHOLDER_CODE, Destination, resolve_destination
+from launcher.planning.destination import missing_lustre, resolve_destination
 from launcher.planning.image_choice import choose_image
 from launcher.planning.naming import job_name
-from launcher.planning.request import build_request
+from launcher.planning.placeholders import PLACEHOLDER_CODE
+from launcher.planning.request import build_request, is_about_a_value
 from launcher.planning.request_check import check_request
 from launcher.planning.settings import Setting, job_environment, settings
 from launcher.planning.strategies.catalogue import strategy_of
-from launcher.planning.strategies.strategy import LaunchStrategy, StartParameters, world_size
+from launcher.planning.strategies.strategy import StartParameters, world_size
+from launcher.planning.strategies.support import processes_are_known
 from launcher.planning.training_plan import Operation, Request, SourcePackage, TrainingPlan
 from launcher.planning.tuning_job import not_tunable, tuning_request
 from launcher.source.packaging import package_digest
@@ -55,12 +52,12 @@ def plan_job(
     unsupported = [*not_tunable(job, name), *strategy.supported(job, facts, processes)]
     image, no_image = choose_image(job, facts, strategy, destination.region)
     elsewhere = check_alternatives(job, strategy, destination.region, [*unsupported, *no_image])
-    no_processes = _unknown_processes(job) if processes is None else []
-    no_lustre = _missing_lustre(job, checkpoints, destination, cluster)
+    no_lustre = missing_lustre(job, checkpoints, destination, cluster)
 
     request: Request | None = None
+    package: SourcePackage | None = None
     chosen: list[Setting] = []
-    if processes and image and not no_lustre and not any(map(_is_about_a_value, unsupported)):
+    if processes and image and not no_lustre and not any(map(is_about_a_value, unsupported)):
         chosen = settings(job, facts, processes, with_boot=strategy.with_boot, checkpoints=checkpoints)
         archive = f"{destination.code}/{strategy.archive_name}"
         start = StartParameters(name, destination.region, archive, processes)
@@ -78,15 +75,16 @@ def plan_job(
         )
         if job.tuning is not None:
             request = tuning_request(job, job.tuning, request)
+        package = SourcePackage(source, destination.code, strategy.archive_name, strategy.with_boot)
     operation: Operation = "CreateHyperParameterTuningJob" if job.tuning else "CreateTrainingJob"
     return TrainingPlan(
-        job=_resolved(job, processes),
+        job=job.resolved(processes),
         region=destination.region,
         request=request,
-        package=None if request is None else _package(job, strategy, destination, source),
+        package=package,
         findings=(
             *destination.findings,
-            *no_processes,
+            *processes_are_known(job, processes),
             *unsupported,
             *no_image,
             *elsewhere,
@@ -103,69 +101,3 @@ def plan_job(
         operation=operation,
         queue_arn=cluster.queue_arn if cluster else None,
     )
-
-
-def _is_about_a_value(finding: Finding) -> bool:
-    """Whether a value itself makes no sense, so that no request can hold it."""
-    return finding.code == job_file.INVALID_VALUE.code and finding.severity is Severity.ERROR
-
-
-def _package(
-    job: JobSpec, strategy: LaunchStrategy, destination: Destination, source: SourceTree
-) -> SourcePackage:
-    return SourcePackage(
-        source=source,
-        s3_uri=destination.code,
-        archive=strategy.archive_name,
-        with_boot=strategy.with_boot,
-    )
-
-
-@finds(Stage.SPEC, distribution.PROCESSES_DIFFER_FROM_ACCELERATORS)
-def _unknown_processes(job: JobSpec) -> list[Finding]:
-    return [
-        distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.at(
-            ("resources", "instance_type"),
-            f"how many accelerators {job.resources.instance_type} has is not known here, so the number "
-            "of processes per host cannot be derived",
-            remedy="Give `distribution.processes_per_host`: one per GPU of the host.",
-            subject="distribution.processes_per_host",
-        )
-    ]
-
-
-@finds(Stage.SPEC, storage.LUSTRE_PATH_OUTSIDE_MOUNT)
-def _missing_lustre(
-    job: JobSpec,
-    checkpoints: PlannedCheckpoints | None,
-    destination: Destination,
-    cluster: Cluster | None,
-) -> list[Finding]:
-    if destination.lustre is not None:
-        return []
-    owner = f"the cluster {cluster.name} has none" if cluster else "the job names no cluster"
-    found = [
-        storage.LUSTRE_PATH_OUTSIDE_MOUNT.at(
-            ("inputs", name),
-            f"the input {name} reads {source.lustre} from a Lustre file system, but {owner}",
-            remedy="Name a cluster that has a file system, or read the input from S3.",
-        )
-        for name, source in job.inputs.items()
-        if source.lustre is not None
-    ]
-    if checkpoints is not None and checkpoints.lustre is not None:
-        for_checkpoints = storage.LUSTRE_PATH_OUTSIDE_MOUNT.at(
-            ("checkpoint", "lustre"),
-            f"checkpoints go to {checkpoints.lustre} on a Lustre file system, but {owner}",
-            remedy="Name a cluster that has a file system, or give `checkpoint.s3_uri`.",
-        )
-        found.insert(0, for_checkpoints)
-    return found
-
-
-def _resolved(job: JobSpec, processes_per_host: int | None) -> dict[str, Any]:
-    """The job in its own keys, with the processes per host filled in."""
-    resolved = job.model_dump(mode="json", exclude_none=True)
-    if processes_per_host is not None:
-        resolved["distribution"]["processes_per_host"] = processes_per_host
-    return resolved

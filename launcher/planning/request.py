@@ -7,6 +7,8 @@ from typing import Any
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.cluster.manifest import Lustre
+from launcher.failure_modes import job_file
+from launcher.failure_modes.model import Finding, Severity
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL
 from launcher.jobs.specification import RESERVED_CHANNEL, Input, JobSpec
 from launcher.planning.checkpoints import PlannedCheckpoints
@@ -65,6 +67,11 @@ def build_request(
     if job.limits.max_retries:
         request["RetryStrategy"] = {"MaximumRetryAttempts": job.limits.max_retries}
     return {key: value for key, value in request.items() if value not in ({}, [])}
+
+
+def is_about_a_value(finding: Finding) -> bool:
+    """Whether a value itself makes no sense, so that no request can hold it."""
+    return finding.code == job_file.INVALID_VALUE.code and finding.severity is Severity.ERROR
 
 
 def _algorithm(job: JobSpec, image: str, entry: Entry | None) -> dict[str, Any]:

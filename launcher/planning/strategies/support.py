@@ -104,6 +104,19 @@ def crowded(facts: InstanceFacts | None, processes_per_host: int | None) -> Iter
         )
 
 
+@finds(Stage.SPEC, distribution.PROCESSES_DIFFER_FROM_ACCELERATORS)
+def processes_are_known(job: JobSpec, processes_per_host: int | None) -> Iterator[Finding]:
+    """An instance type that is not known here does not say how many processes its hosts bear."""
+    if processes_per_host is None:
+        yield distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.at(
+            INSTANCE_TYPE,
+            f"how many accelerators {job.resources.instance_type} has is not known here, so the number "
+            "of processes per host cannot be derived",
+            remedy="Give `distribution.processes_per_host`: one per GPU of the host.",
+            subject="distribution.processes_per_host",
+        )
+
+
 def _unsupported(message: str, remedy: str, path: tuple[str, ...]) -> Finding:
     return distribution.UNSUPPORTED_COMBINATION.at(path, message, remedy=remedy)
 
