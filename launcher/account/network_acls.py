@@ -26,24 +26,22 @@ class NetworkAclEntry:
     first_port: int | None = None
     last_port: int | None = None
 
-    def covers_tcp(self, first: int, last: int) -> bool:
-        """Whether the entry is about all of these TCP ports."""
-        return self._about_tcp and self._first <= first and last <= self._last
-
     def touches_tcp(self, first: int, last: int) -> bool:
         """Whether the entry is about at least one of these TCP ports."""
-        return self._about_tcp and self._first <= last and first <= self._last
+        return self._about_tcp and self.first_tcp <= last and first <= self.last_tcp
 
     @property
     def _about_tcp(self) -> bool:
         return self.protocol in (ALL_TRAFFIC, _TCP)
 
     @property
-    def _first(self) -> int:
+    def first_tcp(self) -> int:
+        """The first TCP port that it is about."""
         return 0 if self.protocol == ALL_TRAFFIC or self.first_port is None else self.first_port
 
     @property
-    def _last(self) -> int:
+    def last_tcp(self) -> int:
+        """The last TCP port that it is about."""
         return 65535 if self.protocol == ALL_TRAFFIC or self.last_port is None else self.last_port
 
 

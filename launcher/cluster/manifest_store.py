@@ -5,7 +5,6 @@ Planning never calls AWS; a cluster that is named comes from this cache, which a
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import yaml
@@ -62,5 +61,7 @@ def cache_manifest(cluster: Cluster) -> None:
 
 
 def _cache_path(name: str) -> Path:
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "slipway" / "clusters" / f"{name}.json"
+    # Only here: most commands need neither the folder nor the library.
+    from platformdirs import user_cache_path
+
+    return user_cache_path("slipway", appauthor=False) / "clusters" / f"{name}.json"

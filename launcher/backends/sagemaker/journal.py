@@ -134,5 +134,7 @@ def _claimed(path: Path) -> Claim | None:
 
 
 def _default_folder() -> Path:
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "slipway" / "launches"
+    # Only here: most commands need neither the folder nor the library.
+    from platformdirs import user_cache_path
+
+    return user_cache_path("slipway", appauthor=False) / "launches"

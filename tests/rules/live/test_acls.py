@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from launcher.account.network_acls import NetworkAclEntry
-from launcher.rules.live.acls import lets_pass
+from launcher.rules.live.acls import ANSWERS, lets_pass
 from tests.rules.live.states import ANY, acl, entry
 
 LAST = entry(32767, "egress", False)
@@ -55,3 +55,20 @@ NEIGHBOUR, HALF_OF_IT, PRIVATE = "10.0.1.0/24", "10.0.1.0/25", "10.0.0.0/8"
 )
 def test_first_entry_that_matches_decides(entries: list[Any], cidr: str, passes: bool | None) -> None:
     assert lets_pass(acl(*entries), "egress", HTTPS, cidr) is passes
+
+
+@pytest.mark.parametrize(
+    ("entries", "passes"),
+    [
+        pytest.param([(True, 1024, 40000), (True, 40001, 65535)], True, id="two entries, side by side"),
+        pytest.param([(True, 1024, 40000), (True, 40002, 65535)], False, id="with a port between them"),
+        pytest.param([(True, 1024, 50000), (False, 45000, 65535)], False, id="the rest is denied"),
+        pytest.param([(True, 1024, 65535), (False, 45000, 65535)], True, id="denied after it was opened"),
+    ],
+)
+def test_entries_open_a_range_together(entries: list[tuple[bool, int, int]], passes: bool) -> None:
+    numbered = [
+        entry(100 + number, "ingress", allows, ports=(first, last))
+        for number, (allows, first, last) in enumerate(entries)
+    ]
+    assert lets_pass(acl(*numbered), "ingress", ANSWERS, ANY) is passes
