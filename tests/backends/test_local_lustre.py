@@ -13,7 +13,14 @@ from tests.backends.workplace import Workplace, channel, finish
 PLACE = "/opt/ml/input/data/checkpoints/job-1"
 MOUNTED = {
     "ChannelName": "checkpoints",
-    "DataSource": {"FileSystemDataSource": {"DirectoryPath": "/abcdefgh/checkpoints"}},
+    "DataSource": {
+        "FileSystemDataSource": {
+            "FileSystemId": "fs-0123456789abcdef0",
+            "FileSystemType": "FSxLustre",
+            "FileSystemAccessMode": "rw",
+            "DirectoryPath": "/abcdefgh/checkpoints",
+        }
+    },
 }
 CHANNELS = [MOUNTED, channel("code", "s3://bucket/code")]
 SCRIPT = """
