@@ -13,7 +13,9 @@ from tests.backends.workplace import Workplace, channel, finish
 PLACE = "/opt/ml/input/data/checkpoints/job-1"
 MOUNTED = {
     "ChannelName": "checkpoints",
-    "DataSource": {"FileSystemDataSource": {"DirectoryPath": "/abcdefgh/checkpoints"}},
+    "DataSource": {
+        "FileSystemDataSource": {"FileSystemId": "fs-1", "DirectoryPath": "/abcdefgh/checkpoints"}
+    },
 }
 CHANNELS = [MOUNTED, channel("code", "s3://bucket/code")]
 SCRIPT = """
