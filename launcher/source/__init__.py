@@ -1,7 +1,7 @@
-"""The user's code: one walk of the source folder per launch, and one `SourceTree` of what it found.
+"""What the user's code is: a folder, read once into a `SourceTree` for everybody who wants to know of it.
 
-A folder and the name of the entry point come in; the files that belong to the job go out, with what is left
-out and why, the names that the code uses, its digest, and what keeps it from being packed. The rules, the
-plan and `packaging` all read that one tree, so that what was judged is what is sent. Links, special files and
-patterns of ignore files are met in `files`; errors are the room's own `SourceError`.
+`files` walks the folder: what is packed, what is left out and by which pattern, what is in the way. `names`
+looks into the Python files, `digest` identifies the content, `packaging` writes what the hosts download.
+Whoever plans, judges or packs gets the same tree, so that one launch speaks of one state of the folder. What
+cannot be packed is a `SourceError`.
 """

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from launcher.account.file_system import FileSystem
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import Finding, Stage
+from launcher.planning.request_parts import FileSystemChannel
 from launcher.rules.live.rule import live_rule
-from launcher.rules.live.subject import LiveSubject, Mount, known
+from launcher.rules.live.subject import LiveSubject, known
 
 TRANSIENT = frozenset({"CREATING"})
 """The lifecycles that end by themselves (FSx API reference, FileSystem)."""
@@ -70,8 +71,8 @@ def paths_begin_with_the_mount_name(subject: LiveSubject) -> Iterator[Finding]:
     for mount in subject.mounts:
         if mount.file_system_id == found.id and not _is_below(mount, found):
             yield storage.LUSTRE_PATH_OUTSIDE_MOUNT.at(
-                ("inputs", mount.channel),
-                f"the channel {mount.channel} mounts {mount.directory}, but the mount name of {found.id} is "
+                ("inputs", mount.name),
+                f"the channel {mount.name} mounts {mount.directory}, but the mount name of {found.id} is "
                 f"{found.mount_name}: the mount would be refused",
                 remedy=f"The path must begin with /{found.mount_name}. Where the cluster's manifest has "
                 "another mount name, deploy the cluster again.",
@@ -80,14 +81,14 @@ def paths_begin_with_the_mount_name(subject: LiveSubject) -> Iterator[Finding]:
             )
 
 
-def _is_below(mount: Mount, file_system: FileSystem) -> bool:
+def _is_below(mount: FileSystemChannel, file_system: FileSystem) -> bool:
     root = f"/{file_system.mount_name}"
     return mount.directory == root or mount.directory.startswith(f"{root}/")
 
 
-def _unavailable(subject: LiveSubject, mount: Mount, problem: str, remedy: str | None) -> Finding:
+def _unavailable(subject: LiveSubject, mount: FileSystemChannel, problem: str, remedy: str | None) -> Finding:
     return storage.LUSTRE_NOT_AVAILABLE.at(
-        ("inputs", mount.channel),
+        ("inputs", mount.name),
         f"{problem}: the {subject.hosts} hosts would start, be billed, and fail at the mount",
         remedy=remedy,
         stage=Stage.LIVE,

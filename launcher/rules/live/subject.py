@@ -11,7 +11,7 @@ from launcher.account.network import NetworkState
 from launcher.cluster.instances import InstanceFacts
 from launcher.cluster.security_groups import SecurityGroup
 from launcher.jobs.specification import JobSpec
-from launcher.planning.request_parts import S3Channel
+from launcher.planning.request_parts import FileSystemChannel, S3Channel
 from launcher.planning.request_view import RequestView
 
 T = TypeVar("T")
@@ -32,15 +32,6 @@ class S3Location:
     def bucket(self) -> str:
         """The bucket's name."""
         return self.uri.removeprefix("s3://").partition("/")[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """A directory of a file system that a channel of the request mounts."""
-
-    channel: str
-    file_system_id: str
-    directory: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +93,9 @@ class LiveSubject:
         return known(self.account.file_system_groups) or ()
 
     @property
-    def mounts(self) -> tuple[Mount, ...]:
+    def mounts(self) -> tuple[FileSystemChannel, ...]:
         """The Lustre directories that the job mounts."""
-        return tuple(
-            Mount(channel.name, channel.file_system_id, channel.directory) for channel in self.request.mounts
-        )
+        return self.request.mounts
 
     @property
     def inputs(self) -> tuple[S3Location, ...]:
