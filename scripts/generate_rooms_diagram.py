@@ -156,14 +156,14 @@ def _row(line: str, colour: str) -> str:
 _WIDTH = 36
 _TEXT = "#374151"
 _INNER = "#1d4ed8"
-_LEGEND = f'<FONT COLOR="{_INNER}">blue: rooms inside of the room</FONT>&#160;&#160;&#160;arrow: imports'
+_LEGEND = "&#160;" * 8 + "blue: the rooms inside of a room; an arrow: imports"
 _HEAD = (
     "digraph rooms {",
     "  compound=true rankdir=TB nodesep=0.45 ranksep=0.4 margin=0.1 bgcolor=white newrank=true",
     '  labeljust=l style="rounded,filled" color="#c8ccd2" fillcolor="#f6f7f9"',
-    f"  label=<{_LEGEND}> labelloc=b",
+    f'  label="{_LEGEND}" labelloc=b',
     f'  graph [fontname="{FONT}" fontsize=13]',
-    f'  node [fontname="{FONT}" fontsize=12 shape=box style="rounded,filled" margin="0.22,0.06"]',
+    f'  node [fontname="{FONT}" fontsize=12 shape=box style="rounded,filled" margin="0.36,0.06"]',  # wide enough for readers whose font is wider
     '  node [color="#6b7280" fillcolor=white]',
     '  edge [color="#6b7280" arrowsize=0.7]',
 )
