@@ -83,14 +83,14 @@ def graph_of(cluster: str) -> str:
     boxes = boxes_of(app)
     found = arrows(app, boxes)
     everywhere = refer_to_all(found, boxes)
-    told = {
+    shown = {
         place: replace(box, lines={**box.lines, "names what all other stacks hold": False})
         if place in everywhere
         else box
         for place, box in boxes.items()
     }
     return dot(
-        told, merged([arrow for arrow in found if arrow.source not in everywhere]), first=sorted(everywhere)
+        shown, merged([arrow for arrow in found if arrow.source not in everywhere]), first=sorted(everywhere)
     )
 
 

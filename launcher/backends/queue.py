@@ -30,13 +30,13 @@ from launcher.backends.interface import (
     OnProgress,
     UnknownJob,
 )
+from launcher.cluster.sagemaker_names import TRAINING_IN_BATCH
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 
 if TYPE_CHECKING:
     from launcher.planning.request_view import RequestView
     from launcher.planning.training_plan import TrainingPlan
 
-_TRAINING = "SAGEMAKER_TRAINING"
 _MOST_ATTEMPTS = 10
 """Attempts of a service job (AWS Batch API, ServiceJobRetryStrategy)."""
 
@@ -180,7 +180,7 @@ class QueueBackend(Backend):
             self._batch.submit_service_job(
                 jobName=name,
                 jobQueue=self._queue_arn,
-                serviceJobType=_TRAINING,
+                serviceJobType=TRAINING_IN_BATCH,
                 serviceRequestPayload=json.dumps(request),
                 retryStrategy=_retries(RequestView(request)),
                 clientToken=name,

@@ -15,11 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.jobs.checkpoint import (
-    CHECKPOINT_DIR_VARIABLE,
-    CHECKPOINT_URI_VARIABLE,
-    DEFAULT_CHECKPOINT_PATH,
-)
+from launcher.jobs.checkpoint import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE
+from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH
 from launcher.jobs.specification import RESERVED_CHANNEL
 from launcher.planning.request_parts import (
     CODE_ARCHIVE_HYPERPARAMETER,
@@ -93,11 +90,6 @@ class RequestView:
             "--processes-per-host", self.hyperparameters.get(MPI_PROCESSES_HYPERPARAMETER)
         )
         return int(count) if count and str(count).isdigit() else None
-
-    @property
-    def volume_gb(self) -> int | None:
-        """The size of each host's volume, in GB."""
-        return self._resources.get("VolumeSizeInGB")
 
     @property
     def keep_alive_seconds(self) -> int:

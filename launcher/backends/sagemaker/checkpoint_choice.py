@@ -15,7 +15,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 POINTERS: Mapping[str, Callable[[str], str]] = {
     "latest": str.strip,
@@ -38,11 +37,10 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object below the prefix: its name there, with slashes, its bytes and when it was written."""
+    """An object below the prefix: its name there, with slashes, and its bytes."""
 
     name: str
     size: int
-    modified: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ def _newest(s3: Any, source: str) -> Choice:
 def _objects_below(s3: Any, bucket: str, prefix: str) -> list[StoredObject]:
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     return [
-        StoredObject(found["Key"].removeprefix(prefix), found["Size"], found["LastModified"])
+        StoredObject(found["Key"].removeprefix(prefix), found["Size"])
         for page in pages
         for found in page.get("Contents", ())
         if found["Key"] != prefix

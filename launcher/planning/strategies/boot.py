@@ -9,7 +9,8 @@ from typing import Any
 from launcher.cluster.instances import InstanceFacts
 from launcher.documents.document import AsWritten
 from launcher.failure_modes.model import Finding
-from launcher.jobs.specification import JobSpec
+from launcher.jobs.container_paths import channel_folder
+from launcher.jobs.specification import RESERVED_CHANNEL, JobSpec
 from launcher.planning.strategies.options import OPTIONS, check_options
 from launcher.planning.strategies.strategy import (
     PYTORCH,
@@ -19,9 +20,10 @@ from launcher.planning.strategies.strategy import (
     accelerated_processes,
 )
 from launcher.planning.strategies.support import crowded
+from launcher.source.packaging import BOOT_NAME, SOURCE_NAME
 
-BOOT_ENTRYPOINT = ("python3", "/opt/ml/input/data/code/slipway.pyz")
-"""What the container runs: the boot, from the `code` channel."""
+BOOT_ENTRYPOINT = ("python3", f"{channel_folder(RESERVED_CHANNEL)}/{BOOT_NAME}")
+"""What the container runs: the boot, from the code's channel."""
 
 
 class BootStrategy:
@@ -30,7 +32,7 @@ class BootStrategy:
     Arguments and hyperparameters reach the script as a list of words that no shell reads.
     """
 
-    archive_name = "source.tar.gz"
+    archive_name = SOURCE_NAME
     with_boot = True
     boot_name: str
 

@@ -53,7 +53,7 @@ class JobSubject:
     @property
     def has_efa(self) -> bool:
         """Whether the instance type is known to have EFA; an unknown type is not."""
-        return self.facts is not None and self.facts.efa_interfaces > 0
+        return self.facts is not None and self.facts.has_efa
 
     @property
     def writes_to_lustre(self) -> bool:
