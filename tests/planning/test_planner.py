@@ -370,6 +370,14 @@ def test_checkpoints_that_the_container_moves_are_not_the_services(
     assert request["Environment"]["SLIPWAY_CHECKPOINT_URI"] == "s3://mine/runs/digits-0unique"
 
 
+def test_checkpoints_that_the_service_moves_are_no_business_of_the_script(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    request = plan_of(checkpoint={"s3_uri": "s3://mine/runs"}).request
+    assert request["CheckpointConfig"]["S3Uri"] == "s3://mine/runs/digits-0unique"
+    assert "SLIPWAY_CHECKPOINT_URI" not in request["Environment"]
+
+
 def test_the_settings_carry_their_reasons_and_what_the_user_chose_instead(
     plan_of: Callable[..., TrainingPlan],
 ) -> None:
