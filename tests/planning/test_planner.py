@@ -105,7 +105,7 @@ def test_processes_per_host_are_filled_in(plan_of: Callable[..., TrainingPlan]) 
     }
 
 
-def test_the_users_environment_wins_over_the_tuned_settings(plan_of: Callable[..., TrainingPlan]) -> None:
+def test_the_users_environment_wins_over_the_planned_settings(plan_of: Callable[..., TrainingPlan]) -> None:
     environment = plan_of(environment={"NCCL_DEBUG": "TRACE"}).request["Environment"]
     assert environment["NCCL_DEBUG"] == "TRACE"
     assert environment["OMP_NUM_THREADS"] == "12"

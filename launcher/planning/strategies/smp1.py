@@ -14,7 +14,7 @@ from launcher.jobs.specification import JobSpec
 from launcher.planning.strategies.degrees import divide
 from launcher.planning.strategies.options import (
     OPTIONS,
-    Check,
+    ValueCheck,
     boolean,
     check_options,
     mapping,
@@ -39,7 +39,7 @@ SUPPORT = Support(
 """SageMaker developer guide, distributed-model-parallel-support (archived), without PyTorch 1.6: the
 library is then in an image of a name of its own."""
 
-PARAMETERS_KNOWN: Mapping[str, Check] = {
+PARAMETERS_KNOWN: Mapping[str, ValueCheck] = {
     "partitions": whole(1),
     "pipeline_parallel_degree": whole(1),
     "tensor_parallel_degree": whole(1),
@@ -80,7 +80,7 @@ PARAMETERS_KNOWN: Mapping[str, Check] = {
 """SageMaker SDK documentation, smd_model_parallel_general, and the developer guide,
 model-parallel-extended-features-pytorch-sharded-data-parallelism."""
 
-OPTIONS_KNOWN: Mapping[str, Check] = {
+OPTIONS_KNOWN: Mapping[str, ValueCheck] = {
     "version": one_of(1, "1"),
     "parameters": mapping,
     "mpi_options": text,

@@ -14,7 +14,7 @@ from launcher.planning.strategies.boot import BootStrategy
 from launcher.planning.strategies.degrees import divide, within
 from launcher.planning.strategies.options import (
     OPTIONS,
-    Check,
+    ValueCheck,
     boolean,
     check_options,
     mapping,
@@ -34,7 +34,7 @@ SUPPORT = Support(
 )
 """SageMaker developer guide, distributed-model-parallel-support-v2."""
 
-PARAMETERS_KNOWN: Mapping[str, Check] = {
+PARAMETERS_KNOWN: Mapping[str, ValueCheck] = {
     "hybrid_shard_degree": whole(0),
     "tensor_parallel_degree": whole(1),
     "context_parallel_degree": whole(1),
@@ -47,7 +47,7 @@ PARAMETERS_KNOWN: Mapping[str, Check] = {
 }
 """All that there are: SageMaker developer guide, distributed-model-parallel-v2-reference."""
 
-OPTIONS_KNOWN: Mapping[str, Check] = {"version": one_of(1, 2, "1", "2"), "parameters": mapping}
+OPTIONS_KNOWN: Mapping[str, ValueCheck] = {"version": one_of(1, 2, "1", "2"), "parameters": mapping}
 
 
 class SmpVersion2(BootStrategy):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.backends.sagemaker.checkpoint_choice import Choice, StoredObject, choose_checkpoint
+from launcher.backends.sagemaker.checkpoint_choice import CheckpointChoice, StoredObject, choose_checkpoint
 
 
-def choice(*names: str, **pointers: str) -> Choice:
+def choice(*names: str, **pointers: str) -> CheckpointChoice:
     """The choice among objects that were written in this order."""
     objects = [StoredObject(name, 10) for name in names]
     texts = {
