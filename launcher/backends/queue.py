@@ -29,6 +29,7 @@ from launcher.backends.interface import (
     LogLine,
     OnProgress,
     UnknownJob,
+    UnusablePlan,
 )
 from launcher.cluster.sagemaker_names import TRAINING_IN_BATCH
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
@@ -80,9 +81,7 @@ class QueueBackend(Backend):
         The name is the token by which Batch knows a repeated call.
         """
         if plan.refused or plan.request is None:
-            raise BackendError(
-                "the plan has errors and cannot be run.", "Fix what `launch check` finds first."
-            )
+            raise UnusablePlan
         if plan.operation != "CreateTrainingJob":
             raise BackendError(
                 f"a queue takes training jobs only, not {plan.operation}.",

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from launcher.cli.attendance import attend, leave, screen_for
 from launcher.cli.job_options import OutputOption
-from launcher.cli.output import OutputFormat, message
+from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, message
 from launcher.cli.status import JobName
 from launcher.cluster.sagemaker_names import host_name
 from launcher.failure_modes.refusal import Refusal
@@ -91,7 +91,7 @@ def _follow(job: FoundJob, chosen: LogFilter) -> int:
 
     outcome = attend(job.backend, job.name, OutputFormat.TEXT, chosen)
     if outcome is None:
-        return 130
+        return EXIT_INTERRUPTED
     show_outcome(screen_for(OutputFormat.TEXT), outcome)
     return 0 if outcome.succeeded else 1
 
@@ -117,7 +117,7 @@ def _print_json(job: FoundJob, chosen: LogFilter, follow: bool) -> int:
         outcome = follow_job(job.backend, job.name, screen, chosen)
     except Interrupted as interrupted:
         leave(job.backend, interrupted)
-        return 130
+        return EXIT_INTERRUPTED
     return 0 if outcome.succeeded else 1
 
 

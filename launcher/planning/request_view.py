@@ -21,6 +21,7 @@ from launcher.jobs.specification import RESERVED_CHANNEL
 from launcher.planning.request_parts import (
     CODE_ARCHIVE_HYPERPARAMETER,
     MPI_PROCESSES_HYPERPARAMETER,
+    PROCESSES_OPTION,
     CheckpointPlaces,
     FileSystemChannel,
     RequestChannel,
@@ -53,7 +54,7 @@ class RequestView:
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags by their keys."""
+        """The values of the tags by their keys."""
         return {tag["Key"]: tag["Value"] for tag in self.request.get("Tags") or ()}
 
     @property
@@ -85,9 +86,9 @@ class RequestView:
 
     @property
     def processes_per_host(self) -> int | None:
-        """As the boot is told, or the toolkit's MPI; None where neither is."""
+        """The processes on each host, where the request names them for the boot or the toolkit's MPI."""
         count = self.boot_options.get(
-            "--processes-per-host", self.hyperparameters.get(MPI_PROCESSES_HYPERPARAMETER)
+            PROCESSES_OPTION, self.hyperparameters.get(MPI_PROCESSES_HYPERPARAMETER)
         )
         return int(count) if count and str(count).isdigit() else None
 
@@ -216,7 +217,7 @@ class RequestView:
 
     @property
     def checkpoints(self) -> CheckpointPlaces:
-        """Where checkpoints go."""
+        """Where checkpoints go, by whoever moves them."""
         moved = self.training.get("CheckpointConfig") or {}
         return CheckpointPlaces(
             moved_by_service=moved.get("S3Uri") or None,
@@ -227,7 +228,7 @@ class RequestView:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The environment of every process."""
+        """The environment variables that every process gets."""
         return self.training.get("Environment") or {}
 
     @property

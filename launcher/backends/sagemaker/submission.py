@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from launcher.backends.interface import BackendError, OnProgress, Progress
+from launcher.backends.interface import BackendError, OnProgress, Progress, UnusablePlan
 from launcher.backends.sagemaker.creation import (
     NameTakenError,
     UncertainError,
@@ -79,7 +79,7 @@ class _PendingJob:
 
 def _check(plan: TrainingPlan) -> None:
     if plan.refused or plan.package is None:
-        raise BackendError("the plan has errors and cannot be run.", "Fix what `launch check` finds first.")
+        raise UnusablePlan
     if plan.placeholders:
         missing = ", ".join(plan.placeholders)
         raise BackendError(

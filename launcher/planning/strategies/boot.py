@@ -11,6 +11,7 @@ from launcher.documents.document import AsWritten
 from launcher.failure_modes.model import Finding
 from launcher.jobs.container_paths import channel_folder
 from launcher.jobs.specification import RESERVED_CHANNEL, JobSpec
+from launcher.planning.request_parts import ENTRY_POINT_OPTION, PROCESSES_OPTION
 from launcher.planning.strategies.options import OPTIONS, check_options
 from launcher.planning.strategies.strategy import (
     PYTORCH,
@@ -60,8 +61,8 @@ class BootStrategy:
         """The boot's command: strategy, processes, script and the user's arguments."""
         arguments: tuple[str, ...] = (
             "--strategy", self.boot_name,
-            "--processes-per-host", str(processes_per_host),
-            "--entry-point", job.code.entry_point,
+            PROCESSES_OPTION, str(processes_per_host),
+            ENTRY_POINT_OPTION, job.code.entry_point,
         )  # fmt: skip
         if job.code.arguments:
             arguments += ("--", *job.code.arguments)

@@ -23,7 +23,7 @@ from launcher.planning.strategies.options import (
     text,
     whole,
 )
-from launcher.planning.strategies.smp_parameters import PARAMETERS, smp_degree, smp_parameters
+from launcher.planning.strategies.smp_parameters import MP_PARAMETERS, PARAMETERS, smp_degree, smp_parameters
 from launcher.planning.strategies.strategy import StartParameters, world_size
 from launcher.planning.strategies.support import Support, unsupported
 from launcher.planning.strategies.toolkit import ToolkitStrategy, unsafe_mpi_options, unsafe_parameters
@@ -114,7 +114,7 @@ class SmpVersion1(ToolkitStrategy):
             **super().hyperparameters(job, start),
             "sagemaker_mpi_enabled": "true",
             "sagemaker_mpi_custom_mpi_options": json.dumps(job.distribution.options.get("mpi_options", "")),
-            "mp_parameters": json.dumps(smp_parameters(job)),
+            MP_PARAMETERS: json.dumps(smp_parameters(job)),
             "sagemaker_distributed_dataparallel_enabled": "false",
             "sagemaker_instance_type": json.dumps(job.resources.instance_type),
         }

@@ -25,6 +25,10 @@ TELLING_NAMES = frozenset(
 """The names in a script by which the rules see how it divides data and state."""
 
 
+SWITCHED_OFF = ("", "0")
+"""The values of an environment variable that switch off what it is about."""
+
+
 @dataclass(frozen=True, slots=True)
 class GivenVariable:
     """An environment variable that the user gave, and where: `path` leads to it in the job file."""
