@@ -26,7 +26,7 @@ Words = Callable[[Properties, Sequence[DrawnResource]], Iterator[str]]
 
 
 def in_words(resource: DrawnResource, box: Sequence[DrawnResource]) -> list[str]:
-    """What is told of a resource: lines that the resources of one box may share; none of most types.
+    """What the picture says of a resource: lines that the resources of one box may share; none of most types.
 
     Args:
         resource: the resource.

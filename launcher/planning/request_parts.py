@@ -57,7 +57,7 @@ class CheckpointPlaces:
 
     `moved_by_service` is the prefix that SageMaker keeps equal to `local_path`, `moved_by_script` the one
     that only the container's environment names; each is None where there is none. `directory` is where the
-    environment tells the script to write, None where it tells nothing.
+    environment tells the script to write, None where it says nothing.
     """
 
     moved_by_service: str | None
