@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from aws_cdk import aws_batch as batch
 from constructs import Construct
 
-_TRAINING = "SAGEMAKER_TRAINING"
+from launcher.cluster.sagemaker_names import TRAINING_IN_BATCH
 
 
 class JobQueue(Construct):
@@ -37,7 +37,7 @@ class JobQueue(Construct):
         environment = batch.CfnServiceEnvironment(
             self,
             "Environment",
-            service_environment_type=_TRAINING,
+            service_environment_type=TRAINING_IN_BATCH,
             capacity_limits=[
                 batch.CfnServiceEnvironment.CapacityLimitProperty(
                     capacity_unit="NUM_INSTANCES", max_capacity=max_instances
@@ -48,7 +48,7 @@ class JobQueue(Construct):
         queue = batch.CfnJobQueue(
             self,
             "Resource",
-            job_queue_type=_TRAINING,
+            job_queue_type=TRAINING_IN_BATCH,
             priority=1,
             scheduling_policy_arn=policy.attr_arn if policy else None,
             service_environment_order=[

@@ -12,7 +12,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class DrawnResource:
     """A resource of a template, with the place of the construct that it is drawn in."""
 
     key: Key
@@ -22,11 +22,11 @@ class Resource:
     kept: bool
 
 
-Words = Callable[[Properties, Sequence[Resource]], Iterator[str]]
+Words = Callable[[Properties, Sequence[DrawnResource]], Iterator[str]]
 
 
-def in_words(resource: Resource, box: Sequence[Resource]) -> list[str]:
-    """What is told of a resource: lines that the resources of one box may share; none of most types.
+def in_words(resource: DrawnResource, box: Sequence[DrawnResource]) -> list[str]:
+    """What the picture says of a resource: lines that the resources of one box may share; none of most types.
 
     Args:
         resource: the resource.
@@ -36,14 +36,14 @@ def in_words(resource: Resource, box: Sequence[Resource]) -> list[str]:
     return [line for line in words(resource.properties, box) if line] if words else []
 
 
-def _subnet(properties: Properties, _: Sequence[Resource]) -> Iterator[str]:
+def _subnet(properties: Properties, _: Sequence[DrawnResource]) -> Iterator[str]:
     tags = {tag["Key"]: tag["Value"] for tag in properties["Tags"]}
     zone = properties.get("AvailabilityZone") or properties.get("AvailabilityZoneId")
     if tags.get("aws-cdk:subnet-type") != "Public":
         yield f"private subnet {properties['CidrBlock']}, {zone}"
 
 
-def _endpoint(properties: Properties, box: Sequence[Resource]) -> Iterator[str]:
+def _endpoint(properties: Properties, box: Sequence[DrawnResource]) -> Iterator[str]:
     if properties.get("VpcEndpointType") == "Interface":
         kinds = [each.properties.get("VpcEndpointType") for each in box]
         yield f"interface endpoints to {kinds.count('Interface')} services"
@@ -54,7 +54,7 @@ def _endpoint(properties: Properties, box: Sequence[Resource]) -> Iterator[str]:
 def _rule(way: str, peer: str) -> Words:
     preposition = {"in": "from", "out": "to"}[way]
 
-    def describe(properties: Properties, _: Sequence[Resource]) -> Iterator[str]:
+    def describe(properties: Properties, _: Sequence[DrawnResource]) -> Iterator[str]:
         if "CidrIp" in properties:
             yield f"{way}: {_traffic(properties)} {preposition} {properties['CidrIp']}"
         elif properties["IpProtocol"] == "-1" and properties.get(peer) == properties["GroupId"]:
@@ -63,7 +63,7 @@ def _rule(way: str, peer: str) -> Words:
     return describe
 
 
-def _file_system(properties: Properties, _: Sequence[Resource]) -> Iterator[str]:
+def _file_system(properties: Properties, _: Sequence[DrawnResource]) -> Iterator[str]:
     lustre = properties["LustreConfiguration"]
     throughput = lustre.get("PerUnitStorageThroughput")
     yield f"Lustre {lustre['DeploymentType']}, {properties['StorageCapacity']:,} GiB"
@@ -71,18 +71,18 @@ def _file_system(properties: Properties, _: Sequence[Resource]) -> Iterator[str]
         yield f"{throughput} MB/s per TiB"
 
 
-def _bucket(_: Properties, box: Sequence[Resource]) -> Iterator[str]:
+def _bucket(_: Properties, box: Sequence[DrawnResource]) -> Iterator[str]:
     logged = [each.properties.get("LoggingConfiguration") for each in box if each.type == "AWS::S3::Bucket"]
     names = [logging["LogFilePrefix"].rstrip("/") for logging in logged if logging]
     yield f"buckets: {', '.join([*names, 'access logs'])}"
 
 
-def _role(properties: Properties, box: Sequence[Resource]) -> Iterator[str]:
+def _role(properties: Properties, box: Sequence[DrawnResource]) -> Iterator[str]:
     if len(box) == 1:  # else one of the helpers that other resources need
         yield f"taken on by {properties['AssumeRolePolicyDocument']['Statement'][0]['Principal']['Service']}"
 
 
-def _event(properties: Properties, box: Sequence[Resource]) -> Iterator[str]:
+def _event(properties: Properties, box: Sequence[DrawnResource]) -> Iterator[str]:
     states = [
         state
         for each in box
@@ -92,16 +92,16 @@ def _event(properties: Properties, box: Sequence[Resource]) -> Iterator[str]:
     yield f"tells of jobs: {', '.join(states)}"
 
 
-def _alarm(_: Properties, box: Sequence[Resource]) -> Iterator[str]:
+def _alarm(_: Properties, box: Sequence[DrawnResource]) -> Iterator[str]:
     yield f"alarms: {sum(each.type == 'AWS::CloudWatch::Alarm' for each in box)}"
 
 
-def _batch(properties: Properties, _: Sequence[Resource]) -> Iterator[str]:
+def _batch(properties: Properties, _: Sequence[DrawnResource]) -> Iterator[str]:
     limits = ", ".join(str(limit["MaxCapacity"]) for limit in properties["CapacityLimits"])
     yield f"AWS Batch, up to {limits} hosts"
 
 
-def _shares(properties: Properties, _: Sequence[Resource]) -> Iterator[str]:
+def _shares(properties: Properties, _: Sequence[DrawnResource]) -> Iterator[str]:
     shares = properties["FairsharePolicy"]["ShareDistribution"]
     yield f"shares: {', '.join(share['ShareIdentifier'] for share in shares)}"
 

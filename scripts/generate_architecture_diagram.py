@@ -22,7 +22,7 @@ from typing import Any
 import aws_cdk as cdk
 
 from launcher.cluster.specification import load_cluster_file
-from scripts.architecture_in_words import Key, Resource, in_words, ports
+from scripts.architecture_in_words import DrawnResource, Key, in_words, ports
 from scripts.generated import ROOT, write_or_check
 from scripts.graphviz import FONT, quoted, render
 from stacks.slipway_app import add_stacks
@@ -64,10 +64,10 @@ class Arrow:
 
 
 @dataclass(frozen=True, slots=True)
-class App:
+class DrawnApp:
     """The resources in the order of deployment, the class of each construct by place, the exports."""
 
-    resources: tuple[Resource, ...]
+    resources: tuple[DrawnResource, ...]
     titles: Mapping[str, str]
     exports: Mapping[str, Key]
 
@@ -83,18 +83,18 @@ def graph_of(cluster: str) -> str:
     boxes = boxes_of(app)
     found = arrows(app, boxes)
     everywhere = refer_to_all(found, boxes)
-    told = {
+    shown = {
         place: replace(box, lines={**box.lines, "names what all other stacks hold": False})
         if place in everywhere
         else box
         for place, box in boxes.items()
     }
     return dot(
-        told, merged([arrow for arrow in found if arrow.source not in everywhere]), first=sorted(everywhere)
+        shown, merged([arrow for arrow in found if arrow.source not in everywhere]), first=sorted(everywhere)
     )
 
 
-def synthesize(cluster: str) -> App:
+def synthesize(cluster: str) -> DrawnApp:
     """The app of a cluster file."""
     context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
     with tempfile.TemporaryDirectory(prefix="slipway-diagram-") as folder:
@@ -107,14 +107,14 @@ def synthesize(cluster: str) -> App:
         if cdk.Stack.is_stack(stack)
         for child in stack.node.children
     }
-    return App(
+    return DrawnApp(
         tuple(each for name, template in templates.items() for each in _resources(name, template)),
         titles,
         {name: key for stack, template in templates.items() for name, key in _exports(stack, template)},
     )
 
 
-def boxes_of(app: App) -> dict[str, Box]:
+def boxes_of(app: DrawnApp) -> dict[str, Box]:
     """A box for each construct with something to say, by place."""
     boxes = {}
     for place in dict.fromkeys(resource.box for resource in app.resources):
@@ -125,7 +125,7 @@ def boxes_of(app: App) -> dict[str, Box]:
     return boxes
 
 
-def arrows(app: App, boxes: Mapping[str, Box]) -> list[Arrow]:
+def arrows(app: DrawnApp, boxes: Mapping[str, Box]) -> list[Arrow]:
     """One arrow for each pair of boxes of which one refers to the other."""
     owners = {each.key: each.box for each in app.resources}
     found: dict[tuple[str, str], Arrow] = {}
@@ -183,12 +183,12 @@ def dot(boxes: Mapping[str, Box], drawn: Sequence[Arrow], *, first: Collection[s
     return "\n".join([*lines, "}", ""])
 
 
-def _resources(stack: str, template: Mapping[str, Any]) -> Iterator[Resource]:
+def _resources(stack: str, template: Mapping[str, Any]) -> Iterator[DrawnResource]:
     for logical_id, resource in template["Resources"].items():
         path = resource.get("Metadata", {}).get("aws:cdk:path", "")
         box = "/".join(path.split("/")[:2])
         kept = resource.get("DeletionPolicy") == "Retain"
-        yield Resource((stack, logical_id), resource["Type"], resource.get("Properties", {}), box, kept)
+        yield DrawnResource((stack, logical_id), resource["Type"], resource.get("Properties", {}), box, kept)
 
 
 def _exports(stack: str, template: Mapping[str, Any]) -> Iterator[tuple[str, Key]]:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 Properties = dict[str, Any]
-Template = dict[str, Any]
+TemplateBody = dict[str, Any]
 
 OTHERS = "others"
 """The kind of the row that only counts."""
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def read_templates(folder: Path) -> Iterator[tuple[str, Template]]:
+def read_templates(folder: Path) -> Iterator[tuple[str, TemplateBody]]:
     """The stacks of a cloud assembly with their templates, in the order of deployment.
 
     Raises:
@@ -56,7 +56,7 @@ def read_templates(folder: Path) -> Iterator[tuple[str, Template]]:
         yield name, json.loads(path.read_text("utf-8"))
 
 
-def rows(template: Template) -> list[Row]:
+def rows(template: TemplateBody) -> list[Row]:
     """The resources that matter to a reader, grouped by kind, and the number of all others."""
     found: dict[str, list[str]] = {type_: [] for type_ in _KINDS}
     others = 0
@@ -80,7 +80,7 @@ def _detail(name: str, resource: dict[str, Any]) -> str:
     return text
 
 
-def _table(stack: str, template: Template) -> Table:
+def _table(stack: str, template: TemplateBody) -> Table:
     table = Table(title=stack, title_justify="left", title_style="bold", expand=False)
     table.add_column("resource")
     table.add_column("count", justify="right")

@@ -9,6 +9,7 @@ from typing import Any
 
 from constructs.checks.templates import Resource
 
+from launcher.cluster.security_groups import ANY_IPV4
 from launcher.cluster.training_network import service_of
 from launcher.cluster.unknown import Unknown
 
@@ -99,7 +100,7 @@ def _of_type(resources: Iterable[Resource], type_: str) -> list[Resource]:
 
 
 def _leads_anywhere(route: Mapping[str, Any]) -> bool:
-    return route.get("DestinationCidrBlock") == "0.0.0.0/0" and any(target in route for target in _TARGETS)
+    return route.get("DestinationCidrBlock") == ANY_IPV4 and any(target in route for target in _TARGETS)
 
 
 def _range(written: Any) -> str | None:

@@ -28,7 +28,7 @@ class FileSystem:
 
     `lifecycle` is FSx's own word, such as CREATING or AVAILABLE, and `failure` what FSx says about one
     that failed. `security_group_ids` are those of its network interfaces; None, like every other None
-    here, means that it is not known: FSx tells mount name, VPC and interfaces only once they exist.
+    here, means that it is not known: FSx names mount name, VPC and interfaces only once they exist.
     """
 
     id: str

@@ -45,7 +45,7 @@ def quota_name(instance_type: str, use: Use) -> str:
 def known_code(name: str) -> str | None:
     """The code of a quota that comes with the launcher, None for others.
 
-    Codes are the same in all accounts and regions. A quota that was fetched by its code tells its name,
+    Codes are the same in all accounts and regions. A quota that was fetched by its code has its name,
     so a wrong code is noticed.
     """
     return _codes().get(name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-Document = Mapping[str, Any]
+PolicyDocument = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Role:
 
     arn: str
     name: str
-    trust: Document
+    trust: PolicyDocument
 
     @property
     def trusted(self) -> tuple[str, ...]:
@@ -40,11 +40,11 @@ def parse_role(described: Mapping[str, Any]) -> Role:
     return Role(described["Arn"], described["RoleName"], trust)
 
 
-def _document(described: Any) -> Document:
+def _document(described: Any) -> PolicyDocument:
     """A policy: IAM sends it percent-encoded, which the SDK undoes in most answers."""
     if isinstance(described, str):
         described = json.loads(unquote(described))
-    document: Document = described
+    document: PolicyDocument = described
     return document
 
 

@@ -8,7 +8,7 @@ from launcher.aws.errors import aws_errors
 
 
 def fetch_request(sagemaker: Any, job_name: str) -> dict[str, Any]:
-    """What CreateTrainingJob was called with, as far as DescribeTrainingJob tells (it tells no tags).
+    """What CreateTrainingJob was called with, as far as DescribeTrainingJob shows it (it shows no tags).
 
     Raises AwsRefusal where there is no such job, or AWS refuses.
     """

@@ -248,5 +248,12 @@ class BackendError(Refusal):
     """
 
 
+class UnusablePlan(BackendError):
+    """The plan has errors; no backend runs it."""
+
+    def __init__(self) -> None:
+        super().__init__("the plan has errors and cannot be run.", "Fix what `launch check` finds first.")
+
+
 class UnknownJob(BackendError):
     """The backend has no job of that name."""

@@ -29,14 +29,15 @@ from launcher.backends.interface import (
     LogLine,
     OnProgress,
     UnknownJob,
+    UnusablePlan,
 )
+from launcher.cluster.sagemaker_names import TRAINING_IN_BATCH
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 
 if TYPE_CHECKING:
     from launcher.planning.request_view import RequestView
     from launcher.planning.training_plan import TrainingPlan
 
-_TRAINING = "SAGEMAKER_TRAINING"
 _MOST_ATTEMPTS = 10
 """Attempts of a service job (AWS Batch API, ServiceJobRetryStrategy)."""
 
@@ -80,9 +81,7 @@ class QueueBackend(Backend):
         The name is the token by which Batch knows a repeated call.
         """
         if plan.refused or plan.request is None:
-            raise BackendError(
-                "the plan has errors and cannot be run.", "Fix what `launch check` finds first."
-            )
+            raise UnusablePlan
         if plan.operation != "CreateTrainingJob":
             raise BackendError(
                 f"a queue takes training jobs only, not {plan.operation}.",
@@ -180,7 +179,7 @@ class QueueBackend(Backend):
             self._batch.submit_service_job(
                 jobName=name,
                 jobQueue=self._queue_arn,
-                serviceJobType=_TRAINING,
+                serviceJobType=TRAINING_IN_BATCH,
                 serviceRequestPayload=json.dumps(request),
                 retryStrategy=_retries(RequestView(request)),
                 clientToken=name,

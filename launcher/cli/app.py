@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from launcher.cli.launch import launch
-from launcher.cli.output import message
+from launcher.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, message
 from launcher.failure_modes.refusal import Refusal
 
 
@@ -46,9 +46,6 @@ app.command("launcher.cli.stop:stop", name="stop", help="Ask a job to stop.")
 app.command("launcher.cli.resume:resume", name="resume", help="Start a job again from its newest checkpoint.")
 app.command("launcher.cli.diagnose:diagnose", name="diagnose", help="Say why a job failed.")
 app.command("launcher.cli.explain:explain", name="explain", help="Explain a failure mode, or all of them.")
-
-EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
 
 GARBAGE_THRESHOLD = 50_000
 """New objects before the garbage collector looks; Python's own 700 is a hundredth of what a start makes."""

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from launcher.cli.job_options import OutputOption
-from launcher.cli.output import OutputFormat, console, message, print_json
+from launcher.cli.output import EXIT_USAGE, OutputFormat, console, message, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from launcher.diagnosis.model import Diagnosis
-
-EXIT_USAGE = 2
 
 
 def diagnose(

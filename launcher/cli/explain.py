@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from launcher.cli.findings_view import STYLES
 from launcher.cli.job_options import OutputOption
-from launcher.cli.output import OutputFormat, console, message, print_json
+from launcher.cli.output import EXIT_USAGE, OutputFormat, console, message, print_json
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.coverage import IN_WORDS, stages_covered
 from launcher.failure_modes.model import FailureMode, Stage
@@ -18,8 +18,6 @@ from launcher.failure_modes.model import FailureMode, Stage
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
-
-EXIT_USAGE = 2
 
 
 def explain(

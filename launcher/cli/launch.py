@@ -17,7 +17,7 @@ from launcher.cli.job_options import (
     SetOption,
     plan_offline,
 )
-from launcher.cli.output import OutputFormat, console, message, print_json
+from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, console, message, print_json
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _run_local(plan: TrainingPlan, inputs: list[str] | tuple[()], output: Output
     except Interrupted as interrupted:
         state = interrupted.status.state if interrupted.status else "unknown"
         message(f"stopped; the job is {state}. {interrupted.remedy}")
-        return 130
+        return EXIT_INTERRUPTED
     return conclude(outcome, output, {"job": _job_json(plan)})
 
 
@@ -146,7 +146,7 @@ def _attempts(launching: Launch, plan: TrainingPlan, submission: Submission, out
         on_progress=show_progress,
     )
     if outcome is None:
-        return 130
+        return EXIT_INTERRUPTED
     more = {"attempts": view.names} if len(view.names) > 1 else {}
     return conclude(outcome, output, {"job": _job_json(plan), **more})
 

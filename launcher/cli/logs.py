@@ -12,8 +12,9 @@ from cyclopts import Parameter
 
 from launcher.cli.attendance import attend, leave, screen_for
 from launcher.cli.job_options import OutputOption
-from launcher.cli.output import OutputFormat, message
+from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, message
 from launcher.cli.status import JobName
+from launcher.cluster.sagemaker_names import host_name
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -76,10 +77,12 @@ def _filter(
 
 
 def _host(job: FoundJob, text: str) -> str:
-    host = f"algo-{text}" if text.isdigit() else text
+    host = host_name(text) if text.isdigit() else text
     count = job.status.hosts
-    if count and host not in {f"algo-{number}" for number in range(1, count + 1)}:
-        raise Refusal(f"--host {text}: {job.name} has no such host.", f"Give algo-1 to algo-{count}.")
+    if count and host not in set(map(host_name, range(1, count + 1))):
+        raise Refusal(
+            f"--host {text}: {job.name} has no such host.", f"Give {host_name(1)} to {host_name(count)}."
+        )
     return host
 
 
@@ -88,7 +91,7 @@ def _follow(job: FoundJob, chosen: LogFilter) -> int:
 
     outcome = attend(job.backend, job.name, OutputFormat.TEXT, chosen)
     if outcome is None:
-        return 130
+        return EXIT_INTERRUPTED
     show_outcome(screen_for(OutputFormat.TEXT), outcome)
     return 0 if outcome.succeeded else 1
 
@@ -114,7 +117,7 @@ def _print_json(job: FoundJob, chosen: LogFilter, follow: bool) -> int:
         outcome = follow_job(job.backend, job.name, screen, chosen)
     except Interrupted as interrupted:
         leave(job.backend, interrupted)
-        return 130
+        return EXIT_INTERRUPTED
     return 0 if outcome.succeeded else 1
 
 
@@ -122,13 +125,13 @@ class _Silent:
     """What screens for lines alone leave out; only why nothing can be read goes to stderr."""
 
     def status(self, status: JobStatus) -> None:
-        """Not shown."""
+        """Leave the status out."""
 
     def progress(self, progress: TrainingProgress) -> None:
-        """Not shown."""
+        """Leave the progress out."""
 
     def stall(self, change: Stall | Moving) -> None:
-        """Not shown."""
+        """Leave out that the job stands still, or moves again."""
 
     def trouble(self, text: str | None) -> None:
         """Say on stderr why nothing can be read, or that it can again."""

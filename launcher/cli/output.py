@@ -11,8 +11,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+EXIT_USAGE = 2
+"""The exit code of a command that was called wrongly."""
+
+EXIT_INTERRUPTED = 130
+"""The exit code of a command that was interrupted by the user, as shells give it: 128 and SIGINT's number."""
+
 PLAIN_WIDTH = 140
-"""Columns where no terminal tells."""
+"""Columns where there is no terminal to ask how many it has."""
 
 
 class OutputFormat(StrEnum):

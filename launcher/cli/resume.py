@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from launcher.cli.attendance import attend, confirmed, must_ask, screen_for
 from launcher.cli.job_options import OutputOption
-from launcher.cli.output import OutputFormat, console, message, print_json
+from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, console, message, print_json
 from launcher.cli.status import JobName
 from launcher.failure_modes.refusal import Refusal
 
@@ -57,7 +57,7 @@ def _resume_here(backend: Backend, name: str, output: OutputFormat) -> int:
             outcome = follow_here(backend, backend.resume(name, resumption.request), view)
     except Interrupted as interrupted:
         message(f"stopped. {interrupted.remedy}")
-        return 130
+        return EXIT_INTERRUPTED
     return conclude(outcome, output, {"resumed_from": name})
 
 
@@ -84,4 +84,4 @@ def _resume_on_aws(
             print_json({"name": new, "state": "InProgress", "resumed_from": name})
         return 0
     outcome = attend(backend, new, output)
-    return 130 if outcome is None else conclude(outcome, output, {"resumed_from": name})
+    return EXIT_INTERRUPTED if outcome is None else conclude(outcome, output, {"resumed_from": name})

@@ -33,7 +33,6 @@ class InstanceFacts:
     neuron_cores_per_accelerator: int | None
     accelerator_memory_mib: int | None
     vcpus: int
-    host_memory_gib: float
     local_nvme_gb: int
     efa_interfaces: int
     gpudirect_rdma: bool | None
@@ -41,8 +40,13 @@ class InstanceFacts:
 
     @property
     def has_gpus(self) -> bool:
-        """Whether the accelerators are GPUs."""
+        """Whether the host has accelerators, and they are GPUs."""
         return self.accelerator_kind == "gpu" and self.accelerators > 0
+
+    @property
+    def has_efa(self) -> bool:
+        """Whether the host has an Elastic Fabric Adapter."""
+        return self.efa_interfaces > 0
 
     @property
     def processes_per_host(self) -> int:

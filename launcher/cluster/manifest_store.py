@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
+from launcher.cluster.cache_folder import cache_folder
 from launcher.cluster.manifest import Cluster
 
 
@@ -61,7 +62,4 @@ def cache_manifest(cluster: Cluster) -> None:
 
 
 def _cache_path(name: str) -> Path:
-    # Only here: most commands need neither the folder nor the library.
-    from platformdirs import user_cache_path
-
-    return user_cache_path("slipway", appauthor=False) / "clusters" / f"{name}.json"
+    return cache_folder() / "clusters" / f"{name}.json"

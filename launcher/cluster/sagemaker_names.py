@@ -1,7 +1,8 @@
-"""What SageMaker is called by other services of AWS."""
+"""The names of SageMaker: what other services of AWS call it, and what it calls the hosts of a job."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 SAGEMAKER_PRINCIPAL: Final = "sagemaker.amazonaws.com"
@@ -10,3 +11,16 @@ SAGEMAKER_PRINCIPAL: Final = "sagemaker.amazonaws.com"
 TRAINING_LOGS: Final = "/aws/sagemaker/TrainingJobs"
 """The log group of all training jobs, and the namespace of their metrics in CloudWatch (SageMaker
 developer guide, logging-cloudwatch and training-metrics)."""
+
+TRAINING_IN_BATCH: Final = "SAGEMAKER_TRAINING"
+"""The type of queues, service environments and service jobs of AWS Batch that are about training jobs
+(Batch API, CreateJobQueue)."""
+
+HOST_NAME: Final = re.compile(r"algo-(\d+)")
+"""A host's name, with its number."""
+
+
+def host_name(number: int | str) -> str:
+    """A host's name by its number, counted from 1: `algo-1` (SageMaker developer guide,
+    your-algorithms-training-algo-running-container)."""
+    return f"algo-{number}"

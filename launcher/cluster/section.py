@@ -9,11 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from launcher.documents.validation import refusal
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import FailureMode, Path
+from launcher.text.uris import BUCKET_NAME
 
-BucketName = Annotated[
-    str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"), Field(description="Bucket name.")
-]
-"""Amazon S3 user guide, bucketnamingrules."""
+BucketName = Annotated[str, StringConstraints(pattern=f"^{BUCKET_NAME}$"), Field(description="Bucket name.")]
+"""The name of a bucket that exists."""
 
 
 class Section(BaseModel):

@@ -19,6 +19,7 @@ from launcher.cluster.lustre import (
     what_is_possible,
 )
 from launcher.cluster.section import BucketName, Section, refuse
+from launcher.text.uris import BUCKET_NAME
 
 Event = Literal["new", "changed", "deleted"]
 """What happens to a file or object."""
@@ -50,7 +51,7 @@ class AssociationSpec(Section):
         pattern=r"^/[^\x00\x85\u2028\u2029\r\n]*$", max_length=4096, description="Folder, such as /data."
     )
     s3_uri: str = Field(
-        pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^\x00\x85\u2028\u2029\r\n]*)?$",
+        pattern=rf"^s3://{BUCKET_NAME}(/[^\x00\x85\u2028\u2029\r\n]*)?$",
         max_length=4357,
         description="Bucket or prefix, such as s3://bucket/prefix.",
     )

@@ -42,7 +42,7 @@ def addresses_per_host(instance_type: str) -> int:
     facts = instance_facts(instance_type)
     if facts is None:
         raise KeyError(instance_type)
-    return max(5, facts.efa_interfaces) if facts.efa_interfaces else 2
+    return max(5, facts.efa_interfaces) if facts.has_efa else 2
 
 
 def efa_passage(group: SecurityGroup, direction: Direction) -> Passage:

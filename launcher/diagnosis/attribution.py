@@ -88,7 +88,7 @@ def _position(sign: Sighting) -> tuple[int, str, int, str]:
 
 
 def _explained(root: Sighting, signs: Iterable[Sighting], reading: Reading) -> tuple[Sighting, str | None]:
-    """The root cause by its true name where a line shortly before such a symptom tells it, and that line."""
+    """The root cause that a line shortly before such a symptom reveals, and that line."""
     if root.role is LineRole.INITIATOR:
         return root, None
     alike = [sign for sign in signs if sign.code == root.code and sign.index != BEFORE_ALL_LINES]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from launcher.jobs.container_paths import CODE_FOLDER
+
 HEADER = "Traceback (most recent call last):"
 BOX_END = "╰─"
 """How rich ends its box around a traceback; the exception follows."""
@@ -64,7 +66,7 @@ class Traceback:
         if not self.frames:
             return None
         file, line = (own or self.frames)[-1]
-        return f"{file.removeprefix('/opt/ml/code/').removeprefix('./')}:{line}"
+        return f"{file.removeprefix(f'{CODE_FOLDER}/').removeprefix('./')}:{line}"
 
     def add(self, text: str) -> None:
         """Take the stream's next line, without its prefixes."""

@@ -3,5 +3,5 @@
 A `FailureMode` is a row, told once: its cause, its remedy, where the knowledge comes from, and what follows
 from it. A `Finding` says that one was met, at which stage and where; all rooms above speak in findings. A
 `Refusal` is the one exception for what a person can act on. `registry` collects which code finds what, and
-`coverage` tells it to `launch explain`. In comes nothing, out go the words of every message.
+`coverage` is what `launch explain` reads of it.
 """

@@ -7,10 +7,8 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from launcher.documents.validation import refusal
+from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH, channel_folder
 from launcher.jobs.values import Part, S3Uri
-
-DEFAULT_CHECKPOINT_PATH = "/opt/ml/checkpoints"
-"""CheckpointConfig.LocalPath where the request has none (SageMaker API)."""
 
 CHECKPOINT_URI_VARIABLE = "SLIPWAY_CHECKPOINT_URI"
 """The environment variable with the S3 prefix to which the script moves checkpoints itself."""
@@ -30,11 +28,12 @@ class Checkpoint(Part):
     lustre: str | None = Field(
         None,
         pattern=r"^/",
-        description="On the cluster's file system instead; SLIPWAY_CHECKPOINT_DIR is the job's directory.",
+        description="On the cluster's file system instead; "
+        f"{CHECKPOINT_DIR_VARIABLE} is the job's directory.",
     )
     sync: Literal["sagemaker", "slipway"] = Field(
         "sagemaker",
-        description="Who moves checkpoints to S3; slipway: the script itself, to SLIPWAY_CHECKPOINT_URI.",
+        description=f"Who moves checkpoints to S3; slipway: the script itself, to {CHECKPOINT_URI_VARIABLE}.",
     )
     resume_from: str | None = Field(None, description="A job's name or an S3 URI.")
 
@@ -54,8 +53,9 @@ class Checkpoint(Part):
         if self.local_path != DEFAULT_CHECKPOINT_PATH:
             raise refusal(
                 f"with `lustre` checkpoints are not at {self.local_path}: SageMaker mounts the file system "
-                f"below /opt/ml/input/data/{CHECKPOINT_CHANNEL} and nowhere else",
-                remedy="Remove `local_path`, and read the place from SLIPWAY_CHECKPOINT_DIR in the script.",
+                f"below {channel_folder(CHECKPOINT_CHANNEL)} and nowhere else",
+                remedy="Remove `local_path`, and let the script read the place from "
+                f"{CHECKPOINT_DIR_VARIABLE}.",
                 below=("local_path",),
             )
         if self.resume_from is not None:

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from launcher.text.uris import BUCKET_NAME
+
 
 class Part(BaseModel):
     """A mapping of the job file: unknown fields are errors, nothing changes once it is read."""
@@ -100,7 +102,7 @@ def scalar_text(value: Any) -> str:
 ScalarText = Annotated[str, BeforeValidator(scalar_text, json_schema_input_type=str | int | float | bool)]
 """A string; a number or a boolean becomes one, as it was written."""
 
-S3Uri = Annotated[str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?$")]
+S3Uri = Annotated[str, Field(pattern=rf"^s3://{BUCKET_NAME}(/.*)?$")]
 """`s3://bucket` or `s3://bucket/prefix`."""
 
 RoleArn = Annotated[str, Field(pattern=r"^arn:aws[a-z\-]*:iam::\d{12}:role/?[a-zA-Z_0-9+=,.@\-_/]+$")]

@@ -8,7 +8,8 @@ from launcher.cluster.manifest import Cluster
 from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Stage
 from launcher.failure_modes.registry import finds
-from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, DEFAULT_CHECKPOINT_PATH
+from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL
+from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH, channel_folder
 from launcher.jobs.specification import JobSpec
 from launcher.planning.placeholders import PLACEHOLDER_BUCKET
 
@@ -41,8 +42,7 @@ def planned_checkpoints(job: JobSpec, cluster: Cluster | None, job_name: str) ->
     if given is None and (job.tuning is not None or (cluster is None and job.cluster is None)):
         return None
     if given is not None and given.lustre is not None:
-        # A channel is mounted below /opt/ml/input/data (SageMaker API, Channel).
-        return PlannedCheckpoints(f"/opt/ml/input/data/{CHECKPOINT_CHANNEL}/{job_name}", lustre=given.lustre)
+        return PlannedCheckpoints(f"{channel_folder(CHECKPOINT_CHANNEL)}/{job_name}", lustre=given.lustre)
     base = given.s3_uri if given else None
     if base is None:
         bucket = cluster.buckets.checkpoints if cluster else f"{PLACEHOLDER_BUCKET}/checkpoints"

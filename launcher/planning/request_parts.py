@@ -17,6 +17,12 @@ CODE_ARCHIVE_HYPERPARAMETER = "sagemaker_submit_directory"
 MPI_PROCESSES_HYPERPARAMETER = "sagemaker_mpi_num_of_processes_per_host"
 """Tells the toolkit how many processes its MPI starts on a host (the same file)."""
 
+ENTRY_POINT_OPTION = "--entry-point"
+"""Tells the boot which script to start (`slipway/boot.py`)."""
+
+PROCESSES_OPTION = "--processes-per-host"
+"""Tells the boot how many processes to start on a host (the same file)."""
+
 
 @dataclass(frozen=True, slots=True)
 class S3Channel:
@@ -51,7 +57,7 @@ class CheckpointPlaces:
 
     `moved_by_service` is the prefix that SageMaker keeps equal to `local_path`, `moved_by_script` the one
     that only the container's environment names; each is None where there is none. `directory` is where the
-    environment tells the script to write, None where it tells nothing.
+    environment tells the script to write, None where it says nothing.
     """
 
     moved_by_service: str | None

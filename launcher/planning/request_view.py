@@ -15,15 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.jobs.checkpoint import (
-    CHECKPOINT_DIR_VARIABLE,
-    CHECKPOINT_URI_VARIABLE,
-    DEFAULT_CHECKPOINT_PATH,
-)
+from launcher.jobs.checkpoint import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE
+from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH
 from launcher.jobs.specification import RESERVED_CHANNEL
 from launcher.planning.request_parts import (
     CODE_ARCHIVE_HYPERPARAMETER,
     MPI_PROCESSES_HYPERPARAMETER,
+    PROCESSES_OPTION,
     CheckpointPlaces,
     FileSystemChannel,
     RequestChannel,
@@ -56,7 +54,7 @@ class RequestView:
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags by their keys."""
+        """The values of the tags by their keys."""
         return {tag["Key"]: tag["Value"] for tag in self.request.get("Tags") or ()}
 
     @property
@@ -88,16 +86,11 @@ class RequestView:
 
     @property
     def processes_per_host(self) -> int | None:
-        """As the boot is told, or the toolkit's MPI; None where neither is."""
+        """The processes on each host, where the request names them for the boot or the toolkit's MPI."""
         count = self.boot_options.get(
-            "--processes-per-host", self.hyperparameters.get(MPI_PROCESSES_HYPERPARAMETER)
+            PROCESSES_OPTION, self.hyperparameters.get(MPI_PROCESSES_HYPERPARAMETER)
         )
         return int(count) if count and str(count).isdigit() else None
-
-    @property
-    def volume_gb(self) -> int | None:
-        """The size of each host's volume, in GB."""
-        return self._resources.get("VolumeSizeInGB")
 
     @property
     def keep_alive_seconds(self) -> int:
@@ -224,7 +217,7 @@ class RequestView:
 
     @property
     def checkpoints(self) -> CheckpointPlaces:
-        """Where checkpoints go."""
+        """Where checkpoints go, by whoever moves them."""
         moved = self.training.get("CheckpointConfig") or {}
         return CheckpointPlaces(
             moved_by_service=moved.get("S3Uri") or None,
@@ -235,7 +228,7 @@ class RequestView:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The environment of every process."""
+        """The environment variables that every process gets."""
         return self.training.get("Environment") or {}
 
     @property

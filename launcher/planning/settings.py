@@ -17,13 +17,11 @@ from dataclasses import dataclass, replace
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.failure_modes import sources
-from launcher.jobs.checkpoint import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE, DEFAULT_CHECKPOINT_PATH
+from launcher.jobs.checkpoint import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE
+from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH, OUTPUT_DATA
 from launcher.jobs.specification import JobSpec, Strategy
 from launcher.jobs.torch_version import torch_version
 from launcher.planning.checkpoints import PlannedCheckpoints
-
-OUTPUT_DATA = "/opt/ml/output/data"
-"""What lies here is kept after the job."""
 
 FLIGHT_RECORDER_PATH = f"{OUTPUT_DATA}/flight_recorder/rank_"
 """Prefix of the flight recorder's dumps; the boot makes the folder."""
@@ -148,7 +146,7 @@ def _transport(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Setting]:
         )
     # The wheels of torch 2.5 and 2.6 carry NCCL 2.21.5, the AWS images of both build 2.23.4 beside it.
     known_nccl = job.framework is not None and job.distribution.strategy is not Strategy.SMP
-    several_efa_hosts = facts.efa_interfaces > 0 and job.resources.instance_count > 1
+    several_efa_hosts = facts.has_efa and job.resources.instance_count > 1
     if known_nccl and several_efa_hosts and torch_version(job) in ((2, 5), (2, 6)):
         yield Setting(
             "OFI_NCCL_ABORT_ON_ERROR",

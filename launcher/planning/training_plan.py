@@ -10,6 +10,7 @@ from launcher.planning.checkpoints import PlannedCheckpoints
 from launcher.planning.debugger import PlannedDebugger
 from launcher.planning.request_view import RequestView
 from launcher.planning.settings import Setting
+from launcher.source.packaging import SOURCE_NAME
 from launcher.source.tree import SourceTree
 
 Request = dict[str, Any]
@@ -24,12 +25,12 @@ class SourcePackage:
     """What must be uploaded before the request is sent.
 
     `source` is the user's code as it was read for the plan, `s3_uri` the prefix where it goes, packed under
-    the name `archive`; with `with_boot` it is the request's `code` channel, and `slipway.pyz` goes there too.
+    the name `archive`; with `with_boot` it is the request's `code` channel, and the boot goes there too.
     """
 
     source: SourceTree
     s3_uri: str
-    archive: str = "source.tar.gz"
+    archive: str = SOURCE_NAME
     with_boot: bool = True
 
     @property

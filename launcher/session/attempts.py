@@ -21,7 +21,7 @@ NUMBER_TAG = "slipway:attempt"
 
 
 class AttemptsDisplay(Protocol):
-    """Where it is shown what becomes of a job."""
+    """What shows the user which attempts there are, and why."""
 
     def submitted(self, name: str) -> None:
         """An attempt was submitted under this name."""
@@ -55,7 +55,7 @@ def run_attempts(
         replan: makes the judged plan of another attempt, with the code of the first.
         follow: follows a job by its name to its end; None where nobody stayed.
         pause: waits for so many seconds.
-        display: where it is shown what becomes of the attempts.
+        display: shows what becomes of the attempts.
         on_progress: called with the progress of each submission.
 
     Returns:

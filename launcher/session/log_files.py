@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from launcher.cluster.sagemaker_names import HOST_NAME, host_name
 from launcher.diagnosis.record import Record
 from launcher.failure_modes.refusal import Refusal
 
 STDIN = Path("-")
 
-_HOST = re.compile(r"algo-\d+")
 _LOGS = re.compile(r"^[^.][^.]*$|\.(?:log|txt|out|err)(?:\.\d+)?$")
 _LONGEST_LINE = 1 << 16
 
@@ -66,7 +66,7 @@ def _check(file: Path) -> None:
 
 
 def _host(file: Path, *, several: bool) -> str:
-    named = _HOST.findall(str(file))
-    if named:
-        return str(named[-1])
+    numbers = HOST_NAME.findall(str(file))
+    if numbers:
+        return host_name(str(numbers[-1]))
     return file.name if several and file != STDIN else ""

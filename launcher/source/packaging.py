@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     import tarfile
 
 BOOT_NAME = "slipway.pyz"
+"""What the boot is called in the channel of the code."""
+
 SOURCE_NAME = "source.tar.gz"
+"""What the packed source is called where the boot looks for it (`slipway/boot.py`)."""
 
 _BOOT_PACKAGE = "slipway"
 _BOOT_MAIN = "import sys\n\nfrom slipway.boot import main\n\nsys.exit(main())\n"

@@ -11,7 +11,7 @@ from botocore.stub import Stubber
 from moto import mock_aws
 
 from launcher.account.file_system import DataRepositoryAssociation, parse_file_system
-from launcher.account.questions.file_system import fetch_associations
+from launcher.account.questions.file_system import fetch_associations, fetch_interfaces
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.account.read_back import read_file_system
 
@@ -135,6 +135,20 @@ def test_groups_are_read_from_the_interfaces_of_the_servers(ec2: Any, fsx: Any) 
 
     assert found is not None
     assert found.security_group_ids == (group,)
+
+
+def test_interfaces_are_asked_for_in_as_many_as_a_filter_takes(ec2: Any) -> None:
+    ids = [f"eni-{number}" for number in range(450)]
+    with Stubber(ec2) as stubbed:
+        for asked in (ids[:200], ids[200:400], ids[400:]):
+            stubbed.add_response(
+                "describe_network_interfaces",
+                {"NetworkInterfaces": [{"NetworkInterfaceId": each} for each in asked]},
+                {"Filters": [{"Name": "network-interface-id", "Values": asked}]},
+            )
+        found = fetch_interfaces(ec2, ids)
+
+    assert [each["NetworkInterfaceId"] for each in found] == ids
 
 
 def test_file_system_that_does_not_exist_is_none(ec2: Any, fsx: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from launcher.account.questions.asking import BOUND_SECONDS
 from launcher.aws.clients import BRISK, FOLLOWING, PATIENT, CallSettings, Clients
 from launcher.aws.errors import UnusableSession
 from launcher.aws.session import Caller
@@ -41,6 +42,21 @@ def test_each_purpose_has_a_client_that_calls_as_it_says(settings: CallSettings,
     assert (config.connect_timeout, config.read_timeout) == (settings.connect_timeout, settings.read_timeout)
     assert config.retries == {"mode": mode, "total_max_attempts": settings.attempts}
     assert config.max_pool_connections == settings.connections
+
+
+@pytest.mark.parametrize("settings", [PATIENT, FOLLOWING])
+def test_no_call_waits_for_more_than_ten_seconds_for_a_connection_or_a_minute_for_an_answer(
+    settings: CallSettings,
+) -> None:
+    assert settings.connect_timeout <= 10
+    assert settings.read_timeout <= 60
+    assert settings.attempts > 1
+
+
+def test_a_brisk_call_that_hangs_once_is_tried_again_before_its_question_is_cut() -> None:
+    assert BRISK.connect_timeout < BRISK.read_timeout
+    assert BRISK.connect_timeout + BRISK.read_timeout <= BOUND_SECONDS
+    assert BRISK.attempts > 1
 
 
 def test_all_clients_have_the_credentials_that_one_session_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,13 @@ def test_the_region_comes_from_the_environment_first(monkeypatch: pytest.MonkeyP
     assert session_region() == "us-east-2"
 
 
+def test_the_regions_own_variable_wins_over_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    assert session_region() == "eu-west-1"
+    monkeypatch.setenv("AWS_REGION", "us-east-2")
+    assert session_region() == "us-east-2"
+
+
 def test_the_region_of_a_named_profile_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     Path(os.environ["AWS_CONFIG_FILE"]).write_text("[profile team]\nregion = eu-west-3\n")
     monkeypatch.setenv("AWS_PROFILE", "team")

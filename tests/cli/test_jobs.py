@@ -64,10 +64,10 @@ def create(**changes: Any) -> None:
 def test_status_tells_phase_and_transitions(run_launch: RunLaunch, account: TrainingScript) -> None:
     run_launch("status", NAME)
     code, out, _ = run_launch("status", NAME, "--output", "json")
-    told = json.loads(out)
+    shown = json.loads(out)
     assert code == 0
-    assert (told["name"], told["state"], told["hosts"]) == (NAME, "InProgress", 2)
-    assert [each["phase"] for each in told["phases"]] == ["Starting", "Downloading"]
+    assert (shown["name"], shown["state"], shown["hosts"]) == (NAME, "InProgress", 2)
+    assert [each["phase"] for each in shown["phases"]] == ["Starting", "Downloading"]
 
 
 def test_status_of_a_failed_job_exits_with_1_and_says_why(

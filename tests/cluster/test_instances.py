@@ -34,7 +34,6 @@ def test_the_figures_are_those_of_ec2() -> None:
         efa = ec2["NetworkInfo"].get("EfaInfo", {}).get("MaximumEfaInterfaces", 0)
         assert facts.accelerators == gpus + neuron, instance_type
         assert facts.vcpus == ec2["VCpuInfo"]["DefaultVCpus"], instance_type
-        assert facts.host_memory_gib == ec2["MemoryInfo"]["SizeInMiB"] / 1024, instance_type
         assert facts.efa_interfaces == efa, instance_type
         if gpus:
             memory = ec2["GpuInfo"]["Gpus"][0]["MemoryInfo"]["SizeInMiB"]
@@ -46,7 +45,7 @@ def test_the_figures_are_those_of_ec2() -> None:
 def test_no_accelerated_type_has_a_gap_that_a_rule_could_fall_into() -> None:
     for instance_type in training_instance_types():
         facts = instance_facts(instance_type)
-        assert None not in (facts.vcpus, facts.host_memory_gib, facts.efa_interfaces), instance_type
+        assert None not in (facts.vcpus, facts.efa_interfaces), instance_type
         if facts.accelerators:
             assert facts.accelerator_memory_mib, instance_type
 

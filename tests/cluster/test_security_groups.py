@@ -93,6 +93,10 @@ def test_what_is_not_known_is_neither_open_nor_closed(rules: list[SecurityGroupR
     assert passed(*rules) is Passage.UNKNOWN
 
 
+def test_a_rule_without_ports_is_about_the_first_and_the_last() -> None:
+    assert SecurityGroupRule("ingress", "tcp", None, None).tcp_passage(0, 65535) is Passage.OPEN
+
+
 def test_a_port_known_later_does_not_open_what_the_known_one_excludes() -> None:
     assert passed(rule("tcp", LATER, 1020, groups=PEER)) is Passage.CLOSED
 

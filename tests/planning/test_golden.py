@@ -17,7 +17,7 @@ GOLDEN = {
 }
 
 EVERYWHERE = {
-    "Environment": "the tuned settings; the SDK sends none",
+    "Environment": "the planned settings; the SDK sends none",
     "ProfilerConfig.DisableProfiler": "Debugger is off unless the job asks for it, its profiler too",
     "ProfilerConfig.S3OutputPath": "as above",
 }

@@ -105,7 +105,7 @@ def test_processes_per_host_are_filled_in(plan_of: Callable[..., TrainingPlan]) 
     }
 
 
-def test_the_users_environment_wins_over_the_tuned_settings(plan_of: Callable[..., TrainingPlan]) -> None:
+def test_the_users_environment_wins_over_the_planned_settings(plan_of: Callable[..., TrainingPlan]) -> None:
     environment = plan_of(environment={"NCCL_DEBUG": "TRACE"}).request["Environment"]
     assert environment["NCCL_DEBUG"] == "TRACE"
     assert environment["OMP_NUM_THREADS"] == "12"
@@ -368,6 +368,14 @@ def test_checkpoints_that_the_container_moves_are_not_the_services(
     request = plan_of(checkpoint={"s3_uri": "s3://mine/runs", "sync": "slipway"}).request
     assert "CheckpointConfig" not in request
     assert request["Environment"]["SLIPWAY_CHECKPOINT_URI"] == "s3://mine/runs/digits-0unique"
+
+
+def test_checkpoints_that_the_service_moves_are_no_business_of_the_script(
+    plan_of: Callable[..., TrainingPlan],
+) -> None:
+    request = plan_of(checkpoint={"s3_uri": "s3://mine/runs"}).request
+    assert request["CheckpointConfig"]["S3Uri"] == "s3://mine/runs/digits-0unique"
+    assert "SLIPWAY_CHECKPOINT_URI" not in request["Environment"]
 
 
 def test_the_settings_carry_their_reasons_and_what_the_user_chose_instead(

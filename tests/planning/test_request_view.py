@@ -103,7 +103,7 @@ OF_EACH_JOB = [
 def test_hosts_and_limits_are_those_of_each_training_job(request_: dict[str, Any]) -> None:
     view = RequestView(request_)
     assert (view.instance_type, view.hosts, view.processes_per_host) == ("ml.p4d.24xlarge", 2, 8)
-    assert (view.volume_gb, view.keep_alive_seconds, view.training_plan) == (100, 600, "plan-1")
+    assert (view.keep_alive_seconds, view.training_plan) == (600, "plan-1")
     assert (view.max_runtime_seconds, view.max_wait_seconds, view.max_retries) == (3600, 7200, 3)
     assert view.is_spot
 

@@ -62,7 +62,7 @@ EXPECTED = {
     "AlgorithmSpecification.ContainerArguments": "as above: strategy, processes and script as words",
     "AlgorithmSpecification.EnableSageMakerMetricsTimeSeries": "the service's own metrics, as SDK version 2",
     "CheckpointConfig.S3Uri": "the prefix ends in the job's own name, so no two jobs share one",
-    "Environment": "the tuned settings beside the user's; the SDK's driver sets its own in the container",
+    "Environment": "the planned settings beside the user's; the SDK's driver sets its own in the container",
     f"InputDataConfig.code.{CHANNEL}.S3Uri": "names of the launcher's own",
     "InputDataConfig.code.InputMode": "File is TrainingInputMode already",
     "InputDataConfig.train.InputMode": "as above",

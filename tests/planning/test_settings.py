@@ -203,6 +203,7 @@ def test_shared_memory_copies_by_engine_where_several_gpus_have_no_nvlink(
         pytest.param("2.7.1", P5, 2, "torchrun", False, id="a newer NCCL"),
         pytest.param("2.5.1", P5, 1, "torchrun", False, id="one host has no network"),
         pytest.param("2.5.1", "ml.g5.2xlarge", 2, "torchrun", False, id="no EFA"),
+        pytest.param("2.5.1", "ml.g5.8xlarge", 2, "torchrun", True, id="one EFA interface"),
         pytest.param("2.5.1", P5, 2, "smp", False, id="an image with an NCCL of its own"),
     ],
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from launcher.account.images import parse_image_uri
 from launcher.account.permissions import Check
 from launcher.account.questions.wanted import Wanted
-from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL, TRAINING_LOGS
+from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL, TRAINING_LOGS, host_name
 from launcher.text.uris import split_uri
 
 _DESCRIBED = ("DhcpOptions", "NetworkInterfaces", "SecurityGroups", "Subnets", "Vpcs")
@@ -25,7 +25,7 @@ def role_checks(wanted: Wanted) -> tuple[Check, ...]:
         *_image(wanted),
         Check(
             ("logs:CreateLogStream", "logs:PutLogEvents"),
-            (_arn(wanted, "logs", f"log-group:{TRAINING_LOGS}:log-stream:{wanted.job_name}/algo-1"),),
+            (_arn(wanted, "logs", f"log-group:{TRAINING_LOGS}:log-stream:{wanted.job_name}/{host_name(1)}"),),
         ),
         *_interfaces(wanted),
         *_file_system(wanted),

@@ -146,7 +146,7 @@ class NetworkQuestions:
         return tuple(known[id_] for id_ in wanted if id_ in known)
 
     def _vpc_ids(self, answers: Answers) -> Fact[frozenset[str]] | None:
-        """The VPCs of the subnets, from whichever answer tells them; None while none is there."""
+        """The VPCs of the subnets, from whichever answer has them; None while there is none."""
         questions: tuple[Question[Any], ...] = (self._subnets, self._acls, self._groups)
         for question in questions:
             found = answers.of(question)

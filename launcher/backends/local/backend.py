@@ -29,6 +29,7 @@ from launcher.backends.interface import (
     OnProgress,
     Polling,
     UnknownJob,
+    UnusablePlan,
 )
 from launcher.backends.local.hosts import hosts_of
 from launcher.backends.local.job import STOP_FILE, Grace, LocalJob
@@ -175,9 +176,7 @@ class LocalBackend(Backend):
 
         request, package = plan.view, plan.package
         if plan.refused or request is None or package is None:
-            raise BackendError(
-                "the plan has errors and cannot be run.", "Fix what `launch check` finds first."
-            )
+            raise UnusablePlan
         if plan.operation != "CreateTrainingJob":
             raise BackendError(
                 "a tuning job is SageMaker's own: nothing here chooses the next hyperparameters.",

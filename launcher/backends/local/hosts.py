@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from launcher.cluster.sagemaker_names import host_name
+
+ROOT_VARIABLE = "SLIPWAY_ROOT"
+"""The environment variable with a host's `root`, which the boot reads and all of its processes inherit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Host:
@@ -15,25 +20,26 @@ class Host:
 
     @property
     def root(self) -> Path:
-        """What stands for /opt/ml."""
+        """The folder that stands for the container's /opt/ml."""
         return self.folder / "ml"
 
     @property
     def log(self) -> Path:
-        """What the host printed."""
+        """The file with what the host printed, both of its streams."""
         return self.folder / "log"
 
     @property
     def log_times(self) -> Path:
-        """When the log had which size."""
+        """The file that says when the log had which size, for the times of its lines."""
         return self.folder / "log.times"
 
     @property
     def failure(self) -> Path:
-        """The boot's report of a failure."""
+        """The file with the boot's report of a failure; not there without one."""
         return self.root / "output" / "failure"
 
 
 def hosts_of(folder: Path, count: int) -> list[Host]:
     """The hosts of the job in `folder`, named as SageMaker names them."""
-    return [Host(f"algo-{number}", folder / "hosts" / f"algo-{number}") for number in range(1, count + 1)]
+    names = map(host_name, range(1, count + 1))
+    return [Host(name, folder / "hosts" / name) for name in names]

@@ -13,21 +13,17 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from launcher.backends.interface import BackendError
-from launcher.backends.local.hosts import Host, hosts_of
-from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, CHECKPOINT_DIR_VARIABLE, DEFAULT_CHECKPOINT_PATH
+from launcher.backends.local.hosts import ROOT_VARIABLE, Host, hosts_of
+from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, CHECKPOINT_DIR_VARIABLE
+from launcher.jobs.container_paths import CONTAINER_ROOT, DEFAULT_CHECKPOINT_PATH, channel_folder
 from launcher.jobs.specification import RESERVED_CHANNEL
 from launcher.planning.request_parts import RequestChannel, S3Channel
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import SourcePackage
 from launcher.source.packaging import BOOT_NAME, SOURCE_NAME, build_boot, build_source
-
-if TYPE_CHECKING:
-    from launcher.planning.training_plan import SourcePackage
-
-CONTAINER_ROOT = "/opt/ml"
 
 _INHERITED = (
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
@@ -129,7 +125,7 @@ def host_environment(
         **devices,
         **requested,
         **machine,
-        "SLIPWAY_ROOT": str(root),
+        ROOT_VARIABLE: str(root),
         "SLIPWAY_RENDEZVOUS": rendezvous,
     }
 
@@ -236,7 +232,7 @@ def _checkpoint_path(request: RequestView) -> str:
 def _lustre_checkpoints(request: RequestView) -> str | None:
     """The job's own directory in the channel that stands for `checkpoint.lustre`, or None without it."""
     place = request.checkpoints.directory
-    inside = f"{CONTAINER_ROOT}/input/data/{CHECKPOINT_CHANNEL}/"
+    inside = f"{channel_folder(CHECKPOINT_CHANNEL)}/"
     return place if place is not None and place.startswith(inside) else None
 
 

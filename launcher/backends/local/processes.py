@@ -14,6 +14,9 @@ from pathlib import Path
 
 import psutil
 
+from launcher.backends.local.hosts import ROOT_VARIABLE
+from launcher.source.packaging import BOOT_NAME
+
 _GONE = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess, OSError)
 
 
@@ -44,7 +47,7 @@ def processes_of(folder: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(*_GONE):
-            if process.environ().get("SLIPWAY_ROOT", "").startswith(f"{folder}/"):
+            if process.environ().get(ROOT_VARIABLE, "").startswith(f"{folder}/"):
                 found.append(process)
     return found
 
@@ -54,7 +57,7 @@ def boots_among(processes: Collection[psutil.Process]) -> list[psutil.Process]:
     boots = []
     for process in processes:
         with contextlib.suppress(*_GONE):
-            if any(word.endswith("/slipway.pyz") for word in process.cmdline()[1:2]):
+            if any(word.endswith(f"/{BOOT_NAME}") for word in process.cmdline()[1:2]):
                 boots.append(process)
     return boots
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from launcher.backends.interface import BackendError
 from launcher.backends.local.hosts import hosts_of
 from launcher.jobs.specification import RESERVED_CHANNEL
+from launcher.planning.request_parts import ENTRY_POINT_OPTION
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import Request, SourcePackage, TrainingPlan
 from launcher.source.packaging import SOURCE_NAME
@@ -36,7 +37,9 @@ def resumed_plan(folder: Path, request: Request) -> Iterator[tuple[TrainingPlan,
             },
             region=None,
             request=request,
-            package=SourcePackage(read_source(Path(scratch), view.boot_options.get("--entry-point", "")), ""),
+            package=SourcePackage(
+                read_source(Path(scratch), view.boot_options.get(ENTRY_POINT_OPTION, "")), ""
+            ),
             findings=(),
         )
         inputs = {

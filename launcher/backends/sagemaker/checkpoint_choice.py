@@ -15,7 +15,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 POINTERS: Mapping[str, Callable[[str], str]] = {
     "latest": str.strip,
@@ -38,15 +37,14 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object below the prefix: its name there, with slashes, its bytes and when it was written."""
+    """An object below the prefix: its name there, with slashes, and its bytes."""
 
     name: str
     size: int
-    modified: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CheckpointChoice:
     """What to copy: the names of the checkpoint, all objects that go along, and newer names passed over."""
 
     names: Sequence[str]
@@ -54,7 +52,9 @@ class Choice:
     incomplete: Sequence[str] = ()
 
 
-def choose_checkpoint(objects: Iterable[StoredObject], pointers: Mapping[str, str] | None = None) -> Choice:
+def choose_checkpoint(
+    objects: Iterable[StoredObject], pointers: Mapping[str, str] | None = None
+) -> CheckpointChoice:
     """The newest complete checkpoint among the objects below a prefix.
 
     `pointers` holds the texts of the files in POINTERS that are there. A checkpoint is all that bears the
@@ -80,7 +80,7 @@ def choose_checkpoint(objects: Iterable[StoredObject], pointers: Mapping[str, st
         chosen += steps[step]
         newer = newest_first[: newest_first.index(step)]
         passed += sorted({_top(each) for step in newer for each in steps[step]})
-    return Choice(names, chosen, passed)
+    return CheckpointChoice(names, chosen, passed)
 
 
 _Steps = dict[tuple[int, ...], list[StoredObject]]

@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from launcher.cluster.cache_folder import cache_folder
+
 if TYPE_CHECKING:
     from launcher.planning.training_plan import Operation, TrainingPlan
 
@@ -81,7 +83,7 @@ class Journal:
     """The entries in a folder, a file each, for the user's eyes only. The lock ends with the process."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder or _default_folder()
+        self.folder = folder or cache_folder() / "launches"
 
     def interrupted(self, launch: JournalEntry) -> Iterator[Claim]:
         """The interrupted launches of the same job in the same region, claimed, newest first.
@@ -131,10 +133,3 @@ def _claimed(path: Path) -> Claim | None:
         if file is not None:
             file.close()
     return None
-
-
-def _default_folder() -> Path:
-    # Only here: most commands need neither the folder nor the library.
-    from platformdirs import user_cache_path
-
-    return user_cache_path("slipway", appauthor=False) / "launches"

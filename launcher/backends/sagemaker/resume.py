@@ -12,7 +12,7 @@ from launcher.aws.errors import aws_errors
 from launcher.backends.interface import BackendError, OnProgress, Progress
 from launcher.backends.sagemaker.checkpoint_choice import (
     POINTERS,
-    Choice,
+    CheckpointChoice,
     StoredObject,
     choose_checkpoint,
 )
@@ -85,7 +85,7 @@ def _prefix_of_job(sagemaker: Any, name: str) -> str:
     return prefix
 
 
-def _newest(s3: Any, source: str) -> Choice:
+def _newest(s3: Any, source: str) -> CheckpointChoice:
     bucket, prefix = split_uri(source.rstrip("/") + "/")
     with aws_errors(f"look for checkpoints below {source} (s3:ListBucket, s3:GetObject)"):
         objects = _objects_below(s3, bucket, prefix)
@@ -95,7 +95,7 @@ def _newest(s3: Any, source: str) -> Choice:
 def _objects_below(s3: Any, bucket: str, prefix: str) -> list[StoredObject]:
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     return [
-        StoredObject(found["Key"].removeprefix(prefix), found["Size"], found["LastModified"])
+        StoredObject(found["Key"].removeprefix(prefix), found["Size"])
         for page in pages
         for found in page.get("Contents", ())
         if found["Key"] != prefix
@@ -111,7 +111,7 @@ def _pointers(s3: Any, bucket: str, prefix: str, objects: list[StoredObject]) ->
 
 
 def _copy(
-    s3: Any, bucket: str, prefix: str, target: str, choice: Choice, on_progress: OnProgress | None
+    s3: Any, bucket: str, prefix: str, target: str, choice: CheckpointChoice, on_progress: OnProgress | None
 ) -> None:
     to_bucket, to_prefix = split_uri(target.rstrip("/") + "/")
     counter = ByteCounter("copy the checkpoint", sum(each.size for each in choice.objects), on_progress)
@@ -134,7 +134,7 @@ def _copy(
             raise
 
 
-def _choice_in_words(choice: Choice, source: str) -> str:
+def _choice_in_words(choice: CheckpointChoice, source: str) -> str:
     what = ", ".join(choice.names) or "everything"
     passed = f"; {', '.join(choice.incomplete)} is newer but not complete" if choice.incomplete else ""
     return f"resuming from {what} below {source}{passed}"

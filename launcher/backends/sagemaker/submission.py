@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from launcher.backends.interface import BackendError, OnProgress, Progress
+from launcher.backends.interface import BackendError, OnProgress, Progress, UnusablePlan
 from launcher.backends.sagemaker.creation import (
     NameTakenError,
     UncertainError,
@@ -47,11 +47,11 @@ def submit(
     BackendError for a plan that cannot be sent, AwsRefusal where AWS refuses.
     """
     _check(plan)
-    tell: OnProgress = on_progress or (lambda _: None)
-    with _pending_job(sagemaker, plan, journal or Journal(), tell) as job:
+    report: OnProgress = on_progress or (lambda _: None)
+    with _pending_job(sagemaker, plan, journal or Journal(), report) as job:
         if job.status is None:
             plan = _renamed(plan, job.name)
-            provide(sagemaker, s3, plan, tell)
+            provide(sagemaker, s3, plan, report)
             create_once(sagemaker, plan)
     return job.name
 
@@ -79,7 +79,7 @@ class _PendingJob:
 
 def _check(plan: TrainingPlan) -> None:
     if plan.refused or plan.package is None:
-        raise BackendError("the plan has errors and cannot be run.", "Fix what `launch check` finds first.")
+        raise UnusablePlan
     if plan.placeholders:
         missing = ", ".join(plan.placeholders)
         raise BackendError(
@@ -90,13 +90,13 @@ def _check(plan: TrainingPlan) -> None:
 
 @contextmanager
 def _pending_job(
-    sagemaker: Any, plan: TrainingPlan, journal: Journal, tell: OnProgress
+    sagemaker: Any, plan: TrainingPlan, journal: Journal, report: OnProgress
 ) -> Iterator[_PendingJob]:
     """An interrupted launch of the same request, else a new one; its entry stays while its fate is open."""
     new = JournalEntry.of(plan)
-    interrupted = _interrupted(sagemaker, new, journal, tell)
+    interrupted = _interrupted(sagemaker, new, journal, report)
     if interrupted is None:
-        claim, job = _recorded(new, journal, tell), _PendingJob(new.name)
+        claim, job = _recorded(new, journal, report), _PendingJob(new.name)
     else:
         claim, job = interrupted
     try:
@@ -116,11 +116,11 @@ def _pending_job(
         claim.close()
 
 
-def _recorded(launch: JournalEntry, journal: Journal, tell: OnProgress) -> Claim:
+def _recorded(launch: JournalEntry, journal: Journal, report: OnProgress) -> Claim:
     try:
         return journal.record(launch)
     except OSError as error:
-        tell(
+        report(
             Progress(
                 f"no note of this launch can be kept in {journal.folder} ({error.strerror}); should it be "
                 f"killed, look for the job {launch.name} before launching again"
@@ -130,7 +130,7 @@ def _recorded(launch: JournalEntry, journal: Journal, tell: OnProgress) -> Claim
 
 
 def _interrupted(
-    sagemaker: Any, new: JournalEntry, journal: Journal, tell: OnProgress
+    sagemaker: Any, new: JournalEntry, journal: Journal, report: OnProgress
 ) -> tuple[Claim, _PendingJob] | None:
     for claim in journal.interrupted(new):
         old, age = claim.launch, time.time() - claim.launch.started
@@ -145,10 +145,10 @@ def _interrupted(
             found = (
                 f"its job {old.name} is {status}" if status else f"it had created nothing yet as {old.name}"
             )
-            tell(Progress(f"{news}; {found}: going on with it"))
+            report(Progress(f"{news}; {found}: going on with it"))
             return claim, _PendingJob(old.name, status)
         if running:
-            tell(Progress(f"{news}; its job {old.name}, of another request, is {status}"))
+            report(Progress(f"{news}; its job {old.name}, of another request, is {status}"))
         if status is not None or age > IN_FLIGHT_SECONDS:
             claim.done()
         claim.close()

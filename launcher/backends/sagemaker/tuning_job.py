@@ -23,7 +23,7 @@ _COUNTERS = (
 
 
 def describe_tuning_job(sagemaker: Any, name: str) -> JobStatus:
-    """How a tuning job is; the phase tells its counters, the explanation its best training job."""
+    """How a tuning job is; the phase holds its counters, the explanation its best training job."""
     # Listing and stopping jobs reads no requests.
     from launcher.planning.request_view import RequestView
 

@@ -9,7 +9,9 @@ from typing import Any
 from launcher.cluster.instances import InstanceFacts
 from launcher.documents.document import AsWritten
 from launcher.failure_modes.model import Finding
-from launcher.jobs.specification import JobSpec
+from launcher.jobs.container_paths import channel_folder
+from launcher.jobs.specification import RESERVED_CHANNEL, JobSpec
+from launcher.planning.request_parts import ENTRY_POINT_OPTION, PROCESSES_OPTION
 from launcher.planning.strategies.options import OPTIONS, check_options
 from launcher.planning.strategies.strategy import (
     PYTORCH,
@@ -19,9 +21,10 @@ from launcher.planning.strategies.strategy import (
     accelerated_processes,
 )
 from launcher.planning.strategies.support import crowded
+from launcher.source.packaging import BOOT_NAME, SOURCE_NAME
 
-BOOT_ENTRYPOINT = ("python3", "/opt/ml/input/data/code/slipway.pyz")
-"""What the container runs: the boot, from the `code` channel."""
+BOOT_ENTRYPOINT = ("python3", f"{channel_folder(RESERVED_CHANNEL)}/{BOOT_NAME}")
+"""What the container runs: the boot, from the code's channel."""
 
 
 class BootStrategy:
@@ -30,7 +33,7 @@ class BootStrategy:
     Arguments and hyperparameters reach the script as a list of words that no shell reads.
     """
 
-    archive_name = "source.tar.gz"
+    archive_name = SOURCE_NAME
     with_boot = True
     boot_name: str
 
@@ -58,8 +61,8 @@ class BootStrategy:
         """The boot's command: strategy, processes, script and the user's arguments."""
         arguments: tuple[str, ...] = (
             "--strategy", self.boot_name,
-            "--processes-per-host", str(processes_per_host),
-            "--entry-point", job.code.entry_point,
+            PROCESSES_OPTION, str(processes_per_host),
+            ENTRY_POINT_OPTION, job.code.entry_point,
         )  # fmt: skip
         if job.code.arguments:
             arguments += ("--", *job.code.arguments)

@@ -20,6 +20,7 @@ from launcher.jobs.torch_version import torch_version
 from launcher.planning.strategies.boot import BootStrategy
 from launcher.planning.strategies.single_process import SingleProcess
 from launcher.planning.strategies.smp2 import SmpVersion2
+from launcher.planning.strategies.smp_parameters import MP_PARAMETERS
 from launcher.planning.strategies.strategy import StartParameters
 from launcher.planning.strategies.toolkit import ToolkitStrategy, not_passed_on
 from launcher.planning.strategies.torchrun import Torchrun
@@ -59,8 +60,8 @@ class InTuningJob(ToolkitStrategy):
         """The user's, the toolkit's, and the library's where there is one."""
         sent = super().hyperparameters(job, start)
         library = self._strategy.hyperparameters(job, start)
-        if "mp_parameters" in library:
-            sent["mp_parameters"] = library["mp_parameters"]
+        if MP_PARAMETERS in library:
+            sent[MP_PARAMETERS] = library[MP_PARAMETERS]
         if self._by_torchrun:
             sent["sagemaker_torch_distributed_enabled"] = "true"
             sent["sagemaker_instance_type"] = json.dumps(job.resources.instance_type)

@@ -13,11 +13,11 @@ from launcher.failure_modes.registry import finds
 
 OPTIONS = ("distribution", "options")
 
-Check = Callable[[Any], str | None]
+ValueCheck = Callable[[Any], str | None]
 """What a value must be, where it is not; None where it is."""
 
 
-def whole(least: int) -> Check:
+def whole(least: int) -> ValueCheck:
     """Accepts whole numbers from `least` on; a boolean is not one."""
 
     def check(value: Any) -> str | None:
@@ -27,7 +27,7 @@ def whole(least: int) -> Check:
     return check
 
 
-def number(least: float, most: float = math.inf) -> Check:
+def number(least: float, most: float = math.inf) -> ValueCheck:
     """Accepts finite numbers from `least` to `most`; a boolean is not one."""
 
     def check(value: Any) -> str | None:
@@ -38,7 +38,7 @@ def number(least: float, most: float = math.inf) -> Check:
     return check
 
 
-def one_of(*values: Any) -> Check:
+def one_of(*values: Any) -> ValueCheck:
     """Accepts a few values, each with its type: True is not 1."""
 
     def check(value: Any) -> str | None:
@@ -65,7 +65,7 @@ def mapping(value: Any) -> str | None:
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
 def check_options(
-    given: Mapping[str, Any], known: Mapping[str, Check], path: tuple[str, ...], owner: str
+    given: Mapping[str, Any], known: Mapping[str, ValueCheck], path: tuple[str, ...], owner: str
 ) -> Iterator[Finding]:
     """Unknown names, with the nearest known, and values of the wrong kind."""
     for name, value in given.items():

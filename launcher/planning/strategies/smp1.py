@@ -14,7 +14,7 @@ from launcher.jobs.specification import JobSpec
 from launcher.planning.strategies.degrees import divide
 from launcher.planning.strategies.options import (
     OPTIONS,
-    Check,
+    ValueCheck,
     boolean,
     check_options,
     mapping,
@@ -23,7 +23,7 @@ from launcher.planning.strategies.options import (
     text,
     whole,
 )
-from launcher.planning.strategies.smp_parameters import PARAMETERS, smp_degree, smp_parameters
+from launcher.planning.strategies.smp_parameters import MP_PARAMETERS, PARAMETERS, smp_degree, smp_parameters
 from launcher.planning.strategies.strategy import StartParameters, world_size
 from launcher.planning.strategies.support import Support, unsupported
 from launcher.planning.strategies.toolkit import ToolkitStrategy, unsafe_mpi_options, unsafe_parameters
@@ -39,7 +39,7 @@ SUPPORT = Support(
 """SageMaker developer guide, distributed-model-parallel-support (archived), without PyTorch 1.6: the
 library is then in an image of a name of its own."""
 
-PARAMETERS_KNOWN: Mapping[str, Check] = {
+PARAMETERS_KNOWN: Mapping[str, ValueCheck] = {
     "partitions": whole(1),
     "pipeline_parallel_degree": whole(1),
     "tensor_parallel_degree": whole(1),
@@ -80,7 +80,7 @@ PARAMETERS_KNOWN: Mapping[str, Check] = {
 """SageMaker SDK documentation, smd_model_parallel_general, and the developer guide,
 model-parallel-extended-features-pytorch-sharded-data-parallelism."""
 
-OPTIONS_KNOWN: Mapping[str, Check] = {
+OPTIONS_KNOWN: Mapping[str, ValueCheck] = {
     "version": one_of(1, "1"),
     "parameters": mapping,
     "mpi_options": text,
@@ -114,7 +114,7 @@ class SmpVersion1(ToolkitStrategy):
             **super().hyperparameters(job, start),
             "sagemaker_mpi_enabled": "true",
             "sagemaker_mpi_custom_mpi_options": json.dumps(job.distribution.options.get("mpi_options", "")),
-            "mp_parameters": json.dumps(smp_parameters(job)),
+            MP_PARAMETERS: json.dumps(smp_parameters(job)),
             "sagemaker_distributed_dataparallel_enabled": "false",
             "sagemaker_instance_type": json.dumps(job.resources.instance_type),
         }

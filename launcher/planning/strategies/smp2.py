@@ -14,14 +14,14 @@ from launcher.planning.strategies.boot import BootStrategy
 from launcher.planning.strategies.degrees import divide, within
 from launcher.planning.strategies.options import (
     OPTIONS,
-    Check,
+    ValueCheck,
     boolean,
     check_options,
     mapping,
     one_of,
     whole,
 )
-from launcher.planning.strategies.smp_parameters import PARAMETERS, smp_degree, smp_parameters
+from launcher.planning.strategies.smp_parameters import MP_PARAMETERS, PARAMETERS, smp_degree, smp_parameters
 from launcher.planning.strategies.strategy import StartParameters, world_size
 from launcher.planning.strategies.support import Support, crowded, unsupported
 
@@ -34,7 +34,7 @@ SUPPORT = Support(
 )
 """SageMaker developer guide, distributed-model-parallel-support-v2."""
 
-PARAMETERS_KNOWN: Mapping[str, Check] = {
+PARAMETERS_KNOWN: Mapping[str, ValueCheck] = {
     "hybrid_shard_degree": whole(0),
     "tensor_parallel_degree": whole(1),
     "context_parallel_degree": whole(1),
@@ -47,7 +47,7 @@ PARAMETERS_KNOWN: Mapping[str, Check] = {
 }
 """All that there are: SageMaker developer guide, distributed-model-parallel-v2-reference."""
 
-OPTIONS_KNOWN: Mapping[str, Check] = {"version": one_of(1, 2, "1", "2"), "parameters": mapping}
+OPTIONS_KNOWN: Mapping[str, ValueCheck] = {"version": one_of(1, 2, "1", "2"), "parameters": mapping}
 
 
 class SmpVersion2(BootStrategy):
@@ -78,14 +78,14 @@ class SmpVersion2(BootStrategy):
 
     def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
         """The user's as text, and the library's parameters as `mp_parameters`."""
-        return {**super().hyperparameters(job, start), "mp_parameters": json.dumps(smp_parameters(job))}
+        return {**super().hyperparameters(job, start), MP_PARAMETERS: json.dumps(smp_parameters(job))}
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
 def _reserved_name(job: JobSpec) -> Iterator[Finding]:
-    if "mp_parameters" in job.hyperparameters:
+    if MP_PARAMETERS in job.hyperparameters:
         yield job_file.INVALID_VALUE.at(
-            ("hyperparameters", "mp_parameters"),
+            ("hyperparameters", MP_PARAMETERS),
             "the hyperparameter mp_parameters carries SMP's own configuration",
             remedy="Move it to `distribution.options.parameters`.",
         )

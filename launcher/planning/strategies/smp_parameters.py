@@ -10,6 +10,9 @@ from launcher.planning.strategies.options import OPTIONS
 PARAMETERS = (*OPTIONS, "parameters")
 """Where the parameters stand in the job file."""
 
+MP_PARAMETERS = "mp_parameters"
+"""The hyperparameter by which they reach the script (the SageMaker SDK version 2 sends the same)."""
+
 
 def smp_parameters(job: JobSpec) -> dict[str, Any]:
     """The parameters as they are given; none where something other than a mapping stands there.

@@ -22,7 +22,7 @@ from launcher.failure_modes.model import Finding, Path, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
 from launcher.planning.request_parts import CODE_ARCHIVE_HYPERPARAMETER, MPI_PROCESSES_HYPERPARAMETER
-from launcher.planning.strategies.smp_parameters import PARAMETERS, smp_parameters
+from launcher.planning.strategies.smp_parameters import MP_PARAMETERS, PARAMETERS, smp_parameters
 from launcher.planning.strategies.strategy import PYTORCH, StartParameters, accelerated_processes
 from launcher.planning.strategies.support import crowded
 
@@ -142,7 +142,7 @@ def _unsafe_words(job: JobSpec) -> Iterator[Finding]:
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
 def _reserved_names(job: JobSpec) -> Iterator[Finding]:
     for key, path in {key: path for key, _, path in _given(job)}.items():
-        if key.startswith("sagemaker_") or key in ("mp_parameters", "_tuning_objective_metric"):
+        if key.startswith("sagemaker_") or key in (MP_PARAMETERS, "_tuning_objective_metric"):
             yield job_file.INVALID_VALUE.at(
                 path,
                 f"the hyperparameter {key} is taken by the images' toolkit and not passed to the script",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from launcher.failure_modes import checkpoints, job_file
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.jobs.checkpoint import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE
 from launcher.rules.job.subject import JobSubject
 
 LARGE_MODEL_PARAMETERS = 10e9
@@ -44,7 +45,7 @@ def checkpoint_directory_is_made(subject: JobSubject) -> Iterator[Finding]:
             f"the directory for checkpoints below {planned.lustre} does not exist when the script starts: "
             "the images' toolkit, which starts it, does not create it",
             remedy="Let the script make it before it saves: "
-            'os.makedirs(os.environ["SLIPWAY_CHECKPOINT_DIR"], exist_ok=True).',
+            f'os.makedirs(os.environ["{CHECKPOINT_DIR_VARIABLE}"], exist_ok=True).',
             severity=Severity.WARNING,
         )
 
@@ -75,7 +76,7 @@ def own_sync_is_in_the_script(subject: JobSubject) -> Iterator[Finding]:
         yield job_file.INVALID_VALUE.at(
             ("checkpoint", "sync"),
             "checkpoint.sync: slipway takes checkpoints out of the service's hands: what the script itself "
-            "does not upload to the prefix in SLIPWAY_CHECKPOINT_URI is lost with the hosts",
+            f"does not upload to the prefix in {CHECKPOINT_URI_VARIABLE} is lost with the hosts",
             remedy="Let the script upload there, checking every result, or leave `sync` out.",
             severity=Severity.WARNING,
         )

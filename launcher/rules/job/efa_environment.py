@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from launcher.failure_modes import nccl, network
 from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.job.subject import GivenVariable, JobSubject
+from launcher.rules.job.subject import SWITCHED_OFF, GivenVariable, JobSubject
 
 
 @finds(Stage.SPEC, nccl.FIGHTS_THE_PLUGIN)
@@ -110,21 +110,23 @@ class _Advice:
     with_efa_only: bool = False
 
 
-_OFF = ("", "0")
 _LEFT_TO_THE_PLUGIN = _Advice("overrides what the plugin chooses for this instance type", with_efa_only=True)
 
 _ADVICE = {
     "NCCL_IB_DISABLE": _Advice(
         "has no effect on EFA, which is not InfiniBand; it is a sign of settings copied from other hosts",
-        _OFF,
+        SWITCHED_OFF,
     ),
     "NCCL_PROTO": _Advice("takes the other protocols from NCCL and disables the plugin's tuner"),
     "NCCL_ALGO": _Advice("takes the other algorithms from NCCL and disables the plugin's tuner"),
-    "NCCL_P2P_DISABLE": _Advice("gives up NVLink and PCIe between the GPUs of a host", _OFF),
+    "NCCL_P2P_DISABLE": _Advice("gives up NVLink and PCIe between the GPUs of a host", SWITCHED_OFF),
     "RDMAV_FORK_SAFE": _Advice(
-        "is of older guides: it slows registration down, and libfabric makes forking safe by itself", _OFF
+        "is of older guides: it slows registration down, and libfabric makes forking safe by itself",
+        SWITCHED_OFF,
     ),
-    "RDMAV_HUGEPAGES_SAFE": _Advice("is of older guides: it slows every memory registration down", _OFF),
+    "RDMAV_HUGEPAGES_SAFE": _Advice(
+        "is of older guides: it slows every memory registration down", SWITCHED_OFF
+    ),
     "FI_EFA_FORK_SAFE": _Advice("is set by the plugin already", with_efa_only=True),
     "NCCL_MIN_NCHANNELS": _Advice("asks for more channels, which starve EFA", with_efa_only=True),
     **dict.fromkeys(

@@ -16,7 +16,7 @@ def several_hosts_have_efa(subject: JobSubject) -> Iterator[Finding]:
     facts, hosts = subject.facts, subject.job.resources.instance_count
     if facts is None or hosts < 2 or not facts.accelerators:
         return
-    if not facts.efa_interfaces:
+    if not facts.has_efa:
         lack = "has no EFA: gradients would go over TCP, and the accelerators wait for them at every step"
     elif facts.gpudirect_rdma is False:
         lack = "has EFA, but no GPUDirect RDMA: every message would be copied through host memory"

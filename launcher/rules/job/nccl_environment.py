@@ -8,14 +8,13 @@ from launcher.failure_modes import nccl
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.torch_version import torch_version
-from launcher.rules.job.subject import GivenVariable, JobSubject
+from launcher.rules.job.subject import SWITCHED_OFF, GivenVariable, JobSubject
 
 # Since torch 2.2 (PyTorch documentation: torch_nccl_environment_variables).
 _RENAMED = {
     "NCCL_ASYNC_ERROR_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
     "NCCL_BLOCKING_WAIT": "TORCH_NCCL_BLOCKING_WAIT",
 }
-_OFF = ("", "0")
 
 
 @finds(Stage.SPEC, nccl.OBSOLETE_ENVIRONMENT)
@@ -61,11 +60,11 @@ def _obsolete(variable: GivenVariable, torch: tuple[int, int] | None) -> str | N
 
 def _debugging(variable: GivenVariable) -> str | None:
     value = variable.value.strip().upper()
-    if variable.name == "CUDA_LAUNCH_BLOCKING" and value not in _OFF:
+    if variable.name == "CUDA_LAUNCH_BLOCKING" and value not in SWITCHED_OFF:
         return "makes every kernel wait for the one before it, and stabilises nothing"
     if variable.name == "TORCH_DISTRIBUTED_DEBUG" and value == "DETAIL":
         return "compares every collective over all ranks before it runs"
-    if variable.name == "TORCH_NCCL_BLOCKING_WAIT" and value not in _OFF:
+    if variable.name == "TORCH_NCCL_BLOCKING_WAIT" and value not in SWITCHED_OFF:
         return "blocks the host at each collective and switches off the watchdog that records hangs"
     if variable.name == "NCCL_DEBUG" and value == "TRACE":
         return "floods the log with every call of every rank"

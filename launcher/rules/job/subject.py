@@ -25,6 +25,10 @@ TELLING_NAMES = frozenset(
 """The names in a script by which the rules see how it divides data and state."""
 
 
+SWITCHED_OFF = ("", "0")
+"""The values of an environment variable that switch off what it is about."""
+
+
 @dataclass(frozen=True, slots=True)
 class GivenVariable:
     """An environment variable that the user gave, and where: `path` leads to it in the job file."""
@@ -53,7 +57,7 @@ class JobSubject:
     @property
     def has_efa(self) -> bool:
         """Whether the instance type is known to have EFA; an unknown type is not."""
-        return self.facts is not None and self.facts.efa_interfaces > 0
+        return self.facts is not None and self.facts.has_efa
 
     @property
     def writes_to_lustre(self) -> bool:

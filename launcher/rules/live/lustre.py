@@ -41,7 +41,7 @@ def file_system_is_available(subject: LiveSubject) -> Iterator[Finding]:
 
 @live_rule(storage.LUSTRE_IN_ANOTHER_ZONE, "file_system", "subnets")
 def file_system_is_in_the_jobs_zone(subject: LiveSubject) -> Iterator[Finding]:
-    """It stands in the zone of every subnet, as the service may place the job in any of them."""
+    """The file system must be in the zone of every subnet, as the job may be placed in any of them."""
     found = known(subject.account.file_system)
     if found is None or found.availability_zone is None:
         return

@@ -13,6 +13,7 @@ from launcher.cluster.security_groups import SecurityGroup
 from launcher.jobs.specification import JobSpec
 from launcher.planning.request_parts import FileSystemChannel, S3Channel
 from launcher.planning.request_view import RequestView
+from launcher.text.uris import split_uri
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ class S3Location:
     @property
     def bucket(self) -> str:
         """The bucket's name."""
-        return self.uri.removeprefix("s3://").partition("/")[0]
+        return split_uri(self.uri)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class LiveSubject:
     @property
     def has_efa(self) -> bool:
         """Whether the instance type is known to have EFA."""
-        return self.facts is not None and self.facts.efa_interfaces > 0
+        return self.facts is not None and self.facts.has_efa
 
     @property
     def subnet_ids(self) -> tuple[str, ...]:

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from launcher.backends.interface import LogLine
+from launcher.cluster.sagemaker_names import HOST_NAME
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.values import parse_duration
 from launcher.text.controls import without_controls
 from launcher.text.line_origin import Origin, origin_of
-
-_HOST = re.compile(r"algo-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def rank_of(line: LogLine, processes_per_host: int | None = None) -> int | None:
     origin = _origin(line)
     if origin.rank is not None or processes_per_host is None:
         return origin.rank
-    host = _HOST.fullmatch(origin.host or "") or _HOST.fullmatch(line.host)
+    host = HOST_NAME.fullmatch(origin.host or "") or HOST_NAME.fullmatch(line.host)
     local_rank = 0 if processes_per_host == 1 else origin.local_rank
     if host is None or local_rank is None:
         return None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from launcher.account.questions.asking import Answers, Question, Service, ask_all
+from launcher.account.questions.asking import BOUND_SECONDS, Answers, Question, Service, ask_all
 from launcher.account.unverified import Unverified
 from launcher.aws.errors import Unreachable, UnusableSession
 from launcher.failure_modes.refusal import AwsRefusal
@@ -29,6 +29,10 @@ def raising(error: Exception) -> Callable[[], Any]:
         raise error
 
     return ask
+
+
+def test_nobody_waits_for_more_than_ten_seconds_for_an_answer() -> None:
+    assert BOUND_SECONDS <= 10
 
 
 def test_all_questions_are_under_way_at_once() -> None:
@@ -139,7 +143,7 @@ def test_mistake_in_the_program_is_not_taken_for_a_refusal() -> None:
 def test_hanging_question_does_not_keep_the_process_from_ending() -> None:
     program = (
         "from threading import Event\n"
-        "from launcher.account.questions.asking import Answers, Question, Service, ask_all\n"
+        "from launcher.account.questions.asking import BOUND_SECONDS, Answers, Question, Service, ask_all\n"
         "from launcher.aws.errors import Unreachable\n"
         "hangs = Question('it', 'a:B', 'a', 'region', lambda _: Event().wait())\n"
         "try:\n    ask_all(lambda *_: None, lambda _: [hangs], bound=0.01)\n"

@@ -357,18 +357,18 @@ def test_no_credentials_are_said_once(account: EmulatedAccount) -> None:
 
 
 def test_progress_ends_with_every_question_answered(account: EmulatedAccount) -> None:
-    told: list[tuple[int, int, str]] = []
+    reports: list[tuple[int, int, str]] = []
 
     gather(
         FaultyClients(),
         wanted_of(RequestView(account.request()), REGION),
-        on_answer=lambda *each: told.append(each),
+        on_answer=lambda *each: reports.append(each),
     )
 
-    assert told[0][0] == 0
-    assert told[0][2] == "who you are"
-    assert told[-1][0] == told[-1][1]
-    assert told[-1][2] == ""
+    assert reports[0][0] == 0
+    assert reports[0][2] == "who you are"
+    assert reports[-1][0] == reports[-1][1]
+    assert reports[-1][2] == ""
 
 
 def job(name: str, **changes: Any) -> dict[str, Any]:

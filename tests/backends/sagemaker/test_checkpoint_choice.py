@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
 
-from launcher.backends.sagemaker.checkpoint_choice import Choice, StoredObject, choose_checkpoint
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
+from launcher.backends.sagemaker.checkpoint_choice import CheckpointChoice, StoredObject, choose_checkpoint
 
 
-def choice(*names: str, **pointers: str) -> Choice:
+def choice(*names: str, **pointers: str) -> CheckpointChoice:
     """The choice among objects that were written in this order."""
-    objects = [StoredObject(name, 10, START + timedelta(seconds=n)) for n, name in enumerate(names)]
+    objects = [StoredObject(name, 10) for name in names]
     texts = {
         {"latest": "latest", "megatron": "latest_checkpointed_iteration.txt"}[key]: text
         for key, text in pointers.items()

@@ -48,11 +48,11 @@ def test_no_secret_is_in_what_a_failing_submission_says(
         environment={"MY_SETTING": SECRETS["environment"]},
         hyperparameters={"key": SECRETS["hyperparameters"]},
     )
-    told: list[Progress] = []
+    progress: list[Progress] = []
     with pytest.raises(Refusal) as error:
-        backend.submit(plan, told.append)
+        backend.submit(plan, progress.append)
     printed = capfd.readouterr()
-    everything = [str(error.value), error.value.remedy, repr(told), printed.out, printed.err, caplog.text]
+    everything = [str(error.value), error.value.remedy, repr(progress), printed.out, printed.err, caplog.text]
     everything += [entry.read_text() for entry in entries()]
     assert "planted" not in "".join(everything)
     assert "***" in str(error.value)

@@ -27,6 +27,20 @@ def smp(version: int, **parameters: object) -> dict:
         pytest.param(JUST * 4, {}, ("ZeroRedundancyOptimizer",), True, id="weights are still whole"),
         pytest.param(JUST * 8, {"strategy": "none"}, (), False, id="one process with all eight GPUs"),
         pytest.param(JUST * 8.1, {"strategy": "none"}, (), True, id="more than eight GPUs"),
+        pytest.param(
+            JUST * 1.001,
+            {"strategy": "torchrun", "processes_per_host": 4},
+            (),
+            True,
+            id="a rank has one GPU, also where others idle",
+        ),
+        pytest.param(
+            JUST * 33,
+            smp(1, partitions=8, tensor_parallel_degree=4, shard_optimizer_state=True),
+            (),
+            True,
+            id="cut in more parts than there are ranks",
+        ),
         pytest.param(JUST * 8, smp(1, partitions=4, tensor_parallel_degree=2), (), False, id="cut in eight"),
         pytest.param(JUST * 9, smp(1, partitions=4, tensor_parallel_degree=2), (), True, id="cut in too few"),
         pytest.param(

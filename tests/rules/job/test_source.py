@@ -75,6 +75,13 @@ def test_the_line_that_is_proposed_brings_the_script_back(judge, src: Path) -> N
     assert judge("CODE002", code_section={**TRAIN, "entry_point": "lib/a.py"}) == []
 
 
+@pytest.mark.parametrize(("megabytes", "found"), [(99, False), (101, True)])
+def test_code_is_large_from_a_hundred_megabytes_on(judge, src: Path, megabytes: int, found: bool) -> None:
+    with (src / "weights.bin").open("wb") as file:
+        file.truncate(megabytes * 1_000_000)
+    assert bool(judge("CODE002")) is found
+
+
 def test_large_code_is_a_warning(judge, src: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_rules, "LARGE_BYTES", 1_000_000)
     (src / "weights.bin").write_bytes(bytes(2_000_000))

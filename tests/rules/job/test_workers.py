@@ -53,6 +53,18 @@ import pytest
             None,
             id="unknown type",
         ),
+        *(
+            pytest.param(
+                {
+                    "hyperparameters": {"num_workers": workers},
+                    "resources": {"instance_type": "ml.m5.xlarge"},
+                    "distribution": {"strategy": "torchrun", "processes_per_host": 8},
+                },
+                subject,
+                id=f"{workers} for each of more processes than vCPUs",
+            )
+            for workers, subject in ((1, None), (2, "hyperparameters.num_workers"))
+        ),
     ],
 )
 def test_workers_have_their_cpus(judge, job: dict, subject: str | None) -> None:

@@ -109,8 +109,8 @@ def test_acls_count_only_between_subnets(entries: Any, neighbour: Any, hosts: in
     ordered = sorted(entries, key=lambda each: each.number)
     subnets = (subnet(),) if neighbour is None else (subnet(), neighbour)
     acls = (acl(*ordered), acl(*OPEN_ACL, id_="acl-2", subnets=("subnet-b",)))
-    told = severities("NCCL007", subnets=subnets, acls=acls, hosts=hosts)
-    assert [name for name in told if name == "acl-1"] == (["acl-1"] if found_ else [])
+    judged = severities("NCCL007", subnets=subnets, acls=acls, hosts=hosts)
+    assert [name for name in judged if name == "acl-1"] == (["acl-1"] if found_ else [])
 
 
 def quota(limit: float, in_use: int = 0, name: str = f"{P4D} for training job usage") -> Quota:

@@ -203,6 +203,17 @@ def test_an_acl_for_private_addresses_is_enough_where_s3_is_in_the_vpc(
             [],
             id="just what is needed",
         ),
+        *(
+            pytest.param(
+                [
+                    entry(100, "ingress", True, ports=(32768, last)),
+                    entry(100, "egress", True, ports=(443, 443)),
+                ],
+                closed,
+                id=f"answers on 32768 to {last}, where hosts await them up to 60999",
+            )
+            for last, closed in ((60999, []), (60998, ["answers"]))
+        ),
         pytest.param(
             [entry(100, "ingress", True), entry(100, "egress", True, "10.0.0.0/8")],
             ["TCP 443 out"],
