@@ -88,7 +88,6 @@ class Clients:
             self._made.clear()
 
     def _make(self, service: str, region: str | None, settings: CallSettings) -> Any:
-        from boto3.session import Session
         from botocore.config import Config
 
         config = Config(
@@ -102,5 +101,17 @@ class Clients:
         )
         with aws_errors(f"make a client for {service}"):
             if self._session is None:
-                self._session = Session()
+                self._session = _session()
             return self._session.client(service, region_name=region, config=config)
+
+
+def _session() -> Any:
+    """A session of the user's configuration, whose clients take no answer that AWS would not give."""
+    from boto3.session import Session
+    from botocore.session import get_session
+
+    from launcher.aws.odd_answers import CheckedParsers
+
+    session = get_session()
+    session.register_component("response_parser_factory", CheckedParsers())
+    return Session(botocore_session=session)

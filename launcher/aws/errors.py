@@ -15,17 +15,19 @@ class UnusableSession(AwsRefusal):
 
 
 class Unreachable(AwsRefusal):
-    """No answer came: the network, a name, a proxy or a timeout."""
+    """No answer of AWS came: the network, a name, a proxy, a sign-in page or a timeout."""
 
 
 @contextmanager
 def aws_errors(action: str) -> Iterator[None]:
     """Turn AWS's errors into AwsRefusal: what was tried, what AWS said, what to do.
 
-    UnusableSession where no call can succeed, Unreachable where nobody answered.
+    UnusableSession where no call can succeed, Unreachable where nobody answered, or not AWS.
     """
     from boto3.exceptions import Boto3Error
     from botocore import exceptions
+
+    from launcher.aws.odd_answers import OddAnswer
 
     try:
         yield
@@ -56,6 +58,11 @@ def aws_errors(action: str) -> Iterator[None]:
         # The transfer of files has errors of its own, with AWS's answer in their text.
         raise AwsRefusal(
             f"could not {action}: {error}.", "Correct what the message names, then try again."
+        ) from error
+    except OddAnswer as error:
+        raise Unreachable(
+            f"could not {action}: {error}.",
+            "Check the network (a sign-in page, a proxy), then try again.",
         ) from error
     except exceptions.BotoCoreError as error:
         raise Unreachable(
@@ -99,6 +106,12 @@ def _refused(action: str, error: Any) -> AwsRefusal:
     error.args = tuple(_without_token(str(each)) for each in error.args)
     said["Message"] = _without_token(str(said.get("Message", "")))
     text = said["Message"].strip().rstrip(".")
+    if code.isdigit() and int(code) >= 500:
+        # botocore's own words for a page that has none of AWS's codes in it.
+        return Unreachable(
+            f"could not {action}: what answered is not AWS, or a service that fails: {code} {text}.",
+            "Check the network, or try again in some minutes.",
+        )
     remedy = _REMEDIES.get(code, "Correct what the message names, then try again.")
     kind = UnusableSession if code in _UNUSABLE else AwsRefusal
     return kind(f"AWS refused to {action}: {code}: {text}.", remedy)

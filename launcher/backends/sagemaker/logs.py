@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any
 
 from launcher.aws.clients import FOLLOWING
-from launcher.aws.faults import answers, incomplete
+from launcher.aws.faults import answers
 from launcher.backends.interface import Cursor, JobStatus, LogBatch, LogLine
 from launcher.backends.sagemaker.log_answers import take_events_as_they_come
 from launcher.backends.sagemaker.log_page import LogPage
@@ -186,9 +186,7 @@ class LogStreams:
                 limit=limit,
                 **({"nextToken": token} if token else {}),
             )
-        if "nextForwardToken" not in answer or "events" not in answer:
-            raise incomplete(f"read the logs of {host}")
-        return LogPage(host, token, answer["nextForwardToken"], answer["events"], limit)
+            return LogPage(host, token, answer["nextForwardToken"], answer["events"], limit)
 
     def _take(self) -> list[LogLine]:
         """The lines that no stream can still have an earlier one than, oldest first.
@@ -238,12 +236,9 @@ def _streams(logs: Any, job_name: str) -> list[str]:
             pages = logs.get_paginator("describe_log_streams").paginate(
                 logGroupName=TRAINING_LOGS, logStreamNamePrefix=f"{job_name}/"
             )
-            answered = [page.get("logStreams") for page in pages]
+            return [stream["logStreamName"] for page in pages for stream in page["logStreams"]]
         except logs.exceptions.ResourceNotFoundException:
             return []  # The group is made with the account's first training job.
-    if None in answered:
-        raise incomplete("list the job's log streams")
-    return [stream["logStreamName"] for streams in answered for stream in streams]
 
 
 def _host(stream: str) -> str:
