@@ -90,6 +90,8 @@ class Clients:
     def _make(self, service: str, region: str | None, settings: CallSettings) -> Any:
         from botocore.config import Config
 
+        from launcher.aws.configuration import configuration_errors, unreadable_credentials
+
         config = Config(
             connect_timeout=settings.connect_timeout,
             read_timeout=settings.read_timeout,
@@ -99,10 +101,12 @@ class Clients:
             },
             max_pool_connections=settings.connections,
         )
-        with aws_errors(f"make a client for {service}"):
+        with aws_errors(f"make a client for {service}"), configuration_errors():
             if self._session is None:
                 self._session = _session()
-            return self._session.client(service, region_name=region, config=config)
+            client = self._session.client(service, region_name=region, config=config)
+        client.meta.events.register("after-call-error", unreadable_credentials)
+        return client
 
 
 def _session() -> Any:

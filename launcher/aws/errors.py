@@ -11,7 +11,7 @@ from launcher.failure_modes.refusal import AwsRefusal
 
 
 class UnusableSession(AwsRefusal):
-    """No credentials, credentials that AWS does not take, or no region: every call would end so."""
+    """No credentials, none that AWS takes, no region, a wrong configuration: every call would end so."""
 
 
 class Unreachable(AwsRefusal):
@@ -31,7 +31,7 @@ def aws_errors(action: str) -> Iterator[None]:
 
     try:
         yield
-    except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
+    except exceptions.NoCredentialsError as error:
         raise UnusableSession(
             f"no AWS credentials were found to {action}.",
             "Sign in (`aws sso login` or `aws configure`), or run without an account: "
@@ -43,16 +43,27 @@ def aws_errors(action: str) -> Iterator[None]:
         ) from error
     except exceptions.ClientError as error:
         raise _refused(action, error) from error
+    except exceptions.CredentialRetrievalError as error:
+        raise UnusableSession(
+            f"could not {action}: {_sentence(error)}",
+            "Renew your credentials (`aws sso login`), or correct what gives them: the credential_process, "
+            "role or token file of the AWS configuration. `aws sts get-caller-identity` tries it.",
+        ) from error
     except (
-        exceptions.CredentialRetrievalError,
         exceptions.SSOError,
         exceptions.TokenRetrievalError,
         exceptions.UnauthorizedSSOTokenError,
     ) as error:
-        raise UnusableSession(f"could not {action}: {error}.", _REMEDIES["ExpiredToken"]) from error
-    except (exceptions.ProfileNotFound, exceptions.ConfigParseError) as error:
+        raise UnusableSession(f"could not {action}: {_sentence(error)}", _REMEDIES["ExpiredToken"]) from error
+    except tuple(getattr(exceptions, name) for name in _CONFIGURATION) as error:
         raise UnusableSession(
-            f"could not {action}: {error}.", "Correct AWS_PROFILE or ~/.aws/config."
+            f"could not {action}: the AWS configuration is wrong: {_sentence(error)}",
+            "Correct it where it stands: an AWS_* variable, or the profile in ~/.aws/config.",
+        ) from error
+    except exceptions.EndpointConnectionError as error:
+        raise Unreachable(
+            f"could not {action}: AWS cannot be reached: {_sentence(error)}",
+            "Check the network, and that the region in the address exists, then try again.",
         ) from error
     except Boto3Error as error:
         # The transfer of files has errors of its own, with AWS's answer in their text.
@@ -66,9 +77,22 @@ def aws_errors(action: str) -> Iterator[None]:
         ) from error
     except exceptions.BotoCoreError as error:
         raise Unreachable(
-            f"could not {action}: AWS cannot be reached: {error}.", "Check the network, then try again."
+            f"could not {action}: AWS cannot be reached: {_sentence(error)}",
+            "Check the network, then try again.",
         ) from error
 
+
+_CONFIGURATION = (
+    "ConfigNotFound", "ConfigParseError", "EndpointProviderError", "EndpointVariantError",
+    "InvalidChecksumConfigError", "InvalidConfigError", "InvalidDefaultsMode",
+    "InvalidEndpointConfigurationError", "InvalidIMDSEndpointError", "InvalidIMDSEndpointModeError",
+    "InvalidProxiesConfigError", "InvalidRegionError", "InvalidRetryConfigurationError",
+    "InvalidS3AddressingStyleError", "InvalidS3UsEast1RegionalEndpointConfigError",
+    "InvalidSTSRegionalEndpointsConfigError", "MissingDependencyException", "PartialCredentialsError",
+    "ProfileNotFound", "RefreshWithMFAUnsupportedError", "UnknownCredentialError", "UnknownEndpointError",
+    "UnknownTokenProviderError", "UnsupportedS3ConfigurationError",
+)  # fmt: skip
+"""What botocore raises for a configuration that it cannot use (botocore.exceptions)."""
 
 _REMEDIES = {
     "ExpiredToken": "Renew your credentials (`aws sso login`), then try again.",
@@ -97,6 +121,11 @@ _UNUSABLE = frozenset(
     }
 )
 """What AWS says of the credentials themselves, service by service, whatever the call."""
+
+
+def _sentence(error: BaseException) -> str:
+    """What the error says, with one full stop."""
+    return f"{str(error).rstrip('.: ')}."
 
 
 def _refused(action: str, error: Any) -> AwsRefusal:
