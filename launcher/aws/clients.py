@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
@@ -46,12 +46,14 @@ class Clients:
     """The user's AWS session and its clients.
 
     One for each command, handed down to whoever calls AWS: credentials are looked for once, a service's
-    model is read once. A client may be used by many threads, but a session makes only one at a time (boto3
+    model is read once. `brisk` ones, for a command that only looks, wait for no answer longer than BRISK
+    does. A client may be used by many threads, but a session makes only one at a time (boto3
     guide, resources and multithreading); each is made when first asked for, as the large ones take a tenth
     of a second, while the calls of the others are already under way.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, brisk: bool = False) -> None:
+        self._brisk = brisk
         self._lock = Lock()
         self._session: Any = None
         self._made: dict[tuple[str, str | None, CallSettings], Any] = {}
@@ -62,6 +64,8 @@ class Clients:
 
         Raises UnusableSession where the configuration is wrong or no region is known.
         """
+        if self._brisk:
+            settings = replace(BRISK, connections=settings.connections)
         key = (service, region, settings)
         with self._lock:
             if key not in self._made:

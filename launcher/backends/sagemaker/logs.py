@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from launcher.aws.bounded import DaemonPool
 from launcher.aws.clients import FOLLOWING
 from launcher.aws.faults import answers
 from launcher.backends.interface import Cursor, JobStatus, LogBatch, LogLine
@@ -47,13 +48,13 @@ class LogStreams:
         logs: Any,
         job_name: str,
         *,
-        pool: ThreadPoolExecutor | None = None,
+        pool: Executor | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._logs = logs
         take_events_as_they_come(logs)
         self._job_name = job_name
-        self._pool = pool or ThreadPoolExecutor(FOLLOWING.connections, thread_name_prefix="slipway-logs")
+        self._pool = pool or DaemonPool(FOLLOWING.connections)
         self._clock = clock
         self._phase: str | None = None
         self._hosts: int | None = None

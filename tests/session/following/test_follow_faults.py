@@ -185,3 +185,12 @@ def test_an_interruption_in_the_middle_of_reading_loses_nothing(
             follower.until_end()
     follower.until_end()
     followed.assert_all_shown_once()
+
+
+@pytest.mark.parametrize("fault", [RESET, HANG, THROTTLED, EXPIRED, *ODD], ids=lambda fault: fault.name)
+def test_a_look_waits_for_nothing_that_passes(followed: Followed, fault: Fault) -> None:
+    followed.faults("DescribeTrainingJob", *[fault] * 1000)
+    with pytest.raises(AwsRefusal) as refused:
+        Follower(followed.backend, NAME, followed.shown, Pace(sleep=followed.waits.append)).what_is_there()
+    assert refused.value.exit_code == 3
+    assert followed.waits == []
