@@ -107,13 +107,13 @@ class Clients:
         )
         with aws_errors(f"make a client for {service}"), configuration_errors():
             if self._session is None:
-                self._session = _session()
+                self._session = open_session()
             client = self._session.client(service, region_name=region, config=config)
         client.meta.events.register("after-call-error", unreadable_credentials)
         return client
 
 
-def _session() -> Any:
+def open_session() -> Any:
     """A session of the user's configuration, whose clients take no answer that AWS would not give."""
     from boto3.session import Session
     from botocore.session import get_session
