@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
@@ -46,12 +46,14 @@ class Clients:
     """The user's AWS session and its clients.
 
     One for each command, handed down to whoever calls AWS: credentials are looked for once, a service's
-    model is read once. A client may be used by many threads, but a session makes only one at a time (boto3
+    model is read once. `brisk` ones, for a command that only looks, wait for no answer longer than BRISK
+    does. A client may be used by many threads, but a session makes only one at a time (boto3
     guide, resources and multithreading); each is made when first asked for, as the large ones take a tenth
     of a second, while the calls of the others are already under way.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, brisk: bool = False) -> None:
+        self._brisk = brisk
         self._lock = Lock()
         self._session: Any = None
         self._made: dict[tuple[str, str | None, CallSettings], Any] = {}
@@ -62,6 +64,8 @@ class Clients:
 
         Raises UnusableSession where the configuration is wrong or no region is known.
         """
+        if self._brisk:
+            settings = replace(BRISK, connections=settings.connections)
         key = (service, region, settings)
         with self._lock:
             if key not in self._made:
@@ -88,8 +92,9 @@ class Clients:
             self._made.clear()
 
     def _make(self, service: str, region: str | None, settings: CallSettings) -> Any:
-        from boto3.session import Session
         from botocore.config import Config
+
+        from launcher.aws.configuration import configuration_errors, unreadable_credentials
 
         config = Config(
             connect_timeout=settings.connect_timeout,
@@ -100,7 +105,21 @@ class Clients:
             },
             max_pool_connections=settings.connections,
         )
-        with aws_errors(f"make a client for {service}"):
+        with aws_errors(f"make a client for {service}"), configuration_errors():
             if self._session is None:
-                self._session = Session()
-            return self._session.client(service, region_name=region, config=config)
+                self._session = open_session()
+            client = self._session.client(service, region_name=region, config=config)
+        client.meta.events.register("after-call-error", unreadable_credentials)
+        return client
+
+
+def open_session() -> Any:
+    """A session of the user's configuration, whose clients take no answer that AWS would not give."""
+    from boto3.session import Session
+    from botocore.session import get_session
+
+    from launcher.aws.odd_answers import CheckedParsers
+
+    session = get_session()
+    session.register_component("response_parser_factory", CheckedParsers())
+    return Session(botocore_session=session)

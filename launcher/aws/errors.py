@@ -11,25 +11,27 @@ from launcher.failure_modes.refusal import AwsRefusal
 
 
 class UnusableSession(AwsRefusal):
-    """No credentials, credentials that AWS does not take, or no region: every call would end so."""
+    """No credentials, none that AWS takes, no region, a wrong configuration: every call would end so."""
 
 
 class Unreachable(AwsRefusal):
-    """No answer came: the network, a name, a proxy or a timeout."""
+    """No answer of AWS came: the network, a name, a proxy, a sign-in page or a timeout."""
 
 
 @contextmanager
 def aws_errors(action: str) -> Iterator[None]:
     """Turn AWS's errors into AwsRefusal: what was tried, what AWS said, what to do.
 
-    UnusableSession where no call can succeed, Unreachable where nobody answered.
+    UnusableSession where no call can succeed, Unreachable where nobody answered, or not AWS.
     """
     from boto3.exceptions import Boto3Error
     from botocore import exceptions
 
+    from launcher.aws.odd_answers import OddAnswer
+
     try:
         yield
-    except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
+    except exceptions.NoCredentialsError as error:
         raise UnusableSession(
             f"no AWS credentials were found to {action}.",
             "Sign in (`aws sso login` or `aws configure`), or run without an account: "
@@ -41,27 +43,56 @@ def aws_errors(action: str) -> Iterator[None]:
         ) from error
     except exceptions.ClientError as error:
         raise _refused(action, error) from error
+    except exceptions.CredentialRetrievalError as error:
+        raise UnusableSession(
+            f"could not {action}: {_sentence(error)}",
+            "Renew your credentials (`aws sso login`), or correct what gives them: the credential_process, "
+            "role or token file of the AWS configuration. `aws sts get-caller-identity` tries it.",
+        ) from error
     except (
-        exceptions.CredentialRetrievalError,
         exceptions.SSOError,
         exceptions.TokenRetrievalError,
         exceptions.UnauthorizedSSOTokenError,
     ) as error:
-        raise UnusableSession(f"could not {action}: {error}.", _REMEDIES["ExpiredToken"]) from error
-    except (exceptions.ProfileNotFound, exceptions.ConfigParseError) as error:
+        raise UnusableSession(f"could not {action}: {_sentence(error)}", _REMEDIES["ExpiredToken"]) from error
+    except tuple(getattr(exceptions, name) for name in _CONFIGURATION) as error:
         raise UnusableSession(
-            f"could not {action}: {error}.", "Correct AWS_PROFILE or ~/.aws/config."
+            f"could not {action}: the AWS configuration is wrong: {_sentence(error)}",
+            "Correct it where it stands: an AWS_* variable, or the profile in ~/.aws/config.",
+        ) from error
+    except exceptions.EndpointConnectionError as error:
+        raise Unreachable(
+            f"could not {action}: AWS cannot be reached: {_sentence(error)}",
+            "Check the network, and that the region in the address exists, then try again.",
         ) from error
     except Boto3Error as error:
         # The transfer of files has errors of its own, with AWS's answer in their text.
         raise AwsRefusal(
             f"could not {action}: {error}.", "Correct what the message names, then try again."
         ) from error
+    except OddAnswer as error:
+        raise Unreachable(
+            f"could not {action}: {error}.",
+            "Check the network (a sign-in page, a proxy), then try again.",
+        ) from error
     except exceptions.BotoCoreError as error:
         raise Unreachable(
-            f"could not {action}: AWS cannot be reached: {error}.", "Check the network, then try again."
+            f"could not {action}: AWS cannot be reached: {_sentence(error)}",
+            "Check the network, then try again.",
         ) from error
 
+
+_CONFIGURATION = (
+    "ConfigNotFound", "ConfigParseError", "EndpointProviderError", "EndpointVariantError",
+    "InvalidChecksumConfigError", "InvalidConfigError", "InvalidDefaultsMode",
+    "InvalidEndpointConfigurationError", "InvalidIMDSEndpointError", "InvalidIMDSEndpointModeError",
+    "InvalidProxiesConfigError", "InvalidRegionError", "InvalidRetryConfigurationError",
+    "InvalidS3AddressingStyleError", "InvalidS3UsEast1RegionalEndpointConfigError",
+    "InvalidSTSRegionalEndpointsConfigError", "MissingDependencyException", "PartialCredentialsError",
+    "ProfileNotFound", "RefreshWithMFAUnsupportedError", "UnknownCredentialError", "UnknownEndpointError",
+    "UnknownTokenProviderError", "UnsupportedS3ConfigurationError",
+)  # fmt: skip
+"""What botocore raises for a configuration that it cannot use (botocore.exceptions)."""
 
 _REMEDIES = {
     "ExpiredToken": "Renew your credentials (`aws sso login`), then try again.",
@@ -92,6 +123,11 @@ _UNUSABLE = frozenset(
 """What AWS says of the credentials themselves, service by service, whatever the call."""
 
 
+def _sentence(error: BaseException) -> str:
+    """What the error says, with one full stop."""
+    return f"{str(error).rstrip('.: ')}."
+
+
 def _refused(action: str, error: Any) -> AwsRefusal:
     said = error.response.setdefault("Error", {})
     code = str(said.get("Code", "unknown"))
@@ -99,6 +135,12 @@ def _refused(action: str, error: Any) -> AwsRefusal:
     error.args = tuple(_without_token(str(each)) for each in error.args)
     said["Message"] = _without_token(str(said.get("Message", "")))
     text = said["Message"].strip().rstrip(".")
+    if code.isdigit() and int(code) >= 500:
+        # botocore's own words for a page that has none of AWS's codes in it.
+        return Unreachable(
+            f"could not {action}: what answered is not AWS, or a service that fails: {code} {text}.",
+            "Check the network, or try again in some minutes.",
+        )
     remedy = _REMEDIES.get(code, "Correct what the message names, then try again.")
     kind = UnusableSession if code in _UNUSABLE else AwsRefusal
     return kind(f"AWS refused to {action}: {code}: {text}.", remedy)

@@ -56,23 +56,11 @@ def answers(action: str) -> Iterator[None]:
     A refused signature whose time is wrong is an Outage too: a laptop that wakes up has a wrong clock for
     a moment.
     """
-    from botocore.parsers import ResponseParserError
-
     try:
         with aws_errors(action):
             yield
     except AwsRefusal as refusal:
         raise _sorted(refusal) from refusal.__cause__
-    except ResponseParserError as error:
-        # Something between here and AWS answered, such as a hotel's sign-in page.
-        raise Outage(
-            f"could not {action}: the answer is not AWS's.", "Check the network, then try again."
-        ) from error
-
-
-def incomplete(action: str) -> Outage:
-    """For an answer without what it must have: botocore takes an empty body for one."""
-    return Outage(f"could not {action}: AWS's answer is empty.", "Try again in a minute.")
 
 
 def _sorted(refusal: AwsRefusal) -> AwsRefusal:

@@ -30,6 +30,7 @@ def list_jobs(
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """List jobs, newest first."""
+    from launcher.aws.bounded import LOOK_SECONDS, bounded
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.backends.interface import JobQuery
@@ -44,7 +45,12 @@ def list_jobs(
         since=parse_since(since, datetime.now().astimezone()) if since else None,
         limit=limit or None,
     )
-    jobs = jobs_of(query, Clients(), session_region(), local=local, queue=queue)
+    clients = Clients(brisk=True)
+    jobs = bounded(
+        LOOK_SECONDS,
+        "list the jobs",
+        lambda: jobs_of(query, clients, session_region(), local=local, queue=queue),
+    )
     if output is OutputFormat.JSON:
         print_json({"jobs": [_json(job) for job in jobs]})
         return 0

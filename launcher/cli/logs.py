@@ -43,11 +43,13 @@ def logs(
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Show a job's logs, of all hosts in the order of time; with --output json one object a line."""
+    from launcher.aws.bounded import FIND_SECONDS, bounded
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.session.jobs import find_job
 
-    job = find_job(name, Clients(), session_region())
+    clients = Clients(brisk=not follow)
+    job = bounded(FIND_SECONDS, f"find {name}", lambda: find_job(name, clients, session_region()))
     chosen = _filter(job, host, rank, grep, since)
     if output is OutputFormat.JSON:
         return _print_json(job, chosen, follow)

@@ -18,19 +18,23 @@ JobName = Annotated[str, Parameter(help="The job's name.")]
 
 def status(name: JobName, /, *, output: OutputOption = OutputFormat.TEXT) -> int:
     """Show how a job is: its phases, how long it took, and why it failed. Exit code 1 for a failed one."""
+    from launcher.aws.bounded import LOOK_SECONDS, bounded
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.backends.interface import JobState
     from launcher.session.jobs import find_job
     from launcher.session.outcome import outcome_of
 
-    found = find_job(name, Clients(), session_region())
-    outcome = outcome_of(found.backend, found.status)
+    def look() -> Outcome:
+        found = find_job(name, Clients(brisk=True), session_region())
+        return outcome_of(found.backend, found.status)
+
+    outcome = bounded(LOOK_SECONDS, f"look at {name}", look)
     if output is OutputFormat.JSON:
         print_json(_json(outcome))
     else:
         _show(outcome)
-    return 1 if found.status.state is JobState.FAILED else 0
+    return 1 if outcome.status.state is JobState.FAILED else 0
 
 
 def _show(outcome: Outcome) -> None:

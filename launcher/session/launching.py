@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from launcher.account.file_system import FileSystem
-from launcher.aws.clients import Clients
+from launcher.account.questions.asking import BOUND_SECONDS
+from launcher.aws.bounded import bounded
+from launcher.aws.clients import BRISK, Clients
 from launcher.aws.cluster_manifest import fetch_manifest
 from launcher.backends.interface import Backend, BackendError, OnProgress
 from launcher.cluster.manifest_store import cache_manifest, is_path
@@ -155,6 +157,9 @@ def plan_for_submission(
     draft = prepare(loaded, session_region=session_region, ignore=ignore, source=source)
     if draft.refused or job is None or job.cluster is None or is_path(job.cluster):
         return draft
-    cluster = fetch_manifest(clients("ssm", job.region or session_region), job.cluster)
+    name, ssm = job.cluster, clients("ssm", job.region or session_region, BRISK)
+    cluster = bounded(
+        BOUND_SECONDS, f"read the manifest of the cluster {name}", lambda: fetch_manifest(ssm, name)
+    )
     cache_manifest(cluster)
     return prepare(loaded, session_region=session_region, ignore=ignore, cluster=cluster, source=source)

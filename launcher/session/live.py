@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from launcher.account.file_system import FileSystem, parse_file_system
-from launcher.account.questions.asking import OnAnswer
+from launcher.account.questions.asking import BOUND_SECONDS, OnAnswer
 from launcher.account.questions.file_system import describe_file_system
 from launcher.account.questions.gathering import gather
 from launcher.account.questions.security_group_repair import authorize
+from launcher.aws.bounded import bounded
 from launcher.aws.clients import BRISK, Clients
 from launcher.aws.errors import UnusableSession
 from launcher.cluster.instances import instance_facts
@@ -95,7 +96,10 @@ def look(
         )
     wanted = wanted_of(plan.view, plan.region)
     # Bad credentials end it here; and with the caller known, nothing asked below waits for anything else.
-    caller = clients.caller(plan.region).arn
+    region = plan.region
+    caller = bounded(
+        BOUND_SECONDS, "look up who you are (sts:GetCallerIdentity)", lambda: clients.caller(region)
+    ).arn
     return LiveSubject(
         job=loaded.spec,
         request=plan.view,

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import boto3
 import pytest
 
+from launcher.aws.clients import open_session
 from launcher.backends.interface import Backend, Polling
 from launcher.cluster.manifest import Cluster
 from tests.emulator.account import EmulatedAccount, emulated_account
@@ -47,8 +47,8 @@ def provisioned(account: EmulatedAccount, queue_arn: str | None) -> None:
 @pytest.fixture
 def queue(account: EmulatedAccount, script: TrainingScript, monkeypatch: pytest.MonkeyPatch) -> EmulatedQueue:
     """A queue that answers every client which the launcher makes."""
-    session = boto3.Session(region_name=REGION)
-    monkeypatch.setattr("boto3.session.Session", lambda: session)
+    session = open_session()
+    monkeypatch.setattr("launcher.aws.clients.open_session", lambda: session)
     queue = EmulatedQueue(QUEUE, account.client("sagemaker"))
     queue.answer(session.events)
     provisioned(account, QUEUE)

@@ -17,7 +17,7 @@ import json
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -33,8 +33,8 @@ _NOWHERE = "http://nowhere.invalid/"
 class Fault:
     """One way in which a call goes wrong.
 
-    With a `status` it is an answer of AWS: the error `code` with the `message`, or a body of nothing. Else
-    the connection ends (`reset`) or nothing comes (`hang`); `executed` tells whether AWS had done what
+    With a `status` it is an answer: AWS's error `code` with the `message`, or the `body` whatever was asked.
+    Else the connection ends (`reset`) or nothing comes (`hang`); `executed` tells whether AWS had done what
     was asked by then.
     """
 
@@ -42,6 +42,7 @@ class Fault:
     status: int | None = None
     code: str = ""
     message: str = ""
+    body: bytes = b""
     hang: bool = False
     executed: bool = False
 
@@ -58,6 +59,18 @@ SKEWED_S3 = Fault("clock skew", 403, "RequestTimeTooSkewed", "The difference is 
 INTERNAL = Fault("internal", 500, "InternalFailure", "An internal error has occurred")
 EMPTY = Fault("empty 200", 200)
 EMPTY_DONE = Fault("empty 200 after the work", 200, executed=True)
+PORTAL = Fault("portal", 200, body=b"<!DOCTYPE html><html><body>Sign in<br></body>")
+PORTAL_XHTML = Fault("well-formed portal", 200, body=b"<html><body><p>Sign in</p></body></html>")
+CUT_JSON = Fault("cut JSON", 200, body=b'{"TrainingJobName": "dig')
+CUT_XML = Fault("cut XML", 200, body=b"<?xml version='1.0'?><ListBucketResult><Name>te")
+BAD_GZIP = Fault("bad gzip", 200, body=b"\x1f\x8b\x08\x00\xff\xfe\x00garbage\xc3")
+BAD_GZIP_DONE = replace(BAD_GZIP, name="bad gzip after the work", executed=True)
+OTHER_JSON = Fault("other JSON", 200, body=b'{"status": "ok"}')
+NO_OBJECT = Fault("JSON that is no object", 200, body=b'["ok"]')
+ODD = (EMPTY, PORTAL, PORTAL_XHTML, CUT_JSON, CUT_XML, BAD_GZIP, OTHER_JSON, NO_OBJECT)
+"""Answers that AWS does not give: of something between here and AWS, or cut on their way."""
+
+PAGE_500 = Fault("page of a failing service", 500, body=b"<!DOCTYPE html><html><body>Oops<br></body></html>")
 RESET = Fault("reset")
 LOST = Fault("lost response", executed=True)
 HANG = Fault("hang", hang=True)
@@ -109,7 +122,7 @@ def meet(fault: Fault, request: AWSPreparedRequest, event_name: str, protocol: s
 def body_of(fault: Fault, protocol: str) -> bytes:
     """The body of a fault's answer, in botocore's name of a protocol: `json`, `rest-xml`, `query`, `ec2`."""
     if not fault.code:
-        return b""
+        return fault.body
     error = f"<Error><Code>{fault.code}</Code><Message>{fault.message}</Message></Error>"
     match protocol:
         case "rest-xml":

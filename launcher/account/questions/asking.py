@@ -17,6 +17,9 @@ from launcher.failure_modes.refusal import AwsRefusal
 BOUND_SECONDS = 10.0
 """How long a question may take, retries and pages included."""
 
+_ROUNDS = 3
+"""How many bounds all questions together may take, those that follow from answers included."""
+
 OnAnswer: TypeAlias = Callable[[int, int, str], None]
 """Called with (answers, questions, what is still waited for), by the thread that gathers."""
 
@@ -103,6 +106,7 @@ def ask_all(
 
     Raises UnusableSession at once where no call can succeed, Unreachable where not one was answered.
     """
+    last = monotonic() + _ROUNDS * bound
     asked: dict[Question[Any], float] = {}
     found: dict[Question[Any], Any] = {}
     silent: dict[Question[Any], AwsRefusal] = {}
@@ -110,7 +114,7 @@ def ask_all(
     while True:
         for question in questions(Answers(found)):
             if question not in asked:
-                asked[question] = monotonic() + bound
+                asked[question] = min(monotonic() + bound, last)
                 # No pool of the standard library: at the exit it waits for calls that hang.
                 thread = Thread(target=_ask, args=(question, clients, inbox), name=question.what, daemon=True)
                 thread.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from launcher.aws.faults import answers, incomplete
+from launcher.aws.faults import answers
 from launcher.aws.training_job import fetch_request
 from launcher.backends.interface import (
     Backend,
@@ -69,14 +69,11 @@ class SageMakerBackend(Backend):
             return describe_tuning_job(self._sagemaker, job_name)
         try:
             with answers(f"describe the training job {job_name}"):
-                job = self._sagemaker.describe_training_job(TrainingJobName=job_name)
+                status = status_of(self._sagemaker.describe_training_job(TrainingJobName=job_name))
         except AwsRefusal as refusal:
             if not _is_unknown(refusal):
                 raise
             return self._describe_tuning(job_name)
-        if "TrainingJobStatus" not in job:
-            raise incomplete(f"describe the training job {job_name}")
-        status = status_of(job)
         self._described.add(job_name)
         self._reader(job_name).job_is(status)
         return status

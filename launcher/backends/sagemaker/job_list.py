@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from launcher.aws.faults import answers, incomplete
+from launcher.aws.faults import answers
 from launcher.backends.interface import JobQuery, JobSummary
 from launcher.backends.sagemaker.description import job_state
 
@@ -30,10 +30,9 @@ def list_jobs(sagemaker: Any, query: JobQuery) -> list[JobSummary]:
                 **{name: value for name, value in conditions.items() if value is not None},
                 **({"NextToken": token} if token else {}),
             )
-        if "TrainingJobSummaries" not in page:
-            raise incomplete("list the training jobs")
+            jobs = page["TrainingJobSummaries"]
         # A job that was created meanwhile moves the others on, and one may come on two pages.
-        for job in page["TrainingJobSummaries"]:
+        for job in jobs:
             # The API takes whole seconds and so also answers the jobs of the very second.
             if query.since is None or job["CreationTime"] > query.since:
                 found.setdefault(job["TrainingJobName"], _summary(job))

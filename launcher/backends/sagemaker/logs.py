@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from launcher.aws.bounded import DaemonPool
 from launcher.aws.clients import FOLLOWING
-from launcher.aws.faults import answers, incomplete
+from launcher.aws.faults import answers
 from launcher.backends.interface import Cursor, JobStatus, LogBatch, LogLine
 from launcher.backends.sagemaker.log_answers import take_events_as_they_come
 from launcher.backends.sagemaker.log_page import LogPage
@@ -47,13 +48,13 @@ class LogStreams:
         logs: Any,
         job_name: str,
         *,
-        pool: ThreadPoolExecutor | None = None,
+        pool: Executor | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._logs = logs
         take_events_as_they_come(logs)
         self._job_name = job_name
-        self._pool = pool or ThreadPoolExecutor(FOLLOWING.connections, thread_name_prefix="slipway-logs")
+        self._pool = pool or DaemonPool(FOLLOWING.connections)
         self._clock = clock
         self._phase: str | None = None
         self._hosts: int | None = None
@@ -186,9 +187,7 @@ class LogStreams:
                 limit=limit,
                 **({"nextToken": token} if token else {}),
             )
-        if "nextForwardToken" not in answer or "events" not in answer:
-            raise incomplete(f"read the logs of {host}")
-        return LogPage(host, token, answer["nextForwardToken"], answer["events"], limit)
+            return LogPage(host, token, answer["nextForwardToken"], answer["events"], limit)
 
     def _take(self) -> list[LogLine]:
         """The lines that no stream can still have an earlier one than, oldest first.
@@ -238,12 +237,9 @@ def _streams(logs: Any, job_name: str) -> list[str]:
             pages = logs.get_paginator("describe_log_streams").paginate(
                 logGroupName=TRAINING_LOGS, logStreamNamePrefix=f"{job_name}/"
             )
-            answered = [page.get("logStreams") for page in pages]
+            return [stream["logStreamName"] for page in pages for stream in page["logStreams"]]
         except logs.exceptions.ResourceNotFoundException:
             return []  # The group is made with the account's first training job.
-    if None in answered:
-        raise incomplete("list the job's log streams")
-    return [stream["logStreamName"] for streams in answered for stream in streams]
 
 
 def _host(stream: str) -> str:

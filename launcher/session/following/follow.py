@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from launcher.aws.bounded import SHOW_SECONDS, bounded
 from launcher.aws.faults import CredentialsExpired, Outage
 from launcher.backends.interface import Backend, Cursor, JobStatus, LogBatch, LogLine
 from launcher.failure_modes.refusal import AwsRefusal
@@ -93,19 +94,21 @@ class Follower:
                 self._pace.sleep(self._pace.between_looks(status.hosts))
 
     def what_is_there(self) -> JobStatus:
-        """Show what the job has printed so far; return its status."""
+        """Show what the job has printed so far; return its status.
+
+        Waits for nothing that passes: raises AwsRefusal at the first look that fails, or that takes longer
+        than `SHOW_SECONDS`.
+        """
         while True:
-            look = self._look()
-            if look is not None and not look[1].lines:
-                return look[0]
+            seen = bounded(SHOW_SECONDS, f"read the logs of {self._job_name}", self._see)
+            status, batch = self._show(*seen)
+            if not batch.lines:
+                return status
 
     def _look(self) -> tuple[JobStatus, LogBatch] | None:
         """One look, shown; None where nothing could be seen and some time was waited instead."""
         try:
-            # The state first: what was printed before it became final is then read after.
-            status = self._backend.describe(self._job_name)
-            self.seen = status
-            batch = self._backend.read_logs(self._job_name, self._cursor)
+            status, batch = self._see()
         except Outage as outage:
             self._wait_out(outage)
             return None
@@ -117,6 +120,15 @@ class Follower:
         if self._tries:
             self._display.trouble(None)
         self._waited, self._tries = 0.0, 0
+        return self._show(status, batch)
+
+    def _see(self) -> tuple[JobStatus, LogBatch]:
+        # The state first: what was printed before it became final is then read after.
+        status = self._backend.describe(self._job_name)
+        self.seen = status
+        return status, self._backend.read_logs(self._job_name, self._cursor)
+
+    def _show(self, status: JobStatus, batch: LogBatch) -> tuple[JobStatus, LogBatch]:
         # An interruption from here on must not show lines again.
         self._cursor = batch.cursor
         self._display.status(status)

@@ -22,7 +22,7 @@ from tests.emulator.account import (
     create_role,
     emulated_account,
 )
-from tests.emulator.faults import THROTTLED, Fault
+from tests.emulator.faults import ODD, PAGE_500, THROTTLED, Fault
 from tests.emulator.faulty_clients import FaultyClients
 
 LOOKED_INTO = ("s3://team-data/train", "s3://team-checkpoints/digits-20261121")
@@ -380,3 +380,18 @@ def job(name: str, **changes: Any) -> dict[str, Any]:
         "CheckpointConfig": {"S3Uri": f"s3://team-checkpoints/{name}"},
         **changes,
     }
+
+
+@pytest.mark.parametrize("fault", ODD, ids=lambda fault: fault.name)
+def test_odd_answers_leave_facts_open_and_are_no_verdict(account: EmulatedAccount, fault: Fault) -> None:
+    facts = facts_of(account, FaultyClients(s3__ListObjectsV2=fault, ecr__BatchGetImage=fault))
+
+    assert {name.partition(" ")[0] for name in unverified(facts)} == {"image", "prefixes"}
+
+
+@pytest.mark.parametrize("fault", [*ODD, PAGE_500], ids=lambda fault: fault.name)
+def test_a_portal_in_place_of_all_of_aws_is_a_network_without_aws(
+    account: EmulatedAccount, fault: Fault
+) -> None:
+    with pytest.raises(Unreachable, match="not AWS"):
+        facts_of(account, FaultyClients(all=fault))

@@ -17,6 +17,7 @@ from launcher.failure_modes.refusal import AwsRefusal
 from launcher.source.errors import SourceError
 from tests.backends.sagemaker.launching import FOR_GOOD, PlanOf, entries, names
 from tests.emulator.faults import (
+    BAD_GZIP_DONE,
     DENIED,
     EMPTY,
     EMPTY_DONE,
@@ -75,6 +76,7 @@ def test_code_that_could_not_be_planned_is_not_submitted_though_its_finding_be_i
         [LOST],
         [LOST_IN_TIME],
         [EMPTY_DONE],
+        [BAD_GZIP_DONE],
         [LOST, *[THROTTLED] * FOR_GOOD],
         [LOST, *[RESET] * FOR_GOOD],
         [LOST_IN_TIME, *[HANG] * FOR_GOOD],

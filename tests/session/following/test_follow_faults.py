@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 from moto import mock_aws
 
+from launcher.aws.clients import FOLLOWING, Clients
 from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import AwsRefusal
 from launcher.session.following.follow import Follower, Pace
 from tests.emulator.faults import (
     DENIED,
-    EMPTY,
     EXPIRED,
     HANG,
     INTERNAL,
+    ODD,
+    PAGE_500,
     RESET,
     SKEWED,
     SLOW_DOWN,
@@ -32,7 +33,7 @@ from tests.emulator.sagemaker import TrainingScript, emulated_training
 REGION = "us-west-2"
 NAME = "digits-0unique"
 LINES = {f"algo-{host}": [f"{host}: line {number}" for number in range(40)] for host in (1, 2, 3)}
-PASSING = [THROTTLED, SLOW_DOWN, INTERNAL, RESET, HANG, SKEWED, EMPTY]
+PASSING = [THROTTLED, SLOW_DOWN, INTERNAL, PAGE_500, RESET, HANG, SKEWED, *ODD]
 
 
 class Recorder:
@@ -70,7 +71,7 @@ class Followed:
         )
 
     def client(self, name: str) -> Any:
-        return boto3.client(name, region_name=REGION, config=Config(retries={"total_max_attempts": 1}))
+        return Clients()(name, REGION, replace(FOLLOWING, attempts=1))
 
     def renewed(self) -> tuple[Any, ...]:
         self.renewals += 1
@@ -184,3 +185,12 @@ def test_an_interruption_in_the_middle_of_reading_loses_nothing(
             follower.until_end()
     follower.until_end()
     followed.assert_all_shown_once()
+
+
+@pytest.mark.parametrize("fault", [RESET, HANG, THROTTLED, EXPIRED, *ODD], ids=lambda fault: fault.name)
+def test_a_look_waits_for_nothing_that_passes(followed: Followed, fault: Fault) -> None:
+    followed.faults("DescribeTrainingJob", *[fault] * 1000)
+    with pytest.raises(AwsRefusal) as refused:
+        Follower(followed.backend, NAME, followed.shown, Pace(sleep=followed.waits.append)).what_is_there()
+    assert refused.value.exit_code == 3
+    assert followed.waits == []

@@ -1,0 +1,72 @@
+"""Bounds on waiting for AWS that hold whatever the network does.
+
+A timeout of a connection begins anew with every byte, so that a slow drip never ends it; and a thread that
+waits for an answer cannot be stopped. So whoever waits gives up instead, and the thread, a daemon, ends with
+the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, ParamSpec, TypeVar
+
+from launcher.aws.errors import Unreachable
+
+LOOK_SECONDS = 50.0
+"""For all that a command asks that only looks: with its start and its output it ends within a minute."""
+
+FIND_SECONDS = 20.0
+"""For the first of two things that such a command asks."""
+
+SHOW_SECONDS = 30.0
+"""For the second, and for each part of what comes in parts: while something comes, it may take longer."""
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def bounded(seconds: float, action: str, call: Callable[[], T]) -> T:
+    """What the call returns, or raises; Unreachable where it has done neither after so many seconds."""
+    answer: Future[T] = DaemonPool(1).submit(call)
+    try:
+        return answer.result(seconds)
+    except TimeoutError:
+        if answer.done():
+            raise
+        raise Unreachable(
+            f"could not {action} within {seconds:g} s: AWS, or the network, answers too slowly.",
+            "Check the network, then try again.",
+        ) from None
+
+
+class DaemonPool(Executor):
+    """Threads that do not keep the process from ending, as those of the standard library's pools do."""
+
+    def __init__(self, threads: int) -> None:
+        self._waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._to_start = threads
+
+    def submit(self, call: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> Future[T]:
+        """Call it in one of the threads, as soon as one is free."""
+        future: Future[T] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(call(*arguments, **named))
+            except BaseException as error:  # handed over, not swallowed
+                future.set_exception(error)
+
+        self._waiting.put(run)
+        if self._to_start > 0:
+            self._to_start -= 1
+            Thread(target=self._work, name="slipway-aws", daemon=True).start()
+        return future
+
+    def _work(self) -> Any:
+        while True:
+            self._waiting.get()()
