@@ -54,7 +54,7 @@ def test_what_is_no_secret_stays(line: str) -> None:
 
 
 def test_control_characters_and_colours_never_reach_the_terminal() -> None:
-    assert shown("\x1b[31mred\x1b[0m \x1b]0;title\x07bell\x07\x00 \x9b31m") == "red bell 31m"
+    assert shown("\x1b[31mred\x1b[0m \x1b]0;title\x07bell\x07\x00 \x9b31m") == "red bell \\u009b31m"
 
 
 def test_a_long_line_is_cut() -> None:
