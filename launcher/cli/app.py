@@ -10,6 +10,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 from cyclopts import App, CycloptsError
 
@@ -58,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run `launch` and exit: 0 done, 1 errors or a failed job, 2 usage, 3 AWS, 130 interrupted."""
     _start_quickly()
     _open_closed_streams()
+    _write_what_streams_can()
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in tokens
     sys.exit(_run([token for token in tokens if token != "--debug"], debug))
@@ -85,6 +87,17 @@ def _open_closed_streams() -> None:
             # The lowest free number is taken: that of the closed stream, which children are to have too.
             os.set_inheritable(file, file <= 2)
             setattr(sys, name, os.fdopen(file, mode, encoding="utf-8"))
+
+
+def _write_what_streams_can() -> None:
+    """What the encoding of stdout or stderr lacks is written as an escape, instead of ending the command.
+
+    That is most of Unicode where the locale is ASCII, and half surrogates everywhere, which logs of
+    CloudWatch hold because JSON allows them.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run(tokens: list[str], debug: bool) -> int:

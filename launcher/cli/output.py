@@ -29,8 +29,16 @@ class OutputFormat(StrEnum):
 
 
 def as_json(value: Any, indent: int | None = 2) -> str:
-    """A value as the JSON text that commands print; on one line with `indent` None."""
-    return without_controls(json.dumps(value, indent=indent, ensure_ascii=False))
+    """A value as the JSON text that commands print; on one line with `indent` None.
+
+    Characters that stdout cannot encode are escaped as JSON demands: the stream's own escapes are not JSON.
+    """
+    text = without_controls(json.dumps(value, indent=indent, ensure_ascii=False))
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent)
+    return text
 
 
 def print_json(value: Any, indent: int | None = 2) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+RunLaunch = Callable[..., tuple[int, str, str]]
 WriteJob = Callable[..., Path]
 
 
@@ -33,3 +35,26 @@ def test_standard_input_that_is_closed_is_an_empty_log() -> None:
     closed = launch_with("<&-", "diagnose", "--log", "-")
     empty = launch_with("</dev/null", "diagnose", "--log", "-")
     assert (closed.returncode, closed.stdout, closed.stderr) == (empty.returncode, empty.stdout, empty.stderr)
+
+
+ASCII = {"PYTHONIOENCODING": "ascii"}
+
+
+def test_text_for_an_ascii_terminal_has_escapes_for_what_it_lacks(write_job: WriteJob) -> None:
+    planned = launch_with("", "plan", str(write_job()), **ASCII)
+    assert planned.returncode == 0
+    assert b"2 \\xd7 ml.p4d.24xlarge" in planned.stdout
+
+
+def test_json_for_an_ascii_terminal_is_the_same_value(write_job: WriteJob) -> None:
+    file = write_job(environment={"NAME": "Grüße 🐍"})
+    ascii_only = launch_with("", "plan", str(file), "--output", "json", **ASCII)
+    utf8 = launch_with("", "plan", str(file), "--output", "json", PYTHONIOENCODING="utf-8")
+    assert "Grüße 🐍".encode() in utf8.stdout
+    told = [json.loads(each.stdout)["request"]["Environment"]["NAME"] for each in (ascii_only, utf8)]
+    assert told == ["Grüße 🐍", "Grüße 🐍"]
+
+
+def test_a_half_surrogate_on_the_command_line_is_repeated_as_an_escape(run_launch: RunLaunch) -> None:
+    code, _, err = run_launch("explain", "half \ud83d surrogate")
+    assert (code, r"half \ud83d surrogate" in err.lower()) == (2, True)
