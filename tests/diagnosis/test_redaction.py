@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.diagnosis.redaction import HIDDEN, LONGEST, redacted, shown
+from launcher.text.line_length import LONGEST_LINE
 
 LETTERS = "abcdefghijklmnopqrst"
 AWS_KEY = "AKIA" + "ABCDEFGH12345678"
@@ -59,6 +60,18 @@ def test_control_characters_and_colours_never_reach_the_terminal() -> None:
 
 def test_a_long_line_is_cut() -> None:
     assert len(shown("x y" * 1000)) == LONGEST
+
+
+@pytest.mark.parametrize("before", range(LONGEST_LINE - 60, LONGEST_LINE))
+def test_a_secret_that_the_longest_line_cuts_in_two_is_not_shown(before: int) -> None:
+    hidden = "password=" + "x" * (before - len("password= key "))
+    line = f"{hidden} key {AWS_SECRET} and more"
+    assert AWS_SECRET[:8] not in shown(line)
+    assert AWS_SECRET[:8] not in redacted(AWS_SECRET * 200)
+
+
+def test_a_very_long_line_keeps_its_beginning() -> None:
+    assert shown("loss exploded " + "0.5 " * 100_000).startswith("loss exploded 0.5 0.5")
 
 
 @given(st.text())
