@@ -10,6 +10,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 from cyclopts import App, CycloptsError
 
@@ -54,6 +55,8 @@ GARBAGE_THRESHOLD = 50_000
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `launch` and exit: 0 done, 1 errors or a failed job, 2 usage, 3 AWS, 130 interrupted."""
     _start_quickly()
+    _open_closed_streams()
+    _write_what_streams_can()
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in tokens
     sys.exit(_run([token for token in tokens if token != "--debug"], debug))
@@ -67,6 +70,31 @@ def _start_quickly() -> None:
     """
     gc.set_threshold(GARBAGE_THRESHOLD)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
+
+def _open_closed_streams() -> None:
+    """Where stdin, stdout or stderr was closed (`<&-`, some schedulers), put /dev/null: nobody asks for each.
+
+    Python has None there, which nothing that reads, prints or asks expects; and the first file that is
+    opened would take the stream's place in the processes that are started from here.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            file = os.open(os.devnull, os.O_RDWR)
+            # The lowest free number is taken: that of the closed stream, which children are to have too.
+            os.set_inheritable(file, file <= 2)
+            setattr(sys, name, os.fdopen(file, mode, encoding="utf-8"))
+
+
+def _write_what_streams_can() -> None:
+    """What the encoding of stdout or stderr lacks is written as an escape, instead of ending the command.
+
+    That is most of Unicode where the locale is ASCII, and half surrogates everywhere, which logs of
+    CloudWatch hold because JSON allows them.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run(tokens: list[str], debug: bool) -> int:

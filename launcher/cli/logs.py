@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,7 +11,7 @@ from cyclopts import Parameter
 
 from launcher.cli.attendance import attend, leave, screen_for
 from launcher.cli.job_options import OutputOption
-from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, message
+from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, message, print_json
 from launcher.cli.status import JobName
 from launcher.cluster.sagemaker_names import host_name
 from launcher.failure_modes.refusal import Refusal
@@ -153,6 +152,5 @@ class _JsonLines(_Silent):
     def lines(self, lines: Sequence[LogLine]) -> None:
         """Print one JSON object for each line."""
         for line in lines:
-            record = {"time": line.time, "host": line.host, "text": line.text}
-            sys.stdout.write(json.dumps(record, ensure_ascii=False) + "\n")
+            print_json({"time": line.time, "host": line.host, "text": line.text}, indent=None)
         sys.stdout.flush()

@@ -1,4 +1,8 @@
-"""How commands print: results on stdout, as text or as JSON; everything else on stderr."""
+"""How commands print: results on stdout, as text or as JSON; everything else on stderr.
+
+Everything that is printed comes through here, and leaves without control characters that would act on a
+terminal (see `without_controls`).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import json
 import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+
+from launcher.text.controls import without_controls
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,21 +34,29 @@ class OutputFormat(StrEnum):
     JSON = "json"
 
 
-def as_json(value: Any) -> str:
-    """A value as the JSON text that commands print."""
-    return json.dumps(value, indent=2, ensure_ascii=False)
+def as_json(value: Any, indent: int | None = 2) -> str:
+    """A value as the JSON text that commands print; on one line with `indent` None.
+
+    Characters that stdout cannot encode are escaped as JSON demands: the stream's own escapes are not JSON.
+    """
+    text = without_controls(json.dumps(value, indent=indent, ensure_ascii=False))
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent)
+    return text
 
 
-def print_json(value: Any) -> None:
-    """Print one JSON document on stdout."""
-    sys.stdout.write(as_json(value) + "\n")
+def print_json(value: Any, indent: int | None = 2) -> None:
+    """Print one JSON document on stdout, on one line with `indent` None."""
+    sys.stdout.write(as_json(value, indent) + "\n")
 
 
 def console(*, stderr: bool = False) -> Console:
     """The terminal. Rich is imported here, so that `--help` does not pay for it."""
-    from rich.console import Console
+    from launcher.cli.terminal import Terminal
 
-    screen = Console(highlight=False, stderr=stderr)
+    screen = Terminal(highlight=False, stderr=stderr)
     if not screen.is_terminal:
         # Logs and pipes are no 80 columns wide; a narrow guess would break paths and URIs.
         screen.width = PLAIN_WIDTH
@@ -51,4 +65,4 @@ def console(*, stderr: bool = False) -> Console:
 
 def message(text: str) -> None:
     """Print one line about the progress or a mistake on stderr."""
-    print(text, file=sys.stderr, flush=True)
+    print(without_controls(text), file=sys.stderr, flush=True)

@@ -12,7 +12,7 @@ from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Finding, Stage
 
 _WRITTEN_BY_BOOT = re.compile(
-    r"(?:\w+Error: )?(?P<code>[A-Z][A-Z0-9]*\d{3}) (?P<message>.*?)(?:, exit code: -?\d+)?\s*$",
+    r"(?:\w+Error: )?(?P<code>[A-Z][A-Z0-9]*\d{3}) (?P<message>.*?)(?:, exit code: -?\d+)?\Z",
     re.DOTALL,
 )
 _RANK = re.compile(r"\brank \d+\b")
@@ -20,7 +20,7 @@ _RANK = re.compile(r"\brank \d+\b")
 
 def finding_of(failure_reason: str | None) -> Finding | None:
     """The finding in a failure reason, or None where the container did not write one."""
-    match = _WRITTEN_BY_BOOT.match(failure_reason or "")
+    match = _WRITTEN_BY_BOOT.match((failure_reason or "").rstrip())
     mode = CATALOGUE.get(match["code"]) if match else None
     if match is None or mode is None:
         return None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from launcher.text.controls import without_controls
+from launcher.text.line_length import LONGEST_LINE
 from launcher.text.line_origin import origin_of
 
 
@@ -52,7 +53,7 @@ class Line:
 
 
 def parse(text: str) -> Line:
-    """The line behind its prefixes, without control characters."""
-    text = without_controls(text)
+    """The line behind its prefixes, without control characters and no longer than LONGEST_LINE."""
+    text = without_controls(text[:LONGEST_LINE])
     origin = origin_of(text)
     return Line(text[origin.start :], origin.rank, origin.host, origin.device, origin.writer)

@@ -5,17 +5,23 @@ from __future__ import annotations
 import re
 
 from launcher.text.controls import without_controls
+from launcher.text.line_length import LONGEST_LINE
 from launcher.text.secrets import CREDENTIAL_FORMS, HIDDEN, without_secrets
 
 LONGEST = 400
 
 _NAME = (
-    r"[\w.-]*(?:secret|token|passw(?:or)?d|passwd|credential|api[_-]?key|access[_-]?key"
-    r"|private[_-]?key|auth(?!or))[\w.-]*"
+    r"(?>[\w.-]*?(?:secret|token|passw(?:or)?d|passwd|credential|api[_-]?key|access[_-]?key"
+    r"|private[_-]?key|auth(?!or))[\w.-]*)"
 )
+"""The whole of a name with such a word in it. It begins where no name goes on and is never tried in part, so
+that a name of any length is read once."""
+
 _BY_WHAT_STANDS_BESIDE = (
-    re.compile(r"(?i:\b" + _NAME + r"[\"']?\s*(?:=|:|=>)\s*)(?P<value>\"[^\"]*\"?|'[^']*'?|[^\s,;&}]+)"),
-    re.compile(r"(?i:--" + _NAME + r"\s+)(?P<value>[^\s]+)"),
+    re.compile(
+        r"(?i:(?<![\w.-])" + _NAME + r"[\"']?\s*(?:=|:|=>)\s*)(?P<value>\"[^\"]*\"?|'[^']*'?|[^\s,;&}]+)"
+    ),
+    re.compile(r"(?i:(?<![\w.-])--" + _NAME + r"\s+)(?P<value>[^\s]+)"),
     re.compile(r"(?i:\b(?:bearer|basic)\s+)(?P<value>[\w.~+/=-]{8,})"),
     re.compile(
         r"[?&](?i:X-Amz-(?:Signature|Credential|Security-Token)|sig(?:nature)?)=(?P<value>[^\s&\"']+)"
@@ -43,8 +49,9 @@ def redacted(text: str) -> str:
     """The text with what may be a secret replaced by `[hidden]`.
 
     Values of names that speak of secrets, keys by their known forms, whole lines that print an environment
-    variable or a dictionary of them.
+    variable or a dictionary of them. Of a line beyond LONGEST_LINE only the beginning is given back.
     """
+    text = _read_in_full(text)
     if match := _ENVIRONMENT.match(text):
         return text[: match.end(1) + 1] + HIDDEN
     if match := _DICTIONARY.search(text):
@@ -52,3 +59,12 @@ def redacted(text: str) -> str:
     for pattern in _SECRETS:
         text = without_secrets(text, pattern)
     return text
+
+
+def _read_in_full(text: str) -> str:
+    """What of a text is short enough to be read, without the word that the cut tore: half of a secret has no
+    form that could be known."""
+    if len(text) <= LONGEST_LINE:
+        return text
+    words = text[:LONGEST_LINE].rsplit(None, 1)
+    return f"{words[0]} …" if len(words) == 2 else HIDDEN

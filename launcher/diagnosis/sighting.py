@@ -11,7 +11,7 @@ from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes.model import FailureMode
 from launcher.text.line_origin import printed_time
 
-_PROCESS_GROUP_RANK = re.compile(r"\[(?:PG [^\]]*)?Rank (?P<rank>\d+)\]")
+_PROCESS_GROUP_RANK = re.compile(r"\[(?:PG [^\]\[]*)?Rank (?P<rank>\d+)\]")
 """Who writes a line of ProcessGroupNCCL, whatever it reports."""
 
 _BEGINNING = 200

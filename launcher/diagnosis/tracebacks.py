@@ -15,8 +15,8 @@ _MOST_LINES = 400
 _STRAY_LINES = 3
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _EXCEPTION = re.compile(
-    r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failure|Warning|Iteration|"
-    r"Refusal)\w*)(?::|$)"
+    r"^(?P<type>(?:[A-Za-z_]\w*+\.)*+"
+    r"(?=[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failure|Warning|Iteration|Refusal))\w++)(?::|$)"
 )
 _ANY_EXCEPTION = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?::(?: |$)|$)")
 _NOT_THE_USERS = re.compile(

@@ -37,7 +37,7 @@ def parse_duration(value: Any) -> int:
     text = str(value).strip().lower()
     if text.isdigit():
         return int(text)
-    parts = re.findall(r"(\d+)([smhd])", text)
+    parts = re.findall(r"(?<!\d)(\d+)([smhd])", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f"{value!r} is not a duration; write it as 30m, 24h or 1d12h")
     return sum(int(number) * _DURATION_UNITS[unit] for number, unit in parts)

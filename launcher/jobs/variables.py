@@ -12,7 +12,7 @@ from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Path, Stage
 from launcher.failure_modes.registry import finds
 
-_REFERENCE = re.compile(r"\$(?P<escape>\$)?\{(?P<name>[^}]*)\}")
+_REFERENCE = re.compile(r"\$(?P<escape>\$)?\{(?P<name>[^}]*)(?P<end>\}?)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -53,6 +53,8 @@ def _texts(value: Any, path: Path) -> Iterator[tuple[Any, Any, Path]]:
 
 def _replaced(text: str, variables: Mapping[str, str]) -> str:
     def value_of(match: re.Match[str]) -> str:
+        if not match["end"]:
+            return match[0]
         if match["escape"]:
             return "${" + match["name"] + "}"
         name = match["name"]

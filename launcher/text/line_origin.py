@@ -51,7 +51,7 @@ _PREFIX = re.compile(
 )
 _MOST_PREFIXES = 8
 
-_PROCESS_GROUP = re.compile(r"\s*(?:\[[EWIF][^\]]*\] ?)?(\[(?:PG [^\]]*)?Rank (\d{1,6})\])")
+_PROCESS_GROUP = re.compile(r"\s*(?:\[[EWIF][^\]]*\] ?)?(\[(?:PG [^\]\[]*)?Rank (\d{1,6})\])")
 """How PyTorch's process groups begin a line of theirs, after glog's header: the rank in the group, which is
 the global one in the group of all ranks. It belongs to the message and counts where no prefix has a rank."""
 

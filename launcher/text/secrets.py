@@ -26,8 +26,12 @@ CREDENTIAL_FORMS: Final = tuple(
             "an API key",
             r"(?P<value>\b(?:sk-[A-Za-z0-9_-]{20,}|AIza[A-Za-z0-9_-]{35}|nvapi-[A-Za-z0-9_-]{20,}))",
         ),
-        ("a JSON web token", r"(?P<value>\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)"),
-        ("a password in a URL", r"\b[a-z][\w+.-]*://[^\s/:@]+:(?P<value>[^\s/@]+)@"),
+        (
+            "a JSON web token",
+            r"(?<![A-Za-z0-9_-])(?>[A-Za-z0-9_-]*?\b(?=eyJ[A-Za-z0-9_-]{8}))"
+            r"(?P<value>eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)",
+        ),
+        ("a password in a URL", r"(?<=\w)://[^\s/:@]+:(?P<value>[^\s/@]+)@"),
         (
             "an AWS secret",
             r"(?i:\baws_?(?:secret_?access_?key|session_?token))\s*[=:]\s*(?P<value>[A-Za-z0-9/+]{16,})",

@@ -88,6 +88,17 @@ def test_followed_logs_show_every_host_and_the_end(run_launch: RunLaunch, accoun
     assert "Completed" in out
 
 
+@pytest.mark.parametrize("options", [[], ["--output", "json"]])
+def test_a_half_surrogate_in_a_line_is_an_escape_and_no_end(
+    run_launch: RunLaunch, account: TrainingScript, options: list[str]
+) -> None:
+    account.logs = {"algo-1": ["half \ud83d surrogate", "the line after it"]}
+    code, out, _ = run_launch("logs", NAME, "--follow", *options)
+    assert code == 0
+    assert r"half \ud83d surrogate" in out
+    assert "the line after it" in out
+
+
 @pytest.mark.parametrize(
     ("options", "texts"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -80,6 +81,14 @@ def test_a_detached_job_is_submitted_and_left(
     code, out, _ = run_launch(write_job(cluster="dev"), "--yes", "--detach", "--output", "json")
     assert code == 0
     assert json.loads(out)["name"] == account.requests[0]["TrainingJobName"]
+
+
+def test_with_standard_input_closed_nobody_is_asked(
+    account: TrainingScript, run_launch: RunLaunch, write_job: WriteJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    code, _, err = run_launch(write_job(cluster="dev"), "--detach")
+    assert (code, "submitted digits-" in err) == (0, True)
 
 
 def test_an_unknown_cluster_exits_with_2_and_names_the_parameter(

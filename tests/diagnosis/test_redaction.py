@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.diagnosis.redaction import HIDDEN, LONGEST, redacted, shown
+from launcher.text.line_length import LONGEST_LINE
 
 LETTERS = "abcdefghijklmnopqrst"
 AWS_KEY = "AKIA" + "ABCDEFGH12345678"
@@ -54,11 +55,23 @@ def test_what_is_no_secret_stays(line: str) -> None:
 
 
 def test_control_characters_and_colours_never_reach_the_terminal() -> None:
-    assert shown("\x1b[31mred\x1b[0m \x1b]0;title\x07bell\x07\x00 \x9b31m") == "red bell 31m"
+    assert shown("\x1b[31mred\x1b[0m \x1b]0;title\x07bell\x07\x00 \x9b31m") == "red bell \\u009b31m"
 
 
 def test_a_long_line_is_cut() -> None:
     assert len(shown("x y" * 1000)) == LONGEST
+
+
+@pytest.mark.parametrize("before", range(LONGEST_LINE - 60, LONGEST_LINE))
+def test_a_secret_that_the_longest_line_cuts_in_two_is_not_shown(before: int) -> None:
+    hidden = "password=" + "x" * (before - len("password= key "))
+    line = f"{hidden} key {AWS_SECRET} and more"
+    assert AWS_SECRET[:8] not in shown(line)
+    assert AWS_SECRET[:8] not in redacted(AWS_SECRET * 200)
+
+
+def test_a_very_long_line_keeps_its_beginning() -> None:
+    assert shown("loss exploded " + "0.5 " * 100_000).startswith("loss exploded 0.5 0.5")
 
 
 @given(st.text())

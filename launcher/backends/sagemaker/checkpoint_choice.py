@@ -29,7 +29,7 @@ _UNFINISHED = re.compile(
     r"(^|/)\.?tmp[-_.]|\.(tmp|temp|part|partial|incomplete|writing|saving)(/|$)|\.sagemaker-upload(ing|ed)$"
 )
 _RANK = re.compile(
-    r"(rank|shard|host|node|algo|worker|process)s?[-_.=]?\d+|\d+[-_]of[-_]\d+|__\d+_\d+\.distcp",
+    r"(rank|shard|host|node|algo|worker|process)s?[-_.=]?\d+|(?<!\d)\d+[-_]of[-_]\d+|__\d+_\d+\.distcp",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+")

@@ -57,7 +57,7 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="403 forbidden",
         pattern=re.compile(
-            r"(?:s3://|S3|amazonaws\.com).*403 Forbidden|fatal error.*403.*HeadObject.*Forbidden"
+            r"(?:s3://|S3|amazonaws\.com).*403 Forbidden|fatal error(?>.*?403)(?>.*?HeadObject).*Forbidden"
         ),
         example="HTTP error on https://data.s3.us-west-2.amazonaws.com/train: 403 Forbidden",
         near_miss="GET http://localhost:8080/ 403 Forbidden",
@@ -68,8 +68,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="access denied",
         pattern=re.compile(
-            r"^(?:PermissionError: Access Denied|.*s3(?:fs|://|torchconnector).*Access Denied"
-            r"|S3 ?\w*Error: .*Access Denied|.*(?:upload|download) failed: .*s3://.*Access Denied)"
+            r"^(?:PermissionError: Access Denied|(?>.*?s3(?:fs|://|torchconnector)).*Access Denied"
+            r"|S3 ?\w*Error: .*Access Denied|(?>.*?(?:upload|download) failed: )(?>.*?s3://).*Access Denied)"
         ),
         example="upload failed: ./step.pt to s3://models/step.pt An error occurred: Access Denied",
         near_miss="mysql: access denied for user",

@@ -45,7 +45,7 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="resourcelimitexceeded",
         pattern=re.compile(
-            r"\bResourceLimitExceeded\)?(?:.*?limit '(?P<limit>[^']+)' is (?P<allowed>\d+).*?"
+            r"\bResourceLimitExceeded\)?(?:(?>.*?limit '(?P<limit>[^']+)' is (?P<allowed>\d+)).*?"
             r"delta of (?P<wanted>\d+))?"
         ),
         example="An error occurred (ResourceLimitExceeded) when calling the CreateTrainingJob operation: The "

@@ -19,8 +19,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="key(s) in state_dict",
         pattern=re.compile(
-            rf"{_MISSING} \"(?!{_WRAPPER})[^\n]*\n?\s*{_UNEXPECTED} \"(?P<prefix>{_WRAPPER})"
-            rf"|{_MISSING} \"(?P<missing>{_WRAPPER})[^\n]*\n?\s*{_UNEXPECTED} \"(?!{_WRAPPER})"
+            rf"{_MISSING} \"(?!{_WRAPPER})[^\n]*(?:\n\s*)?{_UNEXPECTED} \"(?P<prefix>{_WRAPPER})"
+            rf"|{_MISSING} \"(?P<missing>{_WRAPPER})[^\n]*(?:\n\s*)?{_UNEXPECTED} \"(?!{_WRAPPER})"
             rf"|loading state_dict for [^\n]*\n\s*{_UNEXPECTED} \"(?P<only>{_WRAPPER})"
         ),
         example='Missing key(s) in state_dict: "head.weight".\n\tUnexpected key(s) in state_dict: '

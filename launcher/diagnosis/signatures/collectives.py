@@ -32,7 +32,7 @@ SIGNATURES = (
         role=LineRole.SYMPTOM,
         literal="timed out in blocking wait",
         pattern=re.compile(
-            r"WorkNCCL\((?:SeqNum=(?P<sequence>\d+), )?OpType=(?P<operation>\w+).*timed out in blocking wait"
+            r"WorkNCCL\((?:SeqNum=(?P<sequence>\d+), )?OpType=(?P<operation>\w++).*timed out in blocking wait"
         ),
         example="[Rank 1] Work WorkNCCL(SeqNum=2109, OpType=_ALLGATHER_BASE, NumelIn=4, NumelOut=8, "
         "Timeout(ms)=1800000) timed out in blocking wait (TORCH_NCCL_BLOCKING_WAIT=1).",
@@ -45,7 +45,7 @@ SIGNATURES = (
         literal="milliseconds before timing out",
         # The beginning of the line may be gone: many processes write into one stream.
         pattern=re.compile(
-            r"WorkNCCL\((?:SeqNum=(?P<sequence>\d+), )?OpType=(?P<operation>\w+).*"
+            r"WorkNCCL\((?:SeqNum=(?P<sequence>\d+), )?OpType=(?P<operation>\w++).*"
             r"ran for (?P<milliseconds>\d+) milliseconds before timing out"
         ),
         example="n timeout: WorkNCCL(SeqNum=2109, OpType=_ALLGATHER_BASE, NumelIn=4, NumelOut=8, "
@@ -104,7 +104,7 @@ SIGNATURES = (
         role=LineRole.SYMPTOM,
         literal="failed to pass monitoredbarrier",
         pattern=re.compile(
-            r"Ranks? (?P<rank>\d+)(?:[, \d]*) failed to pass monitoredBarrier in (?P<ms>\d+) ms"
+            r"Ranks? (?P<rank>\d++)[, \d]*+(?<= )failed to pass monitoredBarrier in (?P<ms>\d+) ms"
         ),
         example="[Rank 0]: Rank 2 failed to pass monitoredBarrier in 30000 ms",
         near_miss="INFO no rank failed to pass monitoredBarrier",

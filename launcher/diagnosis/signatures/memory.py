@@ -11,7 +11,7 @@ import re
 from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.failure_modes import hardware, job_runtime
 
-_SIZE = r"[\d.]+ ?[KMGT]i?B"
+_SIZE = r"(?<![\d.])[\d.]++ ?[KMGT]i?B"
 
 SIGNATURES = (
     Signature(
@@ -193,7 +193,7 @@ SIGNATURES = (
         mode=hardware.CLOSE_TO_MEMORY_LIMIT,
         role=LineRole.ADVISORY,
         literal="allocator cache flushes",
-        pattern=re.compile(r"(?P<times>\d+) pytorch allocator cache flushes since last step"),
+        pattern=re.compile(r"(?<!\d)(?P<times>\d+) pytorch allocator cache flushes since last step"),
         example="[WARNING] [stage3.py:1850:step] 3 pytorch allocator cache flushes since last step. this "
         "happens when there is high memory pressure",
         near_miss="INFO counting allocator cache flushes",

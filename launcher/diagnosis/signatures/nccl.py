@@ -33,7 +33,7 @@ SIGNATURES = (
         role=LineRole.SYMPTOM,
         literal="nccl warn",
         pattern=re.compile(
-            r"NCCL WARN .*(?:Connect to |connect to )(?P<peer>\S+?) ?(?:failed|returned)[ :(]+(?P<why>.*\S)"
+            r"NCCL WARN .*(?:Connect to |connect to )(?P<peer>\S+?) ?(?:failed|returned)[ :(]++(?P<why>.*\S)"
             r"|NCCL WARN Call to (?:connect|bind|listen|accept|socket) (?:failed|returned) ?:? "
             r"?(?P<call>.*\S)"
         ),

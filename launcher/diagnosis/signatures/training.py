@@ -169,7 +169,7 @@ SIGNATURES = (
         mode=job_runtime.LOSS_NOT_FINITE,
         role=LineRole.SYMPTOM,
         literal="nan",
-        pattern=re.compile(r"\b(?:\w+_)?loss['\"]?\s*[:=]?\s*(?:tensor\()?-?nan\b", re.I),
+        pattern=re.compile(r"\b(?:\w+_)?loss['\"]?\s*+[:=]?\s*+(?:tensor\()?-?nan\b", re.I),
         example="step 120 | train_loss: nan | lr 1e-3",
         near_miss="step 120 | loss: 2.31 | nan_steps 0 | grad_norm: inf",
         says="the loss is not finite",

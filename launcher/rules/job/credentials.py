@@ -22,7 +22,7 @@ _NAME = re.compile(
 )
 # Values that only point to a secret, switch something, or name nothing.
 _NO_SECRET = re.compile(
-    r"arn:.*|s3://.*|(?:/[\w.-]+){2,}\.?[\w-]*|\{\{resolve:.*\}\}|true|false|none|null|yes|no|[-+.\d]+|<.*>|\*+",
+    r"arn:.*|s3://.*|(?:/[\w.-]+){2,}|\{\{resolve:.*\}\}|true|false|none|null|yes|no|[-+.\d]+|<.*>|\*+",
     re.IGNORECASE,
 )
 _SHORTEST = 8

@@ -10,16 +10,23 @@ from itertools import pairwise
 
 from launcher.backends.interface import LogLine
 from launcher.session.following.log_filter import rank_of
+from launcher.text.line_length import LONGEST_LINE
 
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_EQUALS = r"['\"]?\s*(?:[:=]\s*)?[\[(]?"
+_NUMBER = r"[-+]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?"
+_EQUALS = r"['\"]?\s*+(?:[:=]\s*+)?[\[(]?\s*+"
 
-BUILT_IN: Mapping[str, str] = {
-    "step": rf"(?i)(?<![\w/])(?:global[_ ])?(?:step|iteration|iter){_EQUALS}\s*(\d+)",
-    "epoch": rf"(?i)(?<![\w/])epoch{_EQUALS}\s*({_NUMBER})",
-    "loss": rf"(?i)(?<![\w.])(?:train(?:ing)?[_ /]|lm )?loss{_EQUALS}\s*({_NUMBER}|nan|inf)",
-    "samples/s": r"(?i)(?<!\w)(?:samples|images|examples)(?:/s(?:ec(?:ond)?)?|[_ ]per[_ ]second)"
-    rf"{_EQUALS}\s*({_NUMBER})",
+BUILT_IN: Mapping[str, re.Pattern[str]] = {
+    name: re.compile(rf"(?i){words}{_EQUALS}({value})")
+    for name, words, value in (
+        ("step", r"(?<![\w/])(?:global[_ ])?(?:step|iteration|iter)", r"\d+"),
+        ("epoch", r"(?<![\w/])epoch", _NUMBER),
+        ("loss", r"(?<![\w.])(?:train(?:ing)?[_ /]|lm )?loss", rf"{_NUMBER}|nan|inf"),
+        (
+            "samples/s",
+            r"(?<!\w)(?:samples|images|examples)(?:/s(?:ec(?:ond)?)?|[_ ]per[_ ]second)",
+            _NUMBER,
+        ),
+    )
 }
 """What training scripts print mostly: this project's example, PyTorch's, Hugging Face's Trainer, Megatron."""
 
@@ -32,7 +39,9 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 """One of these is in every line that the built-in pattern finds, in small letters: to look for a word takes
 a fraction of the time of a pattern that begins with a number."""
 
-_SPEED_AFTER_NUMBER = re.compile(rf"(?i)({_NUMBER})\s*(?:samples|images|examples)/s(?:ec(?:ond)?)?\b")
+_SPEED_AFTER_NUMBER = re.compile(
+    rf"(?i)(?<!\d)(?<!\d\.)({_NUMBER})\s*+(?:samples|images|examples)/s(?:ec(?:ond)?)?\b"
+)
 
 _LONGEST_CURVE = 1024
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -67,9 +76,9 @@ class ProgressReader:
         self._patterns = {name: re.compile(text) for name, text in _usable(definitions or {}).items()}
         own = {_plain(name) for name in self._patterns}
         self._words: dict[str, tuple[str, ...]] = {}
-        for name, text in BUILT_IN.items():
+        for name, pattern in BUILT_IN.items():
             if _plain(name) not in own:
-                self._patterns[name] = re.compile(text)
+                self._patterns[name] = pattern
                 self._words[name] = _WORDS[name]
         self._values: dict[str, float] = {}
         self._speaker: tuple[str, int | None] | None = None
@@ -109,6 +118,7 @@ class ProgressReader:
 
     def _values_in(self, text: str) -> dict[str, float]:
         values = {}
+        text = text[:LONGEST_LINE]
         small = text.lower()
         for name, pattern in self._patterns.items():
             words = self._words.get(name)

@@ -10,6 +10,7 @@ from launcher.backends.interface import JobStatus, LogLine
 from launcher.failure_modes import checkpoints, data, job_runtime, nccl, network, storage
 from launcher.failure_modes.model import FailureMode
 from launcher.text.durations import duration_in_words
+from launcher.text.line_length import LONGEST_LINE
 
 _LONGEST_GAP = 60.0
 """Between two looks nobody looked: a laptop may have slept, so no more than this of it counts."""
@@ -21,7 +22,8 @@ _SLOWEST_STEPS = 5
 """A job is quiet when it is so many times longer than the longest time between two of its steps."""
 
 _SAVING = re.compile(
-    r"(?i)\bsav(?:e|ing|ed)\b.{0,40}\b(?:checkpoint|state_dict|model)|\bcheckpoint\S*.{0,20}\bsav(?:e|ing)\b"
+    r"(?i)\bsav(?:e|ing|ed)\b.{0,40}\b(?:checkpoint|state_dict|model)"
+    r"|\bcheckpoint(?:(?!checkpoint|\bsav)\S)*+.{0,20}\bsav(?:e|ing)\b"
 )
 
 
@@ -184,4 +186,4 @@ class StallWatch:
 
 
 def _reports_saving(line: LogLine) -> bool:
-    return _SAVING.search(line.text) is not None
+    return _SAVING.search(line.text, 0, LONGEST_LINE) is not None

@@ -95,3 +95,9 @@ def test_the_curve_goes_from_the_lowest_to_the_highest_block(
     values: list[float], width: int, curve: str
 ) -> None:
     assert curve_in_blocks(values, width) == curve
+
+
+def test_of_a_line_without_end_the_beginning_is_read() -> None:
+    progress = ProgressReader().read(lines("step 3, samples " + "1" * 1_000_000 + " loss=0.5"))
+    assert progress is not None
+    assert progress.values == {"step": 3}
