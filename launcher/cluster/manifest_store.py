@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
 from pydantic import ValidationError
 
 from launcher.cluster.manifest import Cluster
+from launcher.documents.document import DocumentError, read_document
 
 
 class ManifestError(Exception):
@@ -25,11 +25,11 @@ def is_path(reference: str) -> bool:
 def load_manifest(path: Path) -> Cluster:
     """Read a manifest file (JSON or YAML). Raises ManifestError, naming the file and the field."""
     try:
-        return Cluster.model_validate(yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader))
+        return Cluster.model_validate(read_document(path, ()).data)
     except OSError as error:
         raise ManifestError(f"the cluster manifest {path} cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise ManifestError(f"{path} is not a cluster manifest: not readable as JSON or YAML") from error
+    except DocumentError as error:
+        raise ManifestError(f"{path} is not a cluster manifest: {error.message}") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"])

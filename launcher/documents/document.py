@@ -7,12 +7,14 @@ constructed but plain data, and aliases expand to a bounded number of nodes.
 
 from __future__ import annotations
 
+import pathlib
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
+from launcher.documents.files import read_regular
 from launcher.failure_modes.model import Location, Path
 
 MAX_BYTES = 1_000_000
@@ -99,6 +101,14 @@ class Document:
         self._locations[path] = Location(f"--set {dotted}", 1, 1)
 
 
+def read_document(file: pathlib.Path, as_written: tuple[Path, ...]) -> Document:
+    """Parse the file; of one that is too large, no more is read than shows that it is.
+
+    Raises OSError for what is not a regular file or cannot be read, DocumentError as `parse_document`.
+    """
+    return parse_document(read_regular(file, MAX_BYTES + 1), str(file), as_written)
+
+
 def parse_document(text: str | bytes, file: str, as_written: tuple[Path, ...]) -> Document:
     """Parse YAML into a document.
 
@@ -106,10 +116,11 @@ def parse_document(text: str | bytes, file: str, as_written: tuple[Path, ...]) -
     text, as `AsWritten`. Raises DocumentError for what is not readable, not a mapping or too large.
     """
     start = Location(file, 1, 1)
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if len(raw) > MAX_BYTES:
+        raise DocumentError(f"the file has more than {MAX_BYTES:,} bytes, which is the most", start)
     if isinstance(text, bytes):
         text = _decode(text, file)
-    if len(text) > MAX_BYTES:
-        raise DocumentError(f"the file has {len(text):,} characters; {MAX_BYTES:,} is the most", start)
     try:
         _check_depth(text, file)
         root = yaml.compose(text, Loader=yaml.CSafeLoader)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,26 @@ def test_a_manifest_that_cannot_be_used_is_refused_by_name(write_job: WriteJob, 
 def test_a_missing_job_file_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match=r"nowhere\.yaml"):
         read_job(JobSource(tmp_path / "nowhere.yaml"))
+
+
+@pytest.mark.parametrize("place", ["pipe", "/dev/zero", "folder"])
+def test_what_is_not_a_regular_file_is_refused_as_job_file_and_as_manifest(
+    write_job: WriteJob, tmp_path: Path, place: str
+) -> None:
+    """Neither waits for what a pipe may bring, nor fills the memory from a device."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(Refusal, match=f"{place} cannot be read: it is a"):
+        read_job(JobSource(tmp_path / place))
+    with pytest.raises(Refusal, match=f"{place} cannot be read: it is a"):
+        prepared(write_job(), cluster=str(tmp_path / place))
+
+
+@pytest.mark.parametrize("name", ["x" * 10_000, "a\0b"])
+@pytest.mark.parametrize("field", ["source_dir", "entry_point"])
+def test_names_that_no_file_can_have_are_findings(write_job: WriteJob, field: str, name: str) -> None:
+    file = write_job(code={"source_dir": "src", "entry_point": "train.py", field: name})
+    assert codes(prepared(file)).keys() & {"CODE001", "CODE002"}
 
 
 @pytest.mark.parametrize("text", ["a.b", "name.x=1", "=3"])
