@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
-from launcher.documents.validation import refusal
+from launcher.documents.validation import FilePart, refusal
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import FailureMode, Path
 
@@ -16,10 +16,8 @@ BucketName = Annotated[
 """Amazon S3 user guide, bucketnamingrules."""
 
 
-class Section(BaseModel):
+class Section(FilePart):
     """A part of the cluster file; a field that it does not know is a mistake."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def refuse(

@@ -61,6 +61,12 @@ def test_an_unknown_field_is_told_the_nearest_known_one_where_it_stands(write_jo
         ({"ignore": ["EFA06"]}, "ignore"),
         ({"environment": {"A": {"b": "c"}}}, "environment.A"),
         ({"model": {"parameters": float("inf")}}, "model.parameters"),
+        ({"model": {"parameters": True}}, "model.parameters"),
+        (
+            {"resources": {"instance_type": "ml.p4d.24xlarge", "instance_count": True}},
+            "resources.instance_count",
+        ),
+        ({"limits": {"max_runtime_seconds": True}}, "limits.max_runtime"),
     ],
 )
 def test_a_value_that_the_schema_refuses_is_spec003(
