@@ -9,6 +9,7 @@ import errno
 import io
 import os
 import stat
+import tempfile
 from pathlib import Path
 
 _KINDS = (
@@ -53,6 +54,22 @@ def read_regular(path: Path, most: int) -> bytes:
     """The first bytes of a regular file, `most` of them at most. Raises OSError as `open_regular`."""
     with open_regular(path) as file:
         return file.read(most)
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a file at once or not at all, for the user's eyes only; its folder is created where it lacks.
+
+    Raises OSError, and then leaves what was there before.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, draft = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".new", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(draft).replace(path)
+    except OSError:
+        Path(draft).unlink(missing_ok=True)
+        raise
 
 
 def _check_kind(path: Path, mode: int) -> None:

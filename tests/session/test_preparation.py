@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from launcher.cluster.manifest import Cluster
-from launcher.cluster.manifest_store import cache_manifest
+from launcher.cluster.manifest_store import cache_manifest, cached_manifests
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.job import source as source_rules
@@ -38,6 +38,38 @@ def test_a_cluster_by_path_is_read_relative_to_the_job_file(write_job: WriteJob,
 def test_a_cluster_by_name_comes_from_what_was_last_read(write_job: WriteJob, manifest: dict) -> None:
     cache_manifest(Cluster.model_validate(manifest))
     assert prepared(write_job(cluster="dev")).placeholders == ()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", "\0", '{"name": "dev", "added_later": 1}'])
+def test_a_broken_cache_is_left_aside_with_a_note(write_job: WriteJob, manifest: dict, content: str) -> None:
+    cache_manifest(Cluster.model_validate(manifest))
+    (kept,) = Path(os.environ["XDG_CACHE_HOME"]).rglob("dev.json")
+    kept.write_text(content)
+    plan = prepared(write_job(cluster="dev"))
+    assert not plan.refused
+    assert plan.placeholders
+    (note,) = [found for found in plan.findings if found.subject == "cluster"]
+    assert note.severity == "info" and str(kept) in note.message
+
+
+def test_a_cluster_whose_name_no_file_can_have_was_never_read(write_job: WriteJob) -> None:
+    assert prepared(write_job(cluster="x" * 10_000)).placeholders
+    assert prepared(write_job(cluster="a\0b")).placeholders
+
+
+def test_without_a_home_nothing_is_known_of_a_cluster(
+    write_job: WriteJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user of a container who has neither HOME nor an entry in the table of users."""
+
+    def homeless(path: str) -> str:
+        return path
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr("os.path.expanduser", homeless)
+    plan = prepared(write_job(cluster="dev"))
+    assert plan.placeholders and not plan.refused
+    assert cached_manifests() == []
 
 
 def test_a_cluster_that_was_never_read_is_said_and_stands_open(write_job: WriteJob) -> None:
