@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,18 @@ def no_aws_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pyte
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(nowhere / "credentials"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("XDG_CACHE_HOME", str(nowhere / "cache"))
+
+
+@pytest.fixture
+def deepest_folder(tmp_path: Path) -> Iterator[Path]:
+    """The lowest of 1,100 folders below `tmp_path`, more than Python nests calls."""
+    folder = tmp_path
+    for _ in range(1_100):
+        folder /= "d"
+        folder.mkdir()
+    yield folder
+    # Python's own removal of folders recurses as well.
+    subprocess.run(["rm", "-r", str(tmp_path / "d")], check=True)
 
 
 JOB: dict[str, Any] = {

@@ -66,13 +66,13 @@ def _plan_live(
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.cli.live_view import LiveView, offer_repairs
-    from launcher.session.launching import plan_for_submission
+    from launcher.session.launching import plan_with_cluster
     from launcher.session.live import judged, look, repairs
     from launcher.session.preparation import JobSource, read_job
 
     loaded = read_job(JobSource(job_file, cluster, overrides))
     clients = Clients()
-    plan = plan_for_submission(loaded, clients, session_region=session_region(), ignore=ignore)
+    plan = plan_with_cluster(loaded, clients, session_region=session_region(), ignore=ignore)
     if plan.request is None or (plan.refused and plan.placeholders):
         message("AWS was not looked at: fix the findings of the job file first")
         return plan

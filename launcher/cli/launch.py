@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +19,7 @@ from launcher.cli.job_options import (
     plan_offline,
 )
 from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, console, message, print_json
+from launcher.documents.files import file_mode
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -185,7 +187,7 @@ def _folders(inputs: list[str] | tuple[()]) -> dict[str, Path]:
     folders = {}
     for text in inputs:
         name, equals, folder = text.partition("=")
-        if not equals or not Path(folder).is_dir():
+        if not equals or not stat.S_ISDIR(file_mode(Path(folder))):
             raise Refusal(f"--input {text} does not name a folder.", "Write it as --input CHANNEL=FOLDER.")
         folders[name] = Path(folder).resolve()
     return folders

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
-from launcher.documents.validation import refusal
+from launcher.documents.validation import FilePart, refusal
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import FailureMode, Path
 from launcher.text.uris import BUCKET_NAME
@@ -15,10 +15,8 @@ BucketName = Annotated[str, StringConstraints(pattern=f"^{BUCKET_NAME}$"), Field
 """The name of a bucket that exists."""
 
 
-class Section(BaseModel):
+class Section(FilePart):
     """A part of the cluster file; a field that it does not know is a mistake."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def refuse(

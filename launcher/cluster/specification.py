@@ -24,7 +24,7 @@ from launcher.cluster.network_specification import (
 )
 from launcher.cluster.section import BucketName, Section, refuse
 from launcher.cluster.storage_specification import BucketsSpec, LustreSpec
-from launcher.documents.document import DocumentError, parse_document
+from launcher.documents.document import DocumentError, read_document
 from launcher.documents.validation import validate
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding
@@ -262,7 +262,7 @@ def load_cluster_file(path: Path) -> ClusterSpec:
             problems of the schema are reported at once, with line, column and code.
     """
     try:
-        document = parse_document(path.read_bytes(), str(path), as_written=_AS_WRITTEN)
+        document = read_document(path, _AS_WRITTEN)
     except OSError as error:
         raise ClusterFileError(f"{path}: cannot be read: {error.strerror}") from error
     except DocumentError as error:

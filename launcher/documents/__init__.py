@@ -2,5 +2,6 @@
 
 `document` turns untrusted text into plain data and remembers where each value stands; `validation` holds it
 against a pydantic model and gives a finding for each mistake, with its line and what was meant. Job files and
-cluster files are both read here, so that both are refused in the same words.
+cluster files are both read here, so that both are refused in the same words. `files` opens what people
+name, and opens regular files only.
 """

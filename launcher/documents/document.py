@@ -7,12 +7,14 @@ constructed but plain data, and aliases expand to a bounded number of nodes.
 
 from __future__ import annotations
 
+import pathlib
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
+from launcher.documents.files import read_regular
 from launcher.failure_modes.model import Location, Path
 
 MAX_BYTES = 1_000_000
@@ -99,6 +101,14 @@ class Document:
         self._locations[path] = Location(f"--set {dotted}", 1, 1)
 
 
+def read_document(file: pathlib.Path, as_written: tuple[Path, ...]) -> Document:
+    """Parse the file; of one that is too large, no more is read than shows that it is.
+
+    Raises OSError for what is not a regular file or cannot be read, DocumentError as `parse_document`.
+    """
+    return parse_document(read_regular(file, MAX_BYTES + 1), str(file), as_written)
+
+
 def parse_document(text: str | bytes, file: str, as_written: tuple[Path, ...]) -> Document:
     """Parse YAML into a document.
 
@@ -106,11 +116,13 @@ def parse_document(text: str | bytes, file: str, as_written: tuple[Path, ...]) -
     text, as `AsWritten`. Raises DocumentError for what is not readable, not a mapping or too large.
     """
     start = Location(file, 1, 1)
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if len(raw) > MAX_BYTES:
+        raise DocumentError(f"the file has more than {MAX_BYTES:,} bytes, which is the most", start)
     if isinstance(text, bytes):
         text = _decode(text, file)
-    if len(text) > MAX_BYTES:
-        raise DocumentError(f"the file has {len(text):,} characters; {MAX_BYTES:,} is the most", start)
     try:
+        _check_depth(text, file)
         root = yaml.compose(text, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -118,8 +130,6 @@ def parse_document(text: str | bytes, file: str, as_written: tuple[Path, ...]) -
         raise DocumentError(_plain_problem(error, text), where) from error
     except yaml.YAMLError as error:
         raise DocumentError(f"not readable as YAML: {error}", start) from error
-    except RecursionError as error:
-        raise DocumentError("nested too deeply", start) from error
     if root is None:
         raise DocumentError("the file is empty", start)
     if not isinstance(root, yaml.MappingNode):
@@ -143,6 +153,27 @@ def _decode(raw: bytes, file: str) -> str:
         ) from error
 
 
+def _check_depth(text: str, file: str) -> None:
+    """Refuse text that nests too deeply; libyaml's composer would overflow the stack, and end the process.
+
+    Its parser keeps no more than a list of what is open.
+    """
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            if depth > MAX_DEPTH:
+                mark = event.start_mark
+                assert mark is not None  # The parser gives every event one.
+                raise _too_deep(Location(file, mark.line + 1, mark.column + 1))
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _too_deep(where: Location) -> DocumentError:
+    return DocumentError(f"nested more than {MAX_DEPTH} levels deep", where)
+
+
 def _plain_problem(error: yaml.MarkedYAMLError, text: str) -> str:
     mark = error.problem_mark
     if mark is not None:
@@ -162,13 +193,14 @@ class _Reader:
         self.locations: dict[Path, Location] = {}
         self._as_written = as_written
         self._nodes = 0
+        self._merge_depth = 0
 
     def value(self, node: yaml.Node, path: Path) -> Any:
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise DocumentError(f"the file expands to more than {MAX_NODES:,} values", self._at(node))
         if len(path) > MAX_DEPTH:
-            raise DocumentError(f"nested more than {MAX_DEPTH} levels deep", self._at(node))
+            raise _too_deep(self._at(node))
         if node.tag not in _TAGS:
             raise DocumentError(f"the tag {node.tag} has no meaning here", self._at(node))
         self.locations.setdefault(path, self._at(node))
@@ -185,9 +217,13 @@ class _Reader:
         for key_node, value_node in node.value:
             key = self._key(key_node)
             if key == "<<" and not key_node.style:
+                self._merge_depth += 1
+                if self._merge_depth > MAX_DEPTH:
+                    raise _too_deep(self._at(key_node))
                 for source in self._merge_sources(value_node):
                     for name, value in self.mapping(source, path).items():
                         merged.setdefault(name, value)
+                self._merge_depth -= 1
                 continue
             if key in own:
                 raise DocumentError(f"the key {key!r} is given twice", self._at(key_node))

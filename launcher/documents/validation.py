@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, Final, TypeVar, get_args
+from collections.abc import Iterator
+from types import UnionType
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from launcher.documents.document import Document
@@ -27,6 +29,51 @@ def refusal(
     """
     context = {"message": message, "remedy": remedy, "mode": mode, "below": below}
     return PydanticCustomError(_REFUSAL, "{message}", context)
+
+
+class FilePart(BaseModel):
+    """A mapping of a file that people write: unknown fields are errors, nothing changes once it is read.
+
+    A YAML truth value is not a number: pydantic would read `instance_count: true` as 1.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _truth_is_not_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        _refuse_truth(value, cls.model_fields[str(info.field_name)].annotation, ())
+        return value
+
+
+def _refuse_truth(value: Any, annotation: Any, below: Path) -> None:
+    """Refuse a truth value where the annotation takes numbers; in lists and mappings, too."""
+    if isinstance(value, bool):
+        kinds = set(_alternatives(annotation))
+        if kinds & {int, float} and not kinds & {bool, Any}:
+            raise refusal(
+                f"{str(value).lower()} is a truth value, not a number",
+                remedy="Write a number, such as 1.",
+                below=below,
+            )
+    elif isinstance(value, list | dict):
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        inner = [get_args(each)[-1] for each in _alternatives(annotation) if get_origin(each) in (list, dict)]
+        for key, part in parts:
+            for each in inner:
+                _refuse_truth(part, each, (*below, key))
+
+
+def _alternatives(annotation: Any) -> Iterator[Any]:
+    """The types of `A | B | None`, without what is annotated to them."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _alternatives(get_args(annotation)[0])
+    elif origin in (Union, UnionType):
+        for each in get_args(annotation):
+            yield from _alternatives(each)
+    else:
+        yield annotation
 
 
 @finds(Stage.SPEC, job_file.UNKNOWN_FIELD, job_file.INVALID_VALUE)

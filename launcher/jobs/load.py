@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.documents.document import Document, DocumentError, parse_document
+from launcher.documents.document import Document, DocumentError, read_document
 from launcher.documents.validation import validate
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Location, Stage
@@ -37,10 +37,10 @@ def load_job(
     """Read and validate a job file.
 
     `overrides` maps dotted paths to YAML texts (`--set`); `variables` are what `${NAME}` stands for.
-    Raises OSError where the file cannot be opened, ValueError for an override that makes no sense; all
-    else comes as findings.
+    Raises OSError where the file cannot be read or is not a regular one, ValueError for an override that
+    makes no sense; all else comes as findings.
     """
-    document, unreadable = _parse(file.read_bytes(), str(file))
+    document, unreadable = _read(file)
     if document is None:
         return LoadedJob(file, None, None, unreadable)
     for dotted, text in (overrides or {}).items():
@@ -52,9 +52,11 @@ def load_job(
 
 
 @finds(Stage.SPEC, job_file.UNREADABLE)
-def _parse(raw: bytes, file: str) -> tuple[Document | None, tuple[Finding, ...]]:
+def _read(file: Path) -> tuple[Document | None, tuple[Finding, ...]]:
     try:
-        return parse_document(raw, file, AS_WRITTEN), ()
+        return read_document(file, AS_WRITTEN), ()
     except DocumentError as error:
-        found = job_file.UNREADABLE.finding(Stage.SPEC, error.message, location=error.location, subject=file)
+        found = job_file.UNREADABLE.finding(
+            Stage.SPEC, error.message, location=error.location, subject=str(file)
+        )
         return None, (found,)

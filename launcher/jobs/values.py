@@ -6,16 +6,17 @@ import json
 import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from launcher.documents.validation import FilePart
 from launcher.text.uris import BUCKET_NAME
 
 
-class Part(BaseModel):
-    """A mapping of the job file: unknown fields are errors, nothing changes once it is read."""
+class Part(FilePart):
+    """A mapping of the job file; texts lose the spaces around them."""
 
     # Built when first used: of all these models only the whole job's ever validates anything.
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, defer_build=True)
+    model_config = ConfigDict(str_strip_whitespace=True, defer_build=True)
 
 
 _DURATION_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

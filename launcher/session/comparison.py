@@ -9,6 +9,7 @@ from pathlib import Path
 
 from launcher.aws.clients import Clients
 from launcher.aws.training_job import fetch_request
+from launcher.documents.files import file_mode, read_regular
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob
 from launcher.planning.pair import pair_of
@@ -16,21 +17,23 @@ from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import Request, TrainingPlan
 from launcher.session.preparation import prepare, source_of
 
+_MOST_BYTES = 10_000_000
+"""Of a file with a request; what a dry run prints has some ten thousand."""
+
 
 def earlier_request(reference: str, clients: Clients, region: str | None) -> Request:
     """The request in a file (a dry run's output, or the request alone), or of a job by its name.
 
     Raises Refusal for a file that holds none, AwsRefusal where AWS knows no such job.
     """
-    file = Path(reference)
-    if not file.exists():
+    if not file_mode(Path(reference)):
         return fetch_request(clients("sagemaker", region), reference)
     try:
-        content = json.loads(file.read_text("utf-8"))
+        content = json.loads(read_regular(Path(reference), _MOST_BYTES))
         request = content.get("request", content)
         if isinstance(request, dict) and RequestView(request).name:
             return request
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         pass
     raise Refusal(
         f"{reference} holds no request of a training job.",

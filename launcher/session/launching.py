@@ -18,14 +18,16 @@ from launcher.aws.bounded import bounded
 from launcher.aws.clients import BRISK, Clients
 from launcher.aws.cluster_manifest import fetch_manifest
 from launcher.backends.interface import Backend, BackendError, OnProgress
-from launcher.cluster.manifest_store import cache_manifest, is_path
+from launcher.cluster.manifest import Cluster
+from launcher.cluster.manifest_store import ManifestError, cache_manifest, is_path
+from launcher.failure_modes.model import Finding
 from launcher.jobs.load import LoadedJob
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.attempts import AttemptsDisplay, run_attempts
 from launcher.session.jobs import queue_backend, sagemaker_backend
 from launcher.session.live import check_before_submission
 from launcher.session.outcome import Outcome
-from launcher.session.preparation import prepare, source_of
+from launcher.session.preparation import note_on_cluster, prepare, prepare_for, source_of
 from launcher.source.tree import SourceTree
 
 
@@ -146,20 +148,72 @@ def plan_for_submission(
 ) -> TrainingPlan:
     """The plan of a job with its cluster's manifest fresh from AWS.
 
-    The job is judged offline first: what is wrong with the file needs no call. A manifest that was
-    read is cached for planning offline. With `source` the job runs what was read then, whatever the
-    folder holds now. Raises Refusal for an unknown cluster, AwsRefusal where AWS refuses.
+    The job is judged without its cluster first: what is wrong with the file needs no call. What this
+    machine kept of the cluster is not asked, as it may have been deployed again since. With `source` the job
+    runs what was read then, whatever the folder holds now. Raises Refusal for an unknown cluster, AwsRefusal
+    where AWS refuses.
     """
     job = loaded.spec
     if job is not None and source is None:
         # Once for both plans: it reads every file that would be packed.
         source = source_of(job, loaded.file.parent)
-    draft = prepare(loaded, session_region=session_region, ignore=ignore, source=source)
-    if draft.refused or job is None or job.cluster is None or is_path(job.cluster):
-        return draft
+    if job is not None and _is_named(job.cluster):
+        note = note_on_cluster(
+            f"the cluster {job.cluster} was not read from AWS, as the job file has errors without it; the "
+            "plan shows placeholders",
+            "Correct the errors; the next launch reads the cluster.",
+        )
+        draft = prepare_for(
+            loaded, None, session_region=session_region, ignore=ignore, source=source, notes=[note]
+        )
+        if draft.refused:
+            return draft
+    return plan_with_cluster(loaded, clients, session_region=session_region, ignore=ignore, source=source)
+
+
+def plan_with_cluster(
+    loaded: LoadedJob,
+    clients: Clients,
+    *,
+    session_region: str | None,
+    ignore: Sequence[str] = (),
+    source: SourceTree | None = None,
+) -> TrainingPlan:
+    """`plan_for_submission` that reads the cluster also where the file has errors that need no cluster.
+
+    The manifest is kept on this machine, for planning offline; where it cannot be, a finding says so.
+    """
+    job = loaded.spec
+    if job is None or job.cluster is None or not _is_named(job.cluster):
+        return prepare(loaded, session_region=session_region, ignore=ignore, source=source)
     name, ssm = job.cluster, clients("ssm", job.region or session_region, BRISK)
     cluster = bounded(
         BOUND_SECONDS, f"read the manifest of the cluster {name}", lambda: fetch_manifest(ssm, name)
     )
-    cache_manifest(cluster)
-    return prepare(loaded, session_region=session_region, ignore=ignore, cluster=cluster, source=source)
+    return prepare_for(
+        loaded,
+        cluster,
+        session_region=session_region,
+        ignore=ignore,
+        source=source,
+        notes=_keep(cluster),
+    )
+
+
+def _is_named(cluster: str | None) -> bool:
+    """Whether AWS knows what the job calls its cluster; a path leads to a file."""
+    return cluster is not None and not is_path(cluster)
+
+
+def _keep(cluster: Cluster) -> list[Finding]:
+    """Keep the manifest on this machine, and say where that is not possible."""
+    try:
+        cache_manifest(cluster)
+    except ManifestError as error:
+        note = note_on_cluster(
+            f"what was read of the cluster {cluster.name} cannot be kept on this machine: {error}",
+            "The launch does not need it. Without it offline plans show placeholders and the cluster's queue "
+            "is not known by name: set XDG_CACHE_HOME to a folder that can be written.",
+        )
+        return [note]
+    return []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -10,6 +13,7 @@ from typing import BinaryIO
 
 from launcher.cluster.sagemaker_names import HOST_NAME, host_name
 from launcher.diagnosis.record import Record
+from launcher.documents.files import file_mode, open_regular
 from launcher.failure_modes.refusal import Refusal
 
 STDIN = Path("-")
@@ -37,7 +41,7 @@ def _records(files: Sequence[Path], stdin: BinaryIO | None) -> Iterator[Record]:
         if file == STDIN:
             yield from _lines(stdin or sys.stdin.buffer, host)
             continue
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             yield from _lines(opened, host)
 
 
@@ -47,21 +51,35 @@ def _lines(file: BinaryIO, host: str) -> Iterator[Record]:
 
 
 def _files(path: Path) -> Iterable[Path]:
-    if path == STDIN or not path.is_dir():
+    if path == STDIN or not stat.S_ISDIR(file_mode(path)):
         return [path]
-    found = sorted(file for file in path.rglob("*") if _LOGS.search(file.name) and file.is_file())
+    found = sorted(file for file in _all_files(path) if _LOGS.search(file.name))
     if not found:
         raise Refusal(f"{path} has no log files in it.", "Name the files: launch diagnose --log FILE...")
     return found
 
 
+def _all_files(folder: Path) -> Iterator[Path]:
+    """The regular files in a folder and those below it, however deep; links to folders are not followed."""
+    folders = [folder]
+    while folders:
+        # What cannot be looked into has no logs for this user.
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(Path(entry.path))
+                elif entry.is_file():
+                    yield Path(entry.path)
+
+
 def _check(file: Path) -> None:
     try:
-        with file.open("rb"):
+        with open_regular(file):
             pass
     except OSError as error:
         raise Refusal(
-            f"{file} cannot be read: {error.strerror}.", "Check the path and its permissions."
+            f"{file} cannot be read: {error.strerror}.",
+            "Give files that you may read, a folder with such, or - for standard input.",
         ) from None
 
 

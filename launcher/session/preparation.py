@@ -57,25 +57,40 @@ def prepare(
     *,
     session_region: str | None,
     ignore: Sequence[str] = (),
-    cluster: Cluster | None = None,
-    unique: str | None = None,
     source: SourceTree | None = None,
 ) -> TrainingPlan:
     """Plan a loaded job and judge it. Calls nothing beyond this machine.
 
-    `cluster` is the manifest that was just read from AWS, where it was; otherwise it comes from the
-    file that the job names or from the cache. `ignore` holds codes accepted besides the file's. `source`
-    is the job's code where it was read already, else it is read now.
-    Raises Refusal for an unreadable manifest.
+    The cluster comes from the file that the job names, or from the cache. `ignore` holds codes accepted
+    besides the file's. `source` is the job's code where it was read already, else it is read now.
+    Raises Refusal where the manifest that the job names by its path cannot be used.
+    """
+    cluster: Cluster | None = None
+    notes: list[Finding] = []
+    if loaded.spec is not None and loaded.spec.cluster is not None:
+        cluster, notes = _known_cluster(loaded.spec.cluster, loaded.file.parent)
+    return prepare_for(
+        loaded, cluster, session_region=session_region, ignore=ignore, source=source, notes=notes
+    )
+
+
+def prepare_for(
+    loaded: LoadedJob,
+    cluster: Cluster | None,
+    *,
+    session_region: str | None,
+    ignore: Sequence[str] = (),
+    unique: str | None = None,
+    source: SourceTree | None = None,
+    notes: Sequence[Finding] = (),
+) -> TrainingPlan:
+    """`prepare` with a cluster that the caller has read; without one, what it would say stands open.
+
+    `notes` are what is to be said of it besides what the plan and the rules find.
     """
     job = loaded.spec
     if job is None:
         return TrainingPlan(job={}, region=None, request=None, package=None, findings=loaded.findings)
-    notes: list[Finding] = []
-    if cluster is None and job.cluster is not None:
-        cluster = _known_cluster(job.cluster, loaded.file.parent)
-        if cluster is None:
-            notes.append(_unknown_cluster(job.cluster))
     source = source or source_of(job, loaded.file.parent)
     plan = plan_job(
         job,
@@ -104,22 +119,36 @@ def source_of(job: JobSpec, folder: Path) -> SourceTree:
     return read_source(folder / job.code.source_dir, job.code.entry_point, TELLING_NAMES)
 
 
-def _known_cluster(reference: str, folder: Path) -> Cluster | None:
+def note_on_cluster(message: str, remedy: str) -> Finding:
+    """An information on where the manifest of the job's cluster comes from, or does not."""
+    return job_file.INVALID_VALUE.at(("cluster",), message, remedy=remedy, severity=Severity.INFO)
+
+
+def _known_cluster(reference: str, folder: Path) -> tuple[Cluster | None, list[Finding]]:
+    """What this machine knows of a cluster, and what is to be said of that."""
+    if is_path(reference):
+        try:
+            return load_manifest(folder / reference), []
+        except ManifestError as error:
+            raise Refusal(
+                f"{error}.", "Give the manifest that `cdk deploy` wrote, or the cluster's name."
+            ) from error
     try:
-        return load_manifest(folder / reference) if is_path(reference) else cached_manifest(reference)
+        cluster = cached_manifest(reference)
     except ManifestError as error:
-        raise Refusal(
-            f"{error}.", "Give the manifest that `cdk deploy` wrote, or the cluster's name."
-        ) from error
-
-
-def _unknown_cluster(name: str) -> Finding:
-    return job_file.INVALID_VALUE.at(
-        ("cluster",),
-        f"the cluster {name} was not read from AWS on this machine yet; the plan shows placeholders",
-        remedy="A submission reads it; until then the ids in the request are not the real ones.",
-        severity=Severity.INFO,
+        note = note_on_cluster(
+            f"what this machine kept of the cluster {reference} is left aside: {error}; the plan shows "
+            "placeholders",
+            "A submission reads the cluster from AWS and replaces the file.",
+        )
+        return None, [note]
+    if cluster is not None:
+        return cluster, []
+    note = note_on_cluster(
+        f"the cluster {reference} was not read from AWS on this machine yet; the plan shows placeholders",
+        "A submission reads it; until then the ids in the request are not the real ones.",
     )
+    return None, [note]
 
 
 def _overrides(source: JobSource) -> Mapping[str, str]:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from launcher.documents.files import open_regular
 from launcher.source.errors import SourceError
 from launcher.source.files import SourceFile
 
@@ -32,7 +33,7 @@ def digest_of(files: Iterable[SourceFile]) -> str:
     digest = SourceDigest()
     for file in files:
         try:
-            with file.path.open("rb") as content:
+            with open_regular(file.path) as content:
                 digest.add(file, hashlib.file_digest(content, "sha256").hexdigest())
         except OSError as error:
             raise unreadable(file.path, error) from error

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
+from launcher.documents.files import read_regular
 from launcher.source.errors import SourceError
 from launcher.text.sizes import size_in_words
 
@@ -27,6 +28,9 @@ SKIPPED_FOLDERS = frozenset({".git", "__pycache__", ".venv", ".slipway"})
 
 MOST_BYTES = 5_000_000_000
 """More than this is not code: every host downloads and unpacks all of it before it starts."""
+
+MOST_PATTERN_BYTES = 1_000_000
+"""Of one ignore file; each of its patterns is held against each name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,14 @@ class _Layer:
         return _Match(found.include, *self.origins[found.index])
 
 
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """A folder that was looked at: what it holds, by name, and the patterns that speak of it."""
+
+    entries: Sequence[os.DirEntry[str]]
+    layers: Sequence[_Layer]
+
+
 class _Walking:
     """A walk under way: what it has found so far."""
 
@@ -135,30 +147,39 @@ class _Walking:
         self._source_dir = source_dir
 
     def begin(self) -> None:
-        """Take up the source folder and all below it."""
+        """Take up the source folder and all below it, each folder's entries where it stands among others."""
         try:
             layers = self._layers_above()
         except OSError as error:
             self._meet(_unreadable(self._source_dir, error))
             layers = []
-        self._visit(self._source_dir, layers)
+        top = self._visit(self._source_dir, layers)
+        self.scripts = [entry.name for entry in top.entries if entry.name.endswith(".py")]
+        # A stack of our own: folders may nest more deeply than calls.
+        under_way = [(iter(top.entries), top.layers)]
+        while under_way:
+            entries, patterns = under_way[-1]
+            entry = next(entries, None)
+            if entry is None:
+                under_way.pop()
+                continue
+            try:
+                below = self._take(entry, patterns)
+            except OSError as error:
+                self._meet(_unreadable(self._source_dir, error))
+                continue
+            if below is not None:
+                under_way.append((iter(below.entries), below.layers))
 
-    def _visit(self, folder: Path, layers: Sequence[_Layer]) -> None:
-        """Take up a folder and those below it; `layers` are the patterns of the folders above."""
+    def _visit(self, folder: Path, layers: Sequence[_Layer]) -> _Visit:
+        """Look at a folder; `layers` are the patterns of the folders above."""
         layers = [*layers, *self._layer(folder)]
         try:
             with os.scandir(folder) as scan:
-                entries = sorted(scan, key=lambda entry: entry.name)
+                return _Visit(sorted(scan, key=lambda entry: entry.name), layers)
         except OSError as error:
             self._meet(_unreadable(self._source_dir, error))
-            return
-        if folder == self._source_dir:
-            self.scripts = [entry.name for entry in entries if entry.name.endswith(".py")]
-        for entry in entries:
-            try:
-                self._take(entry, layers)
-            except OSError as error:
-                self._meet(_unreadable(self._source_dir, error))
+            return _Visit((), layers)
 
     def _layers_above(self) -> list[_Layer]:
         """The patterns of the repository above the source folder; none where they leave it out altogether."""
@@ -174,12 +195,13 @@ class _Walking:
                 return []
         return layers
 
-    def _take(self, entry: os.DirEntry[str], layers: Sequence[_Layer]) -> None:
+    def _take(self, entry: os.DirEntry[str], layers: Sequence[_Layer]) -> _Visit | None:
+        """Take up what a folder holds; a folder that is not left out is looked at."""
         path, is_link = Path(entry.path), entry.is_symlink()
         is_folder = entry.is_dir() and not is_link
         if (is_folder or is_link) and entry.name in SKIPPED_FOLDERS:
             self.ignored.append(IgnoredPath(self._name(path, is_folder)))
-            return
+            return None
         match = _match(path, is_folder, layers)
         if is_link and not (match and match.ignores):
             # For git a link to a folder is a file, but whoever writes `data/` means it as well.
@@ -195,7 +217,7 @@ class _Walking:
                 )
             )
         elif is_folder:
-            self._visit(path, layers)
+            return self._visit(path, layers)
         elif entry.is_file():
             status = entry.stat()
             executable = bool(status.st_mode & stat.S_IXUSR)
@@ -207,6 +229,7 @@ class _Walking:
                     "Move it out of `code.source_dir`, or leave it out by a line in .slipwayignore.",
                 )
             )
+        return None
 
     def _layer(self, folder: Path) -> list[_Layer]:
         try:
@@ -235,7 +258,13 @@ def _layer(folder: Path) -> list[_Layer]:
     origins: list[tuple[str, Path]] = []
     for file in (folder / name for name in IGNORE_FILES):
         if file.is_file():
-            lines = file.read_text("utf-8", errors="surrogateescape").splitlines()
+            patterns = read_regular(file, MOST_PATTERN_BYTES + 1)
+            if len(patterns) > MOST_PATTERN_BYTES:
+                raise SourceError(
+                    f"{file} has more than {size_in_words(MOST_PATTERN_BYTES)}: too many patterns to apply.",
+                    "Leave whole folders out instead of each of their files.",
+                )
+            lines = patterns.decode("utf-8", errors="surrogateescape").splitlines()
             origins += [(line, file) for line in lines if line]
     if not origins:
         return []

@@ -6,6 +6,7 @@ import io
 import tokenize
 from collections.abc import Collection, Iterable
 
+from launcher.documents.files import read_regular
 from launcher.source.files import SourceFile
 
 _MOST_FILES = 200
@@ -43,7 +44,7 @@ def _names(file: SourceFile, wanted: Collection[str]) -> set[str]:
     if file.size > _MOST_BYTES:
         return set()
     try:
-        text = file.path.read_text("utf-8", errors="replace")
+        text = read_regular(file.path, _MOST_BYTES).decode("utf-8", errors="replace")
     except OSError:
         return set()
     # Reading tokens is slow, and most files hold none of the words.

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from launcher.documents.files import open_regular
 from launcher.source.digest import SourceDigest, unreadable
 from launcher.source.errors import SourceError
 from launcher.source.files import SourceFile
@@ -87,7 +88,7 @@ def build_source(source: SourceTree, path: Path) -> str:
     ):
         for file in source.files:
             try:
-                with file.path.open("rb") as content:
+                with open_regular(file.path) as content:
                     hashed = _Hashed(content)
                     archive.addfile(_member(file), hashed)
                     # What was appended since is not packed, and makes another digest.

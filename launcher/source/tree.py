@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import posixpath
+import stat
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from launcher.documents.files import file_mode
 from launcher.source.digest import digest_of
 from launcher.source.errors import SourceError
 from launcher.source.files import IgnoredPath, SourceFile, walk
@@ -67,16 +69,17 @@ def read_source(folder: Path, entry_point: str, wanted: Collection[str] = ()) ->
     as many as `names_in` bounds. Of more than `MOST_BYTES` it reads none. Never raises: what keeps
     the source from being packed is the tree's `problem`.
     """
-    folder = folder.resolve()
-    if not folder.is_dir():
+    if not stat.S_ISDIR(file_mode(folder)):
+        folder = folder.absolute()
         missing = SourceError(f"the source folder {folder} is not there.", "Correct `code.source_dir`.")
         return SourceTree(folder, entry_point, exists=False, has_entry_point=False, problem=missing)
+    folder = folder.resolve()
     found = walk(folder)
     tree = SourceTree(
         folder=folder,
         entry_point=entry_point,
         exists=True,
-        has_entry_point=(folder / entry_point).is_file(),
+        has_entry_point=stat.S_ISREG(file_mode(folder / entry_point)),
         files=found.files,
         ignored=found.ignored,
         scripts=found.scripts,

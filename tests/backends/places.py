@@ -22,7 +22,7 @@ from launcher.backends.sagemaker.submission import provide
 from launcher.cluster.manifest import Cluster
 from launcher.jobs.load import load_job
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.preparation import prepare
+from launcher.session.preparation import prepare_for
 from tests.backends.workplace import SHORT, Workplace
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.sagemaker import TrainingScript, emulated_training
@@ -127,7 +127,7 @@ class _Emulated:
         (self.folder / "job.yaml").write_text(yaml.safe_dump(job))
         cluster = Cluster.model_validate(self.manifest)
         loaded = load_job(self.folder / "job.yaml")
-        return prepare(loaded, session_region=REGION, cluster=cluster, unique="0unique")
+        return prepare_for(loaded, cluster, session_region=REGION, unique="0unique")
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.refusal import AwsRefusal
 from launcher.jobs.load import load_job
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.preparation import prepare
+from launcher.session.preparation import prepare_for
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
@@ -65,7 +65,7 @@ def backend_of(queue: EmulatedQueue, uploads: list[TrainingPlan], share: str | N
 def plan(write_job: Callable[..., Path], manifest: dict[str, Any]) -> TrainingPlan:
     cluster = Cluster.model_validate(manifest)
     loaded = load_job(write_job(limits={"max_retries": 2}, tags={"team": "vision"}))
-    return prepare(loaded, session_region=REGION, cluster=cluster, unique="0unique")
+    return prepare_for(loaded, cluster, session_region=REGION, unique="0unique")
 
 
 def followed(backend: QueueBackend, name: str) -> list[tuple[JobState, str]]:

@@ -15,7 +15,7 @@ from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest import Cluster
 from launcher.jobs.load import load_job
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.preparation import prepare
+from launcher.session.preparation import prepare_for
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 REGION = "us-west-2"
@@ -47,7 +47,7 @@ def backend(clients: dict[str, Any]) -> SageMakerBackend:
 def plan_of(write_job: Callable[..., Path], manifest: dict[str, Any]) -> Callable[..., TrainingPlan]:
     def plan(unique: str = "0unique", cluster: bool = True, **changes: Any) -> TrainingPlan:
         known = Cluster.model_validate(manifest) if cluster else None
-        return prepare(load_job(write_job(**changes)), session_region=REGION, cluster=known, unique=unique)
+        return prepare_for(load_job(write_job(**changes)), known, session_region=REGION, unique=unique)
 
     return plan
 

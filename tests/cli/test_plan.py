@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,9 +52,12 @@ def test_a_file_without_a_request_is_refused(
     run_launch: RunLaunch, write_job: WriteJob, tmp_path: Path
 ) -> None:
     (tmp_path / "other.json").write_text("[1]")
-    code, _, err = run_launch("plan", write_job(), "--diff", tmp_path / "other.json")
-    assert code == 2
-    assert "other.json holds no request" in err
+    (tmp_path / "deep.json").write_text("[" * 1_000_000)
+    os.mkfifo(tmp_path / "pipe.json")
+    for name in ("other.json", "deep.json", "pipe.json"):
+        code, _, err = run_launch("plan", write_job(), "--diff", tmp_path / name)
+        assert code == 2
+        assert f"{name} holds no request" in err
 
 
 def test_a_pair_differs_by_the_compiler_alone(run_launch: RunLaunch, write_job: WriteJob) -> None:

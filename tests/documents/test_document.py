@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.documents.document import MAX_NODES, AsWritten, DocumentError, parse_document
+from launcher.documents.document import MAX_DEPTH, MAX_NODES, AsWritten, DocumentError, parse_document
 from launcher.failure_modes.model import Location
 
 
@@ -93,9 +96,36 @@ def test_aliases_expand_to_a_bounded_number_of_values() -> None:
         data_of(bomb)
 
 
-def test_a_value_that_contains_itself_is_refused() -> None:
-    with pytest.raises(DocumentError):
-        data_of("a: &a [*a]")
+@pytest.mark.parametrize("text", ["a: &a [*a]", "a: &a {<<: *a}", "a: &a {<<: [*a, *a]}"])
+def test_a_value_that_contains_itself_is_refused(text: str) -> None:
+    with pytest.raises(DocumentError, match=f"more than {MAX_DEPTH} levels"):
+        data_of(text)
+
+
+@pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? [", "? "])
+def test_nesting_is_bounded_before_anything_recurses(opening: str) -> None:
+    """In a process of its own: what overflows the stack of the C library ends the process."""
+    program = (
+        "import sys\n"
+        "from launcher.documents.document import DocumentError, parse_document\n"
+        "try:\n"
+        "    parse_document('name:\\n  ' + sys.argv[1] * 240_000, 'job.yaml', ())\n"
+        "except DocumentError as error:\n"
+        "    print(error.location, error.message)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program, opening], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert f"more than {MAX_DEPTH} levels deep" in run.stdout
+    assert run.stdout.startswith("job.yaml:2:")
+
+
+def test_the_deepest_nesting_that_is_taken() -> None:
+    deepest = "a: " + "[" * MAX_DEPTH + "]" * MAX_DEPTH
+    assert data_of(deepest)
+    with pytest.raises(DocumentError, match="levels deep"):
+        data_of(deepest.replace("[]", "[[]]"))
 
 
 def test_an_override_sets_a_value_and_moves_its_location_to_the_option() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,6 +61,12 @@ def test_an_unknown_field_is_told_the_nearest_known_one_where_it_stands(write_jo
         ({"ignore": ["EFA06"]}, "ignore"),
         ({"environment": {"A": {"b": "c"}}}, "environment.A"),
         ({"model": {"parameters": float("inf")}}, "model.parameters"),
+        ({"model": {"parameters": True}}, "model.parameters"),
+        (
+            {"resources": {"instance_type": "ml.p4d.24xlarge", "instance_count": True}},
+            "resources.instance_count",
+        ),
+        ({"limits": {"max_runtime_seconds": True}}, "limits.max_runtime"),
     ],
 )
 def test_a_value_that_the_schema_refuses_is_spec003(
@@ -105,6 +112,12 @@ def test_an_override_is_validated_like_the_file(write_job: WriteJob) -> None:
     loaded = load_job(write_job(), {"resources.instance_count": "none"})
     assert codes(loaded) == ["SPEC003"]
     assert loaded.findings[0].location.file == "--set resources.instance_count"
+
+
+def test_of_a_large_file_no_more_is_read_than_shows_it(write_job: WriteJob) -> None:
+    file = write_job("name: a\n")
+    os.truncate(file, 1 << 40)  # a hole: it takes no room on the disk, but would in memory
+    assert codes(load_job(file)) == ["SPEC001"]
 
 
 def test_a_broken_file_is_spec001_and_no_exception(write_job: WriteJob) -> None:

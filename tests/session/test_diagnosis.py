@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -84,6 +85,25 @@ def test_several_files_without_hosts_are_told_apart_by_name(tmp_path: Path) -> N
 def test_bytes_that_are_no_utf8_do_not_hide_their_line() -> None:
     (line,) = records_of([Path("-")], io.BytesIO(b"\xff\xfe loss\r\n"))
     assert line.text.endswith(" loss")
+
+
+def test_what_is_not_a_regular_file_is_refused_or_passed_over(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.log")
+    with pytest.raises(Refusal, match=r"pipe\.log cannot be read: it is a pipe"):
+        list(records_of([tmp_path / "pipe.log"]))
+    (tmp_path / "a.log").write_text("step 1")
+    (tmp_path / "zero.log").symlink_to("/dev/zero")
+    assert [record.text for record in records_of([tmp_path])] == ["step 1"]
+
+
+def test_logs_are_found_however_deep_their_folder_is(tmp_path: Path, deepest_folder: Path) -> None:
+    (deepest_folder / "deep.log").write_text("step 1")
+    assert [record.text for record in records_of([tmp_path])] == ["step 1"]
+
+
+def test_a_name_that_no_file_can_have_is_refused() -> None:
+    with pytest.raises(Refusal, match="too long"):
+        list(records_of([Path("x" * 10_000)]))
 
 
 def test_an_empty_folder_and_an_absent_file_are_refused(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from launcher.account.file_system import FileSystem
 from launcher.aws.clients import BRISK, PATIENT, CallSettings, Clients
 from launcher.backends.interface import Backend, JobState, Polling
 from launcher.cluster.manifest import Cluster
+from launcher.cluster.manifest_store import cache_manifest, cached_manifest
 from launcher.failure_modes.refusal import Refusal
-from launcher.session.launching import Launch
+from launcher.session.launching import Launch, plan_for_submission
 from launcher.session.outcome import Outcome, outcome_of
-from launcher.session.preparation import JobSource, read_job
+from launcher.session.preparation import JobSource, prepare, read_job
 from tests.emulator.account import EmulatedAccount, emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
@@ -124,6 +125,52 @@ def test_a_plan_that_its_file_refuses_asks_nothing_of_aws(write_job: WriteJob) -
 
     assert plan.refused
     assert (clients.makes, clients.calls) == ({}, {})
+
+
+def stale_and_fresh(account: EmulatedAccount) -> tuple[Cluster, Cluster]:
+    """A cluster as it was last read, its file system in another zone than its subnets, and as it is now."""
+    now = Cluster.model_validate(account.manifest())
+    assert now.lustre is not None
+    before = now.lustre.model_copy(update={"availability_zone": "us-west-2d"})
+    return now.model_copy(update={"lustre": before}), now
+
+
+def test_what_was_kept_of_a_cluster_never_refuses_a_launch(
+    write_job: WriteJob, account: EmulatedAccount
+) -> None:
+    stale, now = stale_and_fresh(account)
+    cache_manifest(stale)
+    loaded = read_job(JobSource(write_job(cluster="dev", inputs={"corpus": {"lustre": "/train"}})))
+    assert "FSX002" in {found.code for found in prepare(loaded, session_region=REGION).findings}
+
+    plan = plan_for_submission(loaded, Clients(), session_region=REGION)
+
+    assert "FSX002" not in {found.code for found in plan.findings}
+    assert not plan.refused and not plan.placeholders
+    assert cached_manifest("dev") == now
+
+
+@pytest.mark.parametrize("kept", ["truncated", "a folder", "nothing, in a place that is a file"])
+def test_a_launch_needs_nothing_of_what_is_kept(
+    write_job: WriteJob, account: EmulatedAccount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str
+) -> None:
+    home = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    if kept == "truncated":
+        (home / "slipway" / "clusters").mkdir(parents=True)
+        (home / "slipway" / "clusters" / "dev.json").write_text('{"name": "de')
+    elif kept == "a folder":
+        (home / "slipway" / "clusters" / "dev.json").mkdir(parents=True)
+    else:
+        home.touch()
+    loaded = read_job(JobSource(write_job(cluster="dev")))
+
+    plan = plan_for_submission(loaded, Clients(), session_region=REGION)
+
+    assert not plan.refused and not plan.placeholders
+    said = [found.message for found in plan.findings if found.subject == "cluster"]
+    assert ["cannot be kept" in message for message in said] == ([] if kept == "truncated" else [True])
+    assert not list(tmp_path.rglob("*.new"))
 
 
 def test_a_queue_is_asked_of_the_cluster(write_job: WriteJob, script: TrainingScript) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from launcher.cluster.manifest import Cluster
-from launcher.cluster.manifest_store import cache_manifest
+from launcher.cluster.manifest_store import cache_manifest, cached_manifests
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.job import source as source_rules
@@ -39,6 +40,38 @@ def test_a_cluster_by_name_comes_from_what_was_last_read(write_job: WriteJob, ma
     assert prepared(write_job(cluster="dev")).placeholders == ()
 
 
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", "\0", '{"name": "dev", "added_later": 1}'])
+def test_a_broken_cache_is_left_aside_with_a_note(write_job: WriteJob, manifest: dict, content: str) -> None:
+    cache_manifest(Cluster.model_validate(manifest))
+    (kept,) = Path(os.environ["XDG_CACHE_HOME"]).rglob("dev.json")
+    kept.write_text(content)
+    plan = prepared(write_job(cluster="dev"))
+    assert not plan.refused
+    assert plan.placeholders
+    (note,) = [found for found in plan.findings if found.subject == "cluster"]
+    assert note.severity == "info" and str(kept) in note.message
+
+
+def test_a_cluster_whose_name_no_file_can_have_was_never_read(write_job: WriteJob) -> None:
+    assert prepared(write_job(cluster="x" * 10_000)).placeholders
+    assert prepared(write_job(cluster="a\0b")).placeholders
+
+
+def test_without_a_home_nothing_is_known_of_a_cluster(
+    write_job: WriteJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user of a container who has neither HOME nor an entry in the table of users."""
+
+    def homeless(path: str) -> str:
+        return path
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr("os.path.expanduser", homeless)
+    plan = prepared(write_job(cluster="dev"))
+    assert plan.placeholders and not plan.refused
+    assert cached_manifests() == []
+
+
 def test_a_cluster_that_was_never_read_is_said_and_stands_open(write_job: WriteJob) -> None:
     plan = prepared(write_job(cluster="dev"))
     assert plan.request is not None
@@ -58,6 +91,26 @@ def test_a_manifest_that_cannot_be_used_is_refused_by_name(write_job: WriteJob, 
 def test_a_missing_job_file_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match=r"nowhere\.yaml"):
         read_job(JobSource(tmp_path / "nowhere.yaml"))
+
+
+@pytest.mark.parametrize("place", ["pipe", "/dev/zero", "folder"])
+def test_what_is_not_a_regular_file_is_refused_as_job_file_and_as_manifest(
+    write_job: WriteJob, tmp_path: Path, place: str
+) -> None:
+    """Neither waits for what a pipe may bring, nor fills the memory from a device."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(Refusal, match=f"{place} cannot be read: it is a"):
+        read_job(JobSource(tmp_path / place))
+    with pytest.raises(Refusal, match=f"{place} cannot be read: it is a"):
+        prepared(write_job(), cluster=str(tmp_path / place))
+
+
+@pytest.mark.parametrize("name", ["x" * 10_000, "a\0b"])
+@pytest.mark.parametrize("field", ["source_dir", "entry_point"])
+def test_names_that_no_file_can_have_are_findings(write_job: WriteJob, field: str, name: str) -> None:
+    file = write_job(code={"source_dir": "src", "entry_point": "train.py", field: name})
+    assert codes(prepared(file)).keys() & {"CODE001", "CODE002"}
 
 
 @pytest.mark.parametrize("text", ["a.b", "name.x=1", "=3"])

@@ -120,6 +120,26 @@ def test_a_pattern_that_cannot_be_read_is_refused(source: Path) -> None:
     assert "a pattern in" in problem(source)
 
 
+def test_folders_may_nest_more_deeply_than_calls(tmp_path: Path, deepest_folder: Path) -> None:
+    write(deepest_folder, "data.csv", "model.py")
+    write(tmp_path, "e.py")
+    (deepest_folder / ".gitignore").write_text("*.csv\n.gitignore\n")
+    below = "d/" * 1_100
+    assert packed(tmp_path) == [f"{below}model.py", "e.py"]
+    assert [each.name for each in walk(tmp_path).ignored] == [f"{below}.gitignore", f"{below}data.csv"]
+
+
+def test_a_file_of_patterns_is_read_up_to_a_bound(source: Path) -> None:
+    (source / ".gitignore").touch()
+    os.truncate(source / ".gitignore", 1 << 40)  # a hole: it takes no room on the disk
+    assert "too many patterns" in problem(source)
+
+
+def test_a_pipe_called_like_a_file_of_patterns_is_not_read(source: Path) -> None:
+    os.mkfifo(source / ".gitignore")
+    assert ".gitignore is neither a file nor a folder" in problem(source)
+
+
 def test_a_folder_of_which_everything_is_ignored_is_refused(source: Path) -> None:
     (source / ".slipwayignore").write_text("*\n")
     assert "not ignored" in problem(source)

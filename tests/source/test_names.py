@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from launcher.source.digest import digest_of
+from launcher.source.errors import SourceError
+from launcher.source.files import walk
+from launcher.source.names import names_in
 from launcher.source.tree import read_source
 
 WANTED = ("DistributedSampler", "fully_shard")
@@ -43,6 +48,21 @@ def test_no_folder_has_no_names(tmp_path: Path) -> None:
 def test_bytes_that_are_no_text_are_no_crash(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_bytes(b"\xff\xfe\x00DistributedSampler(\x00")
     assert names_of(tmp_path) <= {"DistributedSampler"}
+
+
+def test_a_pipe_is_not_read_whether_it_is_ignored_or_came_after_the_look(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("x = 1")
+    (tmp_path / "late.py").write_text("x = 1")
+    os.mkfifo(tmp_path / "ignored.py")
+    (tmp_path / ".slipwayignore").write_text("ignored.py")
+    assert read_source(tmp_path, "train.py", WANTED).problem is None
+
+    files = walk(tmp_path).files
+    (tmp_path / "late.py").unlink()
+    os.mkfifo(tmp_path / "late.py")
+    assert names_in(files, WANTED) == frozenset()
+    with pytest.raises(SourceError, match=r"late\.py cannot be packed: it is a pipe"):
+        digest_of(files)
 
 
 def test_what_is_not_packed_does_not_count(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest import Cluster
 from launcher.jobs.load import load_job
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.preparation import prepare
+from launcher.session.preparation import prepare_for
 from tests.emulator.faults import no_backoff
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
@@ -56,6 +56,6 @@ def plan_of(write_job: Callable[..., Path], manifest: dict[str, Any]) -> Callabl
 
     def plan(unique: str | None = None, cluster: bool = True, **changes: Any) -> TrainingPlan:
         known = Cluster.model_validate(manifest) if cluster else None
-        return prepare(load_job(write_job(**changes)), session_region=REGION, cluster=known, unique=unique)
+        return prepare_for(load_job(write_job(**changes)), known, session_region=REGION, unique=unique)
 
     return plan

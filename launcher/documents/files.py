@@ -1,0 +1,79 @@
+"""Files that people name or leave lying about, read as what they are: regular ones only, and never endlessly.
+
+Whoever opens a named pipe waits for somebody to write into it, and /dev/zero never ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+_KINDS = (
+    (stat.S_ISDIR, "it is a folder, not a file"),
+    (stat.S_ISFIFO, "it is a pipe, not a regular file"),
+    (stat.S_ISSOCK, "it is a socket, not a regular file"),
+)
+
+
+def open_regular(path: Path) -> io.BufferedReader:
+    """Open a regular file, or a link to one, for reading.
+
+    Raises OSError with a `strerror` that tells what is in the way: for what is not a regular file, which is
+    not opened at all, and for a path that cannot be one.
+    """
+    try:
+        _check_kind(path, path.stat().st_mode)
+        # It may have been replaced since, and opening a pipe would wait.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except ValueError as error:
+        raise OSError(errno.EINVAL, str(error), str(path)) from error
+    try:
+        _check_kind(path, os.fstat(descriptor).st_mode)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
+def file_mode(path: Path) -> int:
+    """What lies there (`st_mode`, links followed); 0 for nothing, and for a name that no file can have.
+
+    pathlib's own questions raise OSError for a name that is too long.
+    """
+    try:
+        return path.stat().st_mode
+    except (OSError, ValueError):
+        return 0
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """The first bytes of a regular file, `most` of them at most. Raises OSError as `open_regular`."""
+    with open_regular(path) as file:
+        return file.read(most)
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a file at once or not at all, for the user's eyes only; its folder is created where it lacks.
+
+    Raises OSError, and then leaves what was there before.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, draft = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".new", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(draft).replace(path)
+    except OSError:
+        Path(draft).unlink(missing_ok=True)
+        raise
+
+
+def _check_kind(path: Path, mode: int) -> None:
+    if stat.S_ISREG(mode):
+        return
+    problem = next((words for test, words in _KINDS if test(mode)), "it is a device, not a regular file")
+    raise OSError(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, problem, str(path))
