@@ -44,7 +44,7 @@ def cached_manifest(name: str) -> Cluster | None:
 
     Raises ManifestError for a file that cannot be used.
     """
-    folder = _cache_folder()
+    folder = _clusters_folder()
     path = folder / f"{name}.json" if folder else None
     return load_manifest(path) if path and file_mode(path) else None
 
@@ -52,7 +52,7 @@ def cached_manifest(name: str) -> Cluster | None:
 def cached_manifests() -> list[Cluster]:
     """All manifests that were read from AWS on this machine; unreadable files are passed over."""
     found = []
-    folder = _cache_folder()
+    folder = _clusters_folder()
     for path in sorted(folder.glob("*.json")) if folder else ():
         try:
             found.append(load_manifest(path))
@@ -63,7 +63,7 @@ def cached_manifests() -> list[Cluster]:
 
 def cache_manifest(cluster: Cluster) -> None:
     """Keep a manifest for planning without AWS. Raises ManifestError where it cannot be kept."""
-    folder = _cache_folder()
+    folder = _clusters_folder()
     if folder is None:
         raise ManifestError("this user has no home folder")
     try:
@@ -72,8 +72,8 @@ def cache_manifest(cluster: Cluster) -> None:
         raise ManifestError(f"{folder} cannot be written: {error.strerror}") from error
 
 
-def _cache_folder() -> Path | None:
-    """Where the cache is; None for a user without a home."""
+def _clusters_folder() -> Path | None:
+    """Where the manifests are kept; None for a user without a home."""
     try:
         folder = cache_folder() / "clusters"
     except RuntimeError:
