@@ -163,7 +163,8 @@ _HEAD = (
     '  labeljust=l style="rounded,filled" color="#c8ccd2" fillcolor="#f6f7f9"',
     f'  label="{_LEGEND}" labelloc=b',
     f'  graph [fontname="{FONT}" fontsize=13]',
-    f'  node [fontname="{FONT}" fontsize=12 shape=box style="rounded,filled" margin="0.36,0.06"]',  # wide enough for readers whose font is wider
+    # The margin is wide enough for readers whose font is wider.
+    f'  node [fontname="{FONT}" fontsize=12 shape=box style="rounded,filled" margin="0.36,0.06"]',
     '  node [color="#6b7280" fillcolor=white]',
     '  edge [color="#6b7280" arrowsize=0.7]',
 )
