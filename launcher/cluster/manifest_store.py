@@ -75,8 +75,6 @@ def cache_manifest(cluster: Cluster) -> None:
 def _clusters_folder() -> Path | None:
     """Where the manifests are kept; None for a user without a home."""
     try:
-        folder = cache_folder() / "clusters"
-    except RuntimeError:
+        return cache_folder() / "clusters"
+    except FileNotFoundError:
         return None
-    # Without a home, `~` is left as it is.
-    return folder if folder.is_absolute() else None

@@ -58,7 +58,7 @@ class JournalEntry:
 class Claim:
     """This process's hold on an entry; `done` removes the entry, `close` only lets go of it."""
 
-    def __init__(self, launch: JournalEntry, file: IO[str] | None, path: Path) -> None:
+    def __init__(self, launch: JournalEntry, file: IO[str] | None, path: Path | None) -> None:
         self.launch = launch
         self._file = file
         self._path = path
@@ -70,7 +70,7 @@ class Claim:
 
     def done(self) -> None:
         """It is certain what became of the launch."""
-        if self.recorded:
+        if self._path is not None:
             self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -83,14 +83,23 @@ class Journal:
     """The entries in a folder, a file each, for the user's eyes only. The lock ends with the process."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder or cache_folder() / "launches"
+        self._folder = folder
+
+    @property
+    def folder(self) -> Path:
+        """Where the entries are. Raises FileNotFoundError for a user without a home."""
+        return self._folder or cache_folder() / "launches"
 
     def interrupted(self, launch: JournalEntry) -> Iterator[Claim]:
         """The interrupted launches of the same job in the same region, claimed, newest first.
 
         Whoever takes one closes it; those whose process still lives are not among them.
         """
-        for path in sorted(self.folder.glob("*.json"), reverse=True):
+        try:
+            entries = sorted(self.folder.glob("*.json"), reverse=True)
+        except FileNotFoundError:
+            return  # Nothing can have been written where this user has no home.
+        for path in entries:
             claim = _claimed(path)
             if claim is None:
                 continue
@@ -103,7 +112,7 @@ class Journal:
             claim.close()
 
     def record(self, launch: JournalEntry) -> Claim:
-        """Write an entry and hold it. Raises OSError where the folder cannot be written."""
+        """Write an entry and hold it. Raises OSError where there is no folder that can be written."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.folder / f"{launch.name}.json"
         draft = path.with_suffix(".new")

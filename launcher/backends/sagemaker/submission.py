@@ -122,11 +122,15 @@ def _recorded(launch: JournalEntry, journal: Journal, report: OnProgress) -> Cla
     except OSError as error:
         report(
             Progress(
-                f"no note of this launch can be kept in {journal.folder} ({error.strerror}); should it be "
-                f"killed, look for the job {launch.name} before launching again"
+                f"no note of this launch can be kept{_place(error)} ({error.strerror}); should it be killed, "
+                f"look for the job {launch.name} before launching again"
             )
         )
-        return Claim(launch, None, journal.folder)
+        return Claim(launch, None, None)
+
+
+def _place(error: OSError) -> str:
+    return f" in {error.filename}" if error.filename else ""
 
 
 def _interrupted(

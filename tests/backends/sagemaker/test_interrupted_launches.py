@@ -95,6 +95,18 @@ def test_without_a_place_for_notes_the_launch_says_so_and_goes_on(
     assert names(script) == [plan.name]
 
 
+def test_a_launch_without_a_home_goes_on_without_its_note(
+    monkeypatch: pytest.MonkeyPatch, backend: SageMakerBackend, plan_of: PlanOf, script: TrainingScript
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    told: list[Progress] = []
+    plan = plan_of()
+    backend.submit(plan, told.append)
+    assert "no note of this launch can be kept (this user has no home folder)" in told[0].step
+    assert names(script) == [plan.name]
+
+
 def test_a_note_is_private_and_holds_nothing_of_the_request(plan_of: PlanOf) -> None:
     interrupt(plan_of(environment={"MY_SETTING": "planted-value"}))
     (entry,) = entries()
