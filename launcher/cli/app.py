@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, UnusedCliTokensError
 
 from launcher.cli.launch import launch
 from launcher.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, message
@@ -105,6 +105,9 @@ def _run(tokens: list[str], debug: bool) -> int:
             return 0 if tokens else EXIT_USAGE
         result = app(tokens, exit_on_error=False, print_error=False)
         return result if isinstance(result, int) else 0
+    except UnusedCliTokensError as error:
+        message(f"error: {_one_too_many(tokens[0], error.unused_tokens or [])}\nSee `launch --help`.")
+        return EXIT_USAGE
     except CycloptsError as error:
         message(f"error: {error}\nSee `launch --help`.")
         return EXIT_USAGE
@@ -130,6 +133,16 @@ def _run(tokens: list[str], debug: bool) -> int:
             "  → This is a fault of the launcher. Run again with --debug and report what it prints."
         )
         return 1
+
+
+def _one_too_many(first: str, unused: list[str]) -> str:
+    """What to say of arguments that nothing takes: most often a command's name has a slip in it."""
+    from difflib import get_close_matches
+
+    commands = [name for name in app if not name.startswith("-")]
+    if first not in commands and (meant := get_close_matches(first, commands, n=1)):
+        return f"{first} is not a command. Did you mean {meant[0]}?"
+    return f"too many arguments: {' '.join(unused)}."
 
 
 if __name__ == "__main__":

@@ -218,3 +218,18 @@ def test_a_tuning_job_does_not_run_here(run_launch: RunLaunch, write_job: WriteJ
     code, _, err = run_launch(write_job(tuning=tuning, resources=resources), "--local")
     assert code == 2
     assert "a tuning job is SageMaker's own" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["chek", "job.yaml"], "chek is not a command. Did you mean check?"),
+        (["check", "job.yaml", "other.yaml"], "too many arguments: other.yaml."),
+        (["job.yaml", "other.yaml"], "too many arguments: other.yaml."),
+    ],
+)
+def test_arguments_that_nothing_takes_are_named(
+    run_launch: RunLaunch, arguments: list[str], told: str
+) -> None:
+    code, _, err = run_launch(*arguments)
+    assert (code, told in err) == (2, True)
