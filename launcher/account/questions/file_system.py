@@ -14,6 +14,7 @@ from launcher.account.file_system import (
 )
 from launcher.account.network import Subnet
 from launcher.account.questions.asking import Answers, Question, Service
+from launcher.account.questions.described import described
 from launcher.account.questions.network import NetworkQuestions, fetch_subnets
 from launcher.account.questions.wanted import Wanted
 from launcher.account.unverified import Unverified
@@ -187,12 +188,13 @@ def fetch_interfaces(ec2: Any, ids: Sequence[str]) -> tuple[Mapping[str, Any], .
         return tuple(
             each
             for start in range(0, len(ids), _MOST_FILTER_VALUES)
-            for page in ec2.get_paginator("describe_network_interfaces").paginate(
-                Filters=[
-                    {"Name": "network-interface-id", "Values": list(ids[start : start + _MOST_FILTER_VALUES])}
-                ]
+            for each in described(
+                ec2,
+                "describe_network_interfaces",
+                "NetworkInterfaces",
+                "network-interface-id",
+                ids[start : start + _MOST_FILTER_VALUES],
             )
-            for each in page["NetworkInterfaces"]
         )
 
 

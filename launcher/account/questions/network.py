@@ -18,6 +18,7 @@ from launcher.account.network import (
 )
 from launcher.account.network_acls import NetworkAcl, parse_network_acl
 from launcher.account.questions.asking import Answers, Question, Service
+from launcher.account.questions.described import described
 from launcher.account.questions.security_groups import fetch_security_groups, fetch_some_security_groups
 from launcher.account.questions.wanted import Wanted
 from launcher.account.unverified import Unverified
@@ -176,20 +177,15 @@ class NetworkQuestions:
 def fetch_subnets(ec2: Any, ids: Iterable[str]) -> tuple[Subnet, ...]:
     """The subnets with these ids, in their order; those that do not exist are left out."""
     wanted = list(dict.fromkeys(ids))
-    if not wanted:
-        return ()
     with aws_errors("describe the subnets (ec2:DescribeSubnets)"):
-        pages = ec2.get_paginator("describe_subnets").paginate(
-            Filters=[{"Name": "subnet-id", "Values": wanted}]
-        )
-        found = {each["SubnetId"]: parse_subnet(each) for page in pages for each in page["Subnets"]}
+        subnets = described(ec2, "describe_subnets", "Subnets", "subnet-id", wanted)
+        found = {each["SubnetId"]: parse_subnet(each) for each in subnets}
     return tuple(found[id_] for id_ in wanted if id_ in found)
 
 
 def fetch_own_route_tables(ec2: Any, subnet_ids: Iterable[str]) -> tuple[RouteTable, ...]:
     """The route tables that name one of these subnets."""
-    wanted = list(dict.fromkeys(subnet_ids))
-    return _route_tables(ec2, "association.subnet-id", wanted) if wanted else ()
+    return _route_tables(ec2, "association.subnet-id", subnet_ids)
 
 
 def fetch_main_route_tables(ec2: Any) -> tuple[RouteTable, ...]:
@@ -215,22 +211,12 @@ def fetch_network_acls(ec2: Any, subnet_ids: Iterable[str]) -> tuple[NetworkAcl,
 
     Raises AwsRefusal where AWS refuses or cannot be reached.
     """
-    wanted = list(dict.fromkeys(subnet_ids))
-    if not wanted:
-        return ()
     with aws_errors("describe the network ACLs (ec2:DescribeNetworkAcls)"):
-        pages = ec2.get_paginator("describe_network_acls").paginate(
-            Filters=[{"Name": "association.subnet-id", "Values": wanted}]
-        )
-        return tuple(parse_network_acl(each) for page in pages for each in page["NetworkAcls"])
+        acls = described(ec2, "describe_network_acls", "NetworkAcls", "association.subnet-id", subnet_ids)
+        return tuple(map(parse_network_acl, acls))
 
 
-def _route_tables(ec2: Any, filter_: str, values: list[str]) -> tuple[RouteTable, ...]:
+def _route_tables(ec2: Any, filter_: str, values: Iterable[str]) -> tuple[RouteTable, ...]:
     with aws_errors("describe the route tables (ec2:DescribeRouteTables)"):
-        return tuple(
-            parse_route_table(each)
-            for page in ec2.get_paginator("describe_route_tables").paginate(
-                Filters=[{"Name": filter_, "Values": values}]
-            )
-            for each in page["RouteTables"]
-        )
+        tables = described(ec2, "describe_route_tables", "RouteTables", filter_, values)
+        return tuple(map(parse_route_table, tables))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from launcher.account.questions.described import described
 from launcher.account.security_groups import parse_security_group
 from launcher.aws.errors import aws_errors
 from launcher.cluster.security_groups import SecurityGroup
@@ -19,16 +20,9 @@ def fetch_security_groups(ec2: Any, ids: Iterable[str]) -> tuple[SecurityGroup, 
     Raises AwsRefusal where AWS refuses or cannot be reached.
     """
     wanted = list(dict.fromkeys(ids))
-    if not wanted:
-        return ()
     with aws_errors("describe the security groups (ec2:DescribeSecurityGroups)"):
-        pages = ec2.get_paginator("describe_security_groups").paginate(
-            # A filter passes over what is missing, where `GroupIds` refuses the whole call.
-            Filters=[{"Name": "group-id", "Values": wanted}]
-        )
-        found = {
-            each["GroupId"]: parse_security_group(each) for page in pages for each in page["SecurityGroups"]
-        }
+        groups = described(ec2, "describe_security_groups", "SecurityGroups", "group-id", wanted)
+        found = {each["GroupId"]: parse_security_group(each) for each in groups}
     return tuple(found[id_] for id_ in wanted if id_ in found)
 
 
