@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from launcher.failure_modes.refusal import Refusal
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.launching import Launch
 from launcher.session.preparation import JobSource, prepare, read_job
+from launcher.session.run_id import run_id_of
 
 
 class LaunchRefusedError(Refusal):
@@ -38,20 +40,27 @@ def plan(
 
 
 def launch(
-    job_file: str | Path, *, cluster: str | None = None, overrides: Mapping[str, str] | None = None
+    job_file: str | Path,
+    *,
+    cluster: str | None = None,
+    overrides: Mapping[str, str] | None = None,
+    run_id: str | None = None,
 ) -> Any:
     """Submit a job file to SageMaker once, and return the SDK's resource for it.
+
+    With a `run_id` a second launch of the same job in the same run, from whatever machine, returns the
+    first one's; in CI it is that run's own by default, and "" is none.
 
     A TrainingJob, or a HyperParameterTuningJob where the file has `tuning`; it waits, refreshes and streams
     logs as the SDK documents it (`sagemaker.core.resources`). Raises LaunchRefusedError with the findings
     that forbid the launch, AwsRefusal where AWS refuses.
     """
     loaded = read_job(_source(job_file, cluster, overrides))
-    launching = Launch(loaded, Clients(), session_region())
+    launching = Launch(loaded, Clients(), session_region(), run_id=run_id_of(run_id, os.environ))
     made = launching.plan()
     if made.refused:
         raise LaunchRefusedError(made.findings)
-    name = launching.submission(made).backend.submit(made)
+    name = launching.submission(made).start.once(made).name
     # A second to import, and a gigabyte: only for those who asked for its resource.
     from sagemaker.core.resources import HyperParameterTuningJob, TrainingJob
 

@@ -13,6 +13,8 @@ import pytest
 import yaml
 from botocore.loaders import JSONFileLoader
 
+from launcher.session import run_id
+
 # Half the time of a test on emulated AWS went into these two: every new EC2 of moto lists two thousand
 # machine images, and every new session of botocore reads the models of its services again.
 os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
@@ -23,8 +25,9 @@ JSONFileLoader.load_file = lambda self, file_path: _read_once(file_path)
 
 @pytest.fixture(autouse=True)
 def no_aws_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep the machine's AWS settings and caches out of the tests, and the tests out of them."""
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
+    """Keep the machine's AWS settings, CI run and caches out of the tests, and the tests out of them."""
+    runs = {name for names in run_id.RUNS for name in names}
+    for name in [name for name in os.environ if name.startswith("AWS_") or name in runs]:
         monkeypatch.delenv(name)
     nowhere = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(nowhere / "config"))

@@ -47,6 +47,13 @@ def test_a_launch_returns_the_resource_of_the_sdk(write_job: WriteJob, account: 
     assert job.training_job_name == account.requests[0]["TrainingJobName"]
 
 
+def test_a_run_that_launches_again_gets_the_first_job(write_job: WriteJob, account: TrainingScript) -> None:
+    file = write_job()
+    names = {launcher.launch(file, cluster="dev", run_id="nightly-7").training_job_name for _ in range(2)}
+    assert names == {account.requests[0]["TrainingJobName"]}
+    assert len(account.requests) == 1
+
+
 def test_a_launch_with_tuning_returns_the_tuning_job(write_job: WriteJob, account: TrainingScript) -> None:
     from sagemaker.core.resources import HyperParameterTuningJob
 

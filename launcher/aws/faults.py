@@ -24,6 +24,23 @@ class CredentialsExpired(AwsRefusal):
     """The credentials have expired; with new ones the same call will be answered."""
 
 
+def never_carried_out(refusal: AwsRefusal) -> bool:
+    """Whether a refusal proves that no attempt of its call was carried out.
+
+    An answer counts for the last attempt only: one before may have been carried out, its answer lost. That a
+    name is in use may be the echo of one's own earlier attempt.
+    """
+    from botocore.exceptions import ClientError, HTTPClientError
+
+    cause = refusal.__cause__
+    if not isinstance(cause, ClientError):
+        return not isinstance(cause, HTTPClientError)
+    answer = cause.response.get("ResponseMetadata", {})
+    if cause.response.get("Error", {}).get("Code") == "ResourceInUse":
+        return False
+    return 400 <= int(answer.get("HTTPStatusCode", 0)) < 500 and not answer.get("RetryAttempts")
+
+
 _THROTTLED = frozenset(
     {
         "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled",

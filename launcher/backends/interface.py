@@ -15,11 +15,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.refusal import AwsRefusal, Refusal
 
 if TYPE_CHECKING:
     # Looking at a job needs nothing of what plans one.
-    from launcher.planning.training_plan import Request, TrainingPlan
+    from launcher.planning.training_plan import Operation, Request, TrainingPlan
 
 
 class JobState(StrEnum):
@@ -176,11 +176,11 @@ class Backend(ABC):
 
     @abstractmethod
     def submit(self, plan: TrainingPlan, on_progress: OnProgress | None = None) -> str:
-        """Start the plan's request once and return the job's name.
+        """Start the plan's request, once under its name, and return that name.
 
-        It is the plan's own name, or that of an interrupted launch of the same request, which this one
-        then goes on with. `on_progress` is told of uploads and copies as they go. A refused plan raises
-        BackendError, and nothing is created.
+        Submitting the same plan again finds its job and starts no second one. `on_progress` is told of
+        uploads and copies as they go. A refused plan raises BackendError, and nothing is created;
+        UncertainError where it cannot be seen what became of the call.
         """
 
     @abstractmethod
@@ -203,6 +203,18 @@ class Backend(ABC):
     def jobs(self, query: JobQuery) -> list[JobSummary]:
         """The jobs that the query asks for, newest first."""
 
+    @property
+    def queue_arn(self) -> str:
+        """The queue through which its jobs go; empty where they go straight."""
+        return ""
+
+    def state_of(self, job_name: str, operation: Operation) -> JobState | None:
+        """How a job that came of an `operation` is; None where there is none of that name."""
+        try:
+            return self.describe(job_name).state
+        except UnknownJob:
+            return None
+
     def request_of(self, job_name: str) -> Request:
         """The CreateTrainingJob request that a job was started from, for another job that goes on from it.
 
@@ -213,8 +225,8 @@ class Backend(ABC):
     def resume(self, earlier: str, request: Request, on_progress: OnProgress | None = None) -> str:
         """Start a request that was made from the earlier job's, from that job's newest checkpoint.
 
-        Returns the new job's name. Raises BackendError where the place cannot resume the job, the default, or
-        the earlier job left no checkpoint or code.
+        Returns the new job's name; as `submit`, it starts one job under it. Raises BackendError where the
+        place cannot resume the job, the default, or the earlier job left no checkpoint or code.
         """
         raise self._unable_to_resume(earlier)
 
@@ -257,3 +269,11 @@ class UnusablePlan(BackendError):
 
 class UnknownJob(BackendError):
     """The backend has no job of that name."""
+
+
+class UncertainError(AwsRefusal):
+    """A call failed, and whether it created the job cannot be seen for sure."""
+
+
+class NameTakenError(BackendError):
+    """There is a job of that name, and it is not the one that was sent."""

@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from launcher.aws.faults import answers
+from launcher.aws.faults import answers, never_carried_out
 from launcher.backends.interface import (
     Backend,
     BackendError,
@@ -27,16 +27,18 @@ from launcher.backends.interface import (
     JobSummary,
     LogBatch,
     LogLine,
+    NameTakenError,
     OnProgress,
+    UncertainError,
     UnknownJob,
     UnusablePlan,
 )
 from launcher.cluster.sagemaker_names import TRAINING_IN_BATCH
-from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.failure_modes.refusal import AwsRefusal
 
 if TYPE_CHECKING:
     from launcher.planning.request_view import RequestView
-    from launcher.planning.training_plan import TrainingPlan
+    from launcher.planning.training_plan import Operation, TrainingPlan
 
 _MOST_ATTEMPTS = 10
 """Attempts of a service job (AWS Batch API, ServiceJobRetryStrategy)."""
@@ -91,11 +93,21 @@ class QueueBackend(Backend):
         name = str(plan.name)
         try:
             self._put(name, plan.request)
-        except AwsRefusal:
-            # The answer to an earlier try may have been lost on its way: then the job is there already.
-            if not self._holds_request(name, plan.request):
+        except AwsRefusal as refusal:
+            if never_carried_out(refusal):
                 raise
+            self._confirm(name, plan.request, refusal)
         return name
+
+    @property
+    def queue_arn(self) -> str:
+        """The queue of AWS Batch."""
+        return self._queue_arn
+
+    def state_of(self, job_name: str, operation: Operation) -> JobState | None:
+        """How a job stands in the queue; None where the queue has none of that name."""
+        job_id = self._find(job_name)
+        return None if job_id is None else _state(self._described(job_name, job_id))
 
     def describe(self, job_name: str) -> JobStatus:
         """How the job is: the queue's word on whether it has ended, the training job's on the rest."""
@@ -187,11 +199,25 @@ class QueueBackend(Backend):
                 **({"shareIdentifier": self._share} if self._share else {}),
             )
 
-    def _holds_request(self, name: str, request: Mapping[str, Any]) -> bool:
+    def _confirm(self, name: str, request: Mapping[str, Any], refusal: AwsRefusal) -> None:
+        """Look whether the job is in the queue after all, and ours."""
         try:
-            return bool(json.loads(self._job(name)["serviceRequestPayload"]) == request)
-        except Refusal:
-            return False  # What was refused first is what the user must know.
+            job = self._job(name)
+        except UnknownJob:
+            raise UncertainError(
+                f"{refusal.message} The queue knows no job {name}: nothing was created.", refusal.remedy
+            ) from refusal
+        except AwsRefusal as unseen:
+            raise UncertainError(
+                f"{refusal.message} Whether the job {name} is in the queue cannot be seen: {unseen.message}",
+                f"{unseen.remedy} Launching the same file again goes on under the same name and makes no "
+                "second job.",
+            ) from refusal
+        if json.loads(job["serviceRequestPayload"]) != request:
+            raise NameTakenError(
+                f"there is another job {name} in the queue already.",
+                "Launch again: every launch has a new name.",
+            ) from refusal
 
     def _job(self, job_name: str) -> Mapping[str, Any]:
         job_id = self._find(job_name)
@@ -200,6 +226,9 @@ class QueueBackend(Backend):
                 f"there is no job {job_name} in the queue {self._queue_arn}.",
                 "Correct the name. Batch forgets jobs some days after their end.",
             )
+        return self._described(job_name, job_id)
+
+    def _described(self, job_name: str, job_id: str) -> Mapping[str, Any]:
         with answers(f"describe the queued job {job_name} (batch:DescribeServiceJob)"):
             job: Mapping[str, Any] = self._batch.describe_service_job(jobId=job_id)
         return job

@@ -21,6 +21,13 @@ SetOption = Annotated[
     list[str] | None,
     Parameter(name="--set", negative="", help="Change a field: --set resources.instance_count=4"),
 ]
+RunIdOption = Annotated[
+    str | None,
+    Parameter(
+        help="The run that this launch belongs to: the same job in the same run is launched once, from "
+        'whatever machine. In CI its own run by default; "" for none.'
+    ),
+]
 IgnoreOption = Annotated[
     list[str] | None, Parameter(name="--ignore", negative="", help="Accept the findings of a code.")
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from launcher.cli.job_options import (
     IgnoreOption,
     JobFile,
     OutputOption,
+    RunIdOption,
     SetOption,
     plan_offline,
 )
@@ -40,6 +42,7 @@ def launch(
     share: Annotated[
         str | None, Parameter(help="With --queue, the fair share to submit under, of a queue with shares.")
     ] = None,
+    run_id: RunIdOption = None,
     inputs: Annotated[
         list[str] | None,
         Parameter(name="--input", negative="", help="With --local, a channel's folder: --input train=./data"),
@@ -56,13 +59,15 @@ def launch(
         raise Refusal("--local runs the job here and now.", "Leave out --dry-run, --detach and --queue.")
     if share is not None and not queue:
         raise Refusal("--share names a share of the queue.", "Add --queue.")
+    if run_id is not None and (local or dry_run):
+        raise Refusal("--run-id is about jobs on AWS.", "Leave it out with --local and --dry-run.")
     if local or dry_run:
         plan = plan_offline(job_file, cluster, set_, ignore)
         if dry_run:
             show_plan(plan, output)
             return 1 if plan.refused else 0
         return _refuse(plan, output) if plan.refused else _run_local(plan, inputs or (), output)
-    launching = _launching(_read(job_file, cluster, set_), ignore or (), queue, share)
+    launching = _launching(_read(job_file, cluster, set_), ignore or (), queue, share, run_id)
     return _launch_on_aws(launching, detach, yes, output)
 
 
@@ -72,13 +77,18 @@ def _read(job_file: Path, cluster: str | None, overrides: list[str] | None) -> L
     return read_job(JobSource(job_file, cluster, overrides or ()))
 
 
-def _launching(loaded: LoadedJob, ignore: Sequence[str], queued: bool, share: str | None) -> Launch:
+def _launching(
+    loaded: LoadedJob, ignore: Sequence[str], queued: bool, share: str | None, run_id: str | None
+) -> Launch:
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.cli.live_view import LiveView
+    from launcher.cli.submission_view import show_progress
     from launcher.session.launching import Launch
+    from launcher.session.run_id import run_id_of
 
-    return Launch(loaded, Clients(), session_region(), ignore, queued, share, LiveView)
+    run = run_id_of(run_id, os.environ)
+    return Launch(loaded, Clients(), session_region(), ignore, queued, share, run, LiveView, show_progress)
 
 
 def _refuse(plan: TrainingPlan, output: OutputFormat) -> int:
@@ -116,36 +126,33 @@ def _run_local(plan: TrainingPlan, inputs: list[str] | tuple[()], output: Output
 
 
 def _launch_on_aws(launching: Launch, detach: bool, yes: bool, output: OutputFormat) -> int:
-    from launcher.cli.submission_view import show_progress
+    from launcher.cli.submission_view import show_started
 
     plan = launching.plan()
     if plan.refused:
         return _refuse(plan, output)
     submission = launching.submission(plan)
-    _introduce(plan, output, here=False)
-    if must_ask(yes, output) and not confirmed(_question(plan, submission.account)):
-        message("not submitted")
-        return 0
+    if submission.begun is None:
+        _introduce(plan, output, here=False)
+        if must_ask(yes, output) and not confirmed(_question(plan, submission.account)):
+            message("not submitted")
+            return 0
     if not detach:
         return _attempts(launching, plan, submission, output)
-    name = submission.backend.submit(plan, show_progress)
-    message(f"submitted {name}")
-    if output is OutputFormat.JSON:
-        print_json({"name": name, "state": "InProgress"})
+    show_started(submission.start.once(plan), output)
     return 0
 
 
 def _attempts(launching: Launch, plan: TrainingPlan, submission: Submission, output: OutputFormat) -> int:
     from launcher.cli.job_view import conclude
-    from launcher.cli.submission_view import AttemptsView, show_progress
+    from launcher.cli.submission_view import AttemptsView
 
     backend, view = submission.backend, AttemptsView(screen_for(output))
     outcome = launching.run(
         plan,
-        backend,
+        submission.start,
         follow=lambda name: attend(backend, name, output),
         display=view,
-        on_progress=show_progress,
     )
     if outcome is None:
         return EXIT_INTERRUPTED

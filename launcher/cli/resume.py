@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from launcher.cli.attendance import attend, confirmed, must_ask, screen_for
-from launcher.cli.job_options import OutputOption
-from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, console, message, print_json
+from launcher.cli.job_options import OutputOption, RunIdOption
+from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, console, message
 from launcher.cli.status import JobName
 from launcher.failure_modes.refusal import Refusal
 
@@ -22,14 +23,16 @@ def resume(
     *,
     yes: Annotated[bool, Parameter(negative="", help="Submit without asking.")] = False,
     detach: Annotated[bool, Parameter(negative="", help="Submit, and do not follow.")] = False,
+    run_id: RunIdOption = None,
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Start a new job with the plan and code of an earlier one, from its newest checkpoint."""
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.session.jobs import find_job
+    from launcher.session.run_id import run_id_of
 
-    region = session_region()
+    region, run = session_region(), run_id_of(run_id, os.environ)
     job = find_job(name, Clients(), region)
     if not job.status.state.is_final:
         raise Refusal(
@@ -37,9 +40,9 @@ def resume(
             f"Stop it first: launch stop {job.name}",
         )
     if not job.backend.runs_here:
-        return _resume_on_aws(job.backend, job.name, region, yes, detach, output)
-    if detach:
-        raise Refusal("a local job runs here and now.", "Leave out --detach.")
+        return _resume_on_aws(job.backend, job.name, region, run, yes, detach, output)
+    if detach or run_id is not None:
+        raise Refusal("a local job runs here and now.", "Leave out --detach and --run-id.")
     return _resume_here(job.backend, job.name, output)
 
 
@@ -49,12 +52,13 @@ def _resume_here(backend: Backend, name: str, output: OutputFormat) -> int:
     from launcher.cli.job_view import JobView, conclude
     from launcher.session.resume import plan_resumption
     from launcher.session.run import Interrupted, follow_here
+    from launcher.session.submission import Start
 
-    resumption = plan_resumption(backend, name)
+    resumption = plan_resumption(Start(backend), name)
     message(f"resuming {name} as {resumption.name}")
     try:
         with JobView(screen_for(output)) as view, closing(backend):
-            outcome = follow_here(backend, backend.resume(name, resumption.request), view)
+            outcome = follow_here(backend, resumption.run_here(), view)
     except Interrupted as interrupted:
         message(f"stopped. {interrupted.remedy}")
         return EXIT_INTERRUPTED
@@ -62,26 +66,34 @@ def _resume_here(backend: Backend, name: str, output: OutputFormat) -> int:
 
 
 def _resume_on_aws(
-    backend: Backend, name: str, region: str | None, yes: bool, detach: bool, output: OutputFormat
+    backend: Backend,
+    name: str,
+    region: str | None,
+    run_id: str | None,
+    yes: bool,
+    detach: bool,
+    output: OutputFormat,
 ) -> int:
     from launcher.cli.job_view import conclude
-    from launcher.cli.submission_view import show_progress
+    from launcher.cli.submission_view import show_progress, show_started
     from launcher.planning.cost import cost_in_words
     from launcher.planning.request_view import RequestView
     from launcher.session.resume import plan_resumption
+    from launcher.session.submission import Start
 
-    resumption = plan_resumption(backend, name)
-    if output is OutputFormat.TEXT:
-        console().print(f"resume {name} as {resumption.name}", markup=False)
-        console().print(f"cost: {cost_in_words(RequestView(resumption.request), region)}", markup=False)
-    if must_ask(yes, output) and not confirmed("Submit to SageMaker?"):
-        message("not submitted")
-        return 0
-    new = backend.resume(name, resumption.request, show_progress)
-    message(f"submitted {new}")
+    resumption = plan_resumption(Start(backend, run_id, on_progress=show_progress), name, region)
+    if resumption.begun is None:
+        if output is OutputFormat.TEXT:
+            cost = cost_in_words(RequestView(resumption.plan.request or {}), region)
+            console().print(f"resume {name} as {resumption.name}", markup=False)
+            console().print(f"cost: {cost}", markup=False)
+        if must_ask(yes, output) and not confirmed("Submit to SageMaker?"):
+            message("not submitted")
+            return 0
+    started = resumption.run()
     if detach:
-        if output is OutputFormat.JSON:
-            print_json({"name": new, "state": "InProgress", "resumed_from": name})
+        show_started(started, output, resumed_from=name)
         return 0
-    outcome = attend(backend, new, output)
+    message(f"{'submitted' if started.begun is None else 'following'} {started.name}")
+    outcome = attend(backend, started.name, output)
     return EXIT_INTERRUPTED if outcome is None else conclude(outcome, output, {"resumed_from": name})

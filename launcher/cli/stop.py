@@ -11,16 +11,13 @@ def stop(name: JobName, /, *, output: OutputOption = OutputFormat.TEXT) -> int:
     """Ask a job to stop; it has two minutes to save a checkpoint. Nothing happens to one that has ended."""
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
-    from launcher.session.jobs import find_job
+    from launcher.session.jobs import stop_job
 
-    job = find_job(name, Clients(), session_region())
-    ended = job.status.state.is_final
-    if not ended:
-        job.backend.stop(job.name)
+    answer = stop_job(name, Clients(), session_region())
     if output is OutputFormat.JSON:
-        print_json({"name": job.name, "state": job.status.state.value, "asked_to_stop": not ended})
-    elif ended:
-        message(f"{job.name} is {job.status.state} already")
+        print_json({"name": name, "state": answer.state, "asked_to_stop": answer.asked})
+    elif answer.asked:
+        message(f"{name} was asked to stop; see it end with: launch logs {name} --follow")
     else:
-        message(f"{job.name} was asked to stop; see it end with: launch logs {job.name} --follow")
+        message(f"{name} is {answer.state} already")
     return 0

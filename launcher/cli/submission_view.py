@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from launcher.cli.output import message
+from launcher.backends.interface import JobState
+from launcher.cli.output import OutputFormat, message, print_json
 from launcher.text.sizes import size_in_words
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from launcher.backends.interface import Progress
     from launcher.session.outcome import Outcome
     from launcher.session.retry import GiveUp, TryAgain
+    from launcher.session.submission import Started
 
 
 def show_progress(progress: Progress) -> None:
@@ -29,6 +31,15 @@ def show_progress(progress: Progress) -> None:
         message(share)
 
 
+def show_started(job: Started, output: OutputFormat, **more: Any) -> None:
+    """Say that a job runs which nobody follows; as JSON with `more`."""
+    message(f"submitted {job.name}" if job.begun is None else f"{job.name} is {job.begun.state}")
+    if output is OutputFormat.JSON:
+        state = JobState.IN_PROGRESS if job.begun is None else job.begun.state
+        before = {} if job.begun is None else {"launched_before": True}
+        print_json({"name": job.name, "state": state.value, **before, **more})
+
+
 class AttemptsView:
     """Tells of the attempts of a job; `names` are those submitted so far."""
 
@@ -36,11 +47,11 @@ class AttemptsView:
         self.names: list[str] = []
         self._screen = screen
 
-    def submitted(self, name: str) -> None:
+    def started(self, job: Started) -> None:
         """Say the name; from the second attempt on also which it is."""
-        self.names.append(name)
+        self.names.append(job.name)
         number = f" (attempt {len(self.names)})" if len(self.names) > 1 else ""
-        message(f"submitted {name}{number}")
+        message(f"{'submitted' if job.begun is None else 'following'} {job.name}{number}")
 
     def decided(self, outcome: Outcome, decision: TryAgain | GiveUp) -> None:
         """Before another attempt, show how the last one ended and why and when the next one comes."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from launcher.backends.interface import Backend, JobState, OnProgress
+from launcher.backends.interface import Backend, JobState
 from launcher.failure_modes.model import Retry
 from launcher.jobs.checkpoint import Checkpoint
 from launcher.jobs.load import LoadedJob
@@ -15,6 +15,7 @@ from launcher.planning.alternatives import job_on
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.outcome import Outcome
 from launcher.session.retry import Attempt, GiveUp, TryAgain, after_failure
+from launcher.session.submission import Start, Started
 
 FIRST_TAG = "slipway:first-attempt"
 NUMBER_TAG = "slipway:attempt"
@@ -23,8 +24,8 @@ NUMBER_TAG = "slipway:attempt"
 class AttemptsDisplay(Protocol):
     """What shows the user which attempts there are, and why."""
 
-    def submitted(self, name: str) -> None:
-        """An attempt was submitted under this name."""
+    def started(self, job: Started) -> None:
+        """An attempt was submitted, or goes on that an earlier launch had submitted."""
         ...
 
     def decided(self, outcome: Outcome, decision: TryAgain | GiveUp) -> None:
@@ -35,13 +36,12 @@ class AttemptsDisplay(Protocol):
 def run_attempts(
     loaded: LoadedJob,
     plan: TrainingPlan,
-    backend: Backend,
+    start: Start,
     *,
     replan: Callable[[LoadedJob], TrainingPlan],
     follow: Callable[[str], Outcome | None],
     pause: Callable[[float], None],
     display: AttemptsDisplay,
-    on_progress: OnProgress | None = None,
 ) -> Outcome | None:
     """Submit the plan and have it followed; after a failure try again as its cause allows.
 
@@ -51,12 +51,11 @@ def run_attempts(
     Args:
         loaded: the job as it was read.
         plan: the first attempt's plan.
-        backend: where the attempts run. One that tries again by itself gets a single submission.
+        start: starts each attempt, once. A backend that tries again by itself gets a single submission.
         replan: makes the judged plan of another attempt, with the code of the first.
         follow: follows a job by its name to its end; None where nobody stayed.
         pause: waits for so many seconds.
         display: shows what becomes of the attempts.
-        on_progress: called with the progress of each submission.
 
     Returns:
         The last outcome; None where nobody followed to the end, and then there are no other attempts.
@@ -66,10 +65,12 @@ def run_attempts(
     job = loaded.spec
     if job is None:
         raise ValueError("a job file that could not be read has no plan to submit")
+    backend = start.backend
     attempts: list[Attempt] = []
     while True:
-        name = backend.submit(plan, on_progress)
-        display.submitted(name)
+        started = start.once(plan)
+        name = started.name
+        display.started(started)
         outcome = follow(name)
         if outcome is None or outcome.status.state is not JobState.FAILED:
             return outcome

@@ -1,15 +1,20 @@
-"""A job by its name: in this folder's local runs, in the queue of a cluster, else on SageMaker."""
+"""A job by its name: in this folder's local runs, on SageMaker, else in the queue of a cluster.
+
+Each place is asked in turn, and none stands in the way of another: a queue that cannot be asked, or that is
+gone, is told only where the job was found nowhere.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from launcher.aws.clients import FOLLOWING, PATIENT, CallSettings, Clients
-from launcher.backends.interface import Backend, JobQuery, JobStatus, JobSummary, UnknownJob
+from launcher.aws.errors import UnusableSession
+from launcher.backends.interface import Backend, JobQuery, JobState, JobStatus, JobSummary, UnknownJob
 from launcher.backends.local.backend import LocalBackend
 from launcher.backends.queue import QueueBackend
 from launcher.backends.sagemaker.backend import SageMakerBackend
@@ -38,33 +43,59 @@ class FoundJob:
         return self.status.name
 
 
-def open_job(name: str, clients: Clients, region: str | None, home: Path = LOCAL_HOME) -> Backend:
-    """The backend that has a job of that name; for a name that nobody knows here, SageMaker's.
+@dataclass(frozen=True, slots=True)
+class StopAnswer:
+    """Whether a job was asked to stop, and how it was before, where that is known."""
 
-    Raises AwsRefusal where SageMaker is to be asked and no region is known.
-    """
-    for place in _PLACES:
-        backend = place(name, clients, region, home)
-        if backend is not None:
-            return backend
-    return sagemaker_backend(clients, region)
+    asked: bool
+    state: JobState | None
 
 
 def find_job(name: str, clients: Clients, region: str | None, home: Path = LOCAL_HOME) -> FoundJob:
-    """The job of that name. Raises UnknownJob, with the nearest known names, where there is none."""
+    """The job of that name.
+
+    Raises UnknownJob, with the nearest known names, where no place has it, and AwsRefusal where SageMaker
+    cannot be asked and no queue has it.
+    """
+    local = LocalBackend(home)
+    if name in local.job_names():
+        return FoundJob(local, local.describe(name))
     try:
-        backend = open_job(name, clients, region, home)
-    except AwsRefusal as refusal:
-        raise _with_local_names(refusal, name, home) from refusal
-    try:
+        backend = sagemaker_backend(clients, region)
         return FoundJob(backend, backend.describe(name))
     except UnknownJob as unknown:
-        near = _nearest(name, [*_names(LocalBackend(home)), *_names(backend)])
-        if not near:
-            raise
-        raise UnknownJob(unknown.message, f"Did you mean {' or '.join(near)}? {unknown.remedy}") from None
+        queued, silent = _queued(name, clients, region)
+        if queued is not None:
+            return queued
+        near = _nearest(name, [*_names(local), *_names(backend)])
+        hint = f"Did you mean {' or '.join(near)}? " if near else ""
+        raise UnknownJob(unknown.message + silent, hint + unknown.remedy) from None
     except AwsRefusal as refusal:
-        raise _with_local_names(refusal, name, home) from refusal
+        # A queue has a region of its own; without credentials no queue can be asked either.
+        if region is None or not isinstance(refusal, UnusableSession):
+            queued, _ = _queued(name, clients, region)
+            if queued is not None:
+                return queued
+        raise _with_local_names(refusal, name, local) from refusal
+
+
+def stop_job(name: str, clients: Clients, region: str | None, home: Path = LOCAL_HOME) -> StopAnswer:
+    """Ask a job to stop; nothing happens to one that has ended.
+
+    One that cannot be looked at is asked all the same: it may cost money. Raises as `find_job`, and what the
+    place says that refuses to stop it.
+    """
+    try:
+        job = find_job(name, clients, region, home)
+    except UnusableSession:
+        raise
+    except AwsRefusal:
+        sagemaker_backend(clients, region).stop(name)
+        return StopAnswer(asked=True, state=None)
+    ended = job.status.state.is_final
+    if not ended:
+        job.backend.stop(job.name)
+    return StopAnswer(asked=not ended, state=job.status.state)
 
 
 def list_jobs(
@@ -132,28 +163,23 @@ def _queue_of(cluster: str, clients: Clients) -> QueueBackend:
     return queue_backend(clients, queue_arn)
 
 
-def _queued(name: str, clients: Clients, region: str | None, home: Path) -> Backend | None:
-    """The queue of a known cluster of this region that has the job."""
+def _queued(name: str, clients: Clients, region: str | None) -> tuple[FoundJob | None, str]:
+    """The job in the queue of a known cluster of this region, and which queues could not be asked."""
+    silent = ""
     for cluster in cached_manifests():
         if cluster.queue_arn and region in (None, cluster.region):
-            queue = queue_backend(clients, cluster.queue_arn)
-            if queue.holds(name):
-                return queue
-    return None
+            try:
+                queue = queue_backend(clients, cluster.queue_arn)
+                if queue.holds(name):
+                    return FoundJob(queue, queue.describe(name)), silent
+            except Refusal as refusal:
+                silent += f" The queue of the cluster {cluster.name} could not be asked: {refusal.message}"
+    return None, silent
 
 
-def _local(name: str, clients: Clients, region: str | None, home: Path) -> Backend | None:
-    local = LocalBackend(home)
-    return local if name in local.job_names() else None
-
-
-_PLACES: tuple[Callable[[str, Clients, str | None, Path], Backend | None], ...] = (_local, _queued)
-"""Who is asked in turn whether it has the job, before SageMaker."""
-
-
-def _with_local_names(refusal: AwsRefusal, name: str, home: Path) -> AwsRefusal:
+def _with_local_names(refusal: AwsRefusal, name: str, local: LocalBackend) -> AwsRefusal:
     """The refusal with the local jobs that may have been meant; without AWS no others can be."""
-    near = _nearest(name, _names(LocalBackend(home)))
+    near = _nearest(name, _names(local))
     if not near:
         return refusal
     hint = f"Or did you mean the local job {' or '.join(near)}?"

@@ -28,6 +28,7 @@ from launcher.session.jobs import queue_backend, sagemaker_backend
 from launcher.session.live import check_before_submission
 from launcher.session.outcome import Outcome
 from launcher.session.preparation import note_on_cluster, prepare, prepare_for, source_of
+from launcher.session.submission import Begun, Start
 from launcher.source.tree import SourceTree
 
 
@@ -45,10 +46,19 @@ class LiveDisplay(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """Where a plan is submitted: the account that pays, and the backend that takes it."""
+    """How a plan is submitted: the account that pays, and what starts the job there, once.
+
+    `begun` is the job where an earlier launch of the same plan has started it.
+    """
 
     account: str
-    backend: Backend
+    start: Start
+    begun: Begun | None = None
+
+    @property
+    def backend(self) -> Backend:
+        """The backend that takes the plan."""
+        return self.start.backend
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +66,9 @@ class Launch:
     """One launch of a job that was read, with the clients of its command.
 
     `ignore` holds codes accepted besides the file's. A `queued` launch goes through the cluster's queue, and
-    there under the fair share `share` where the queue has shares. `display` opens what shows the look into
-    the account; without it nothing is shown.
+    there under the fair share `share` where the queue has shares. `run_id` is the identity of the run: with
+    the same one the same plan is the same job. `display` opens what shows the look into the account; without
+    it nothing is shown. `on_progress` is told how far a submission is.
     """
 
     loaded: LoadedJob
@@ -66,14 +77,17 @@ class Launch:
     ignore: Sequence[str] = ()
     queued: bool = False
     share: str | None = None
+    run_id: str | None = None
     display: Callable[[], AbstractContextManager[LiveDisplay]] | None = None
+    on_progress: OnProgress | None = None
 
     def plan(self) -> TrainingPlan:
         """The plan of the job, judged by its file and by the account.
 
         Waits for a file system that is being created. A plan that is refused already, or holds
-        placeholders, is not held against the account. Raises Refusal for an unknown cluster, AwsRefusal
-        without usable credentials or where AWS refuses.
+        placeholders, is not held against the account, nor is one whose job an earlier launch has started:
+        nothing is created for it. Raises Refusal for an unknown cluster, AwsRefusal without usable
+        credentials or where AWS refuses.
         """
         return self._plan(self.loaded)
 
@@ -83,24 +97,27 @@ class Launch:
         Raises AwsRefusal without credentials, BackendError where the plan's cluster has no queue.
         """
         account = self.clients.caller(plan.region).account
+        start = Start(self._backend(plan), self.run_id, on_progress=self.on_progress)
+        return Submission(account, start, start.begun(plan))
+
+    def _backend(self, plan: TrainingPlan) -> Backend:
         if not self.queued:
-            return Submission(account, sagemaker_backend(self.clients, plan.region))
+            return sagemaker_backend(self.clients, plan.region)
         if plan.queue_arn is None:
             cluster = plan.job.get("cluster")
             raise BackendError(
                 f"the cluster {cluster} has no queue." if cluster else "the job names no cluster.",
                 "Leave out --queue, or add `queue: {}` to the cluster file and deploy it again.",
             )
-        return Submission(account, queue_backend(self.clients, plan.queue_arn, self.share))
+        return queue_backend(self.clients, plan.queue_arn, self.share)
 
     def run(
         self,
         plan: TrainingPlan,
-        backend: Backend,
+        start: Start,
         *,
         follow: Callable[[str], Outcome | None],
         display: AttemptsDisplay,
-        on_progress: OnProgress | None = None,
     ) -> Outcome | None:
         """Submit the plan and have each attempt followed; the last outcome, None where nobody stayed.
 
@@ -111,12 +128,11 @@ class Launch:
         return run_attempts(
             self.loaded,
             plan,
-            backend,
+            start,
             replan=lambda loaded: self._plan(loaded, first),
             follow=follow,
             pause=time.sleep,
             display=display,
-            on_progress=on_progress,
         )
 
     def _plan(self, loaded: LoadedJob, source: SourceTree | None = None) -> TrainingPlan:
@@ -124,6 +140,10 @@ class Launch:
             loaded, self.clients, session_region=self.session_region, ignore=self.ignore, source=source
         )
         if plan.refused or plan.placeholders:
+            return plan
+        submission = self.submission(plan)
+        plan = submission.start.named(plan)
+        if submission.begun is not None:
             return plan
         if self.display is None:
             return check_before_submission(plan, loaded, self.clients, ignore=self.ignore)

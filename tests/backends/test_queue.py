@@ -12,7 +12,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from launcher.backends.interface import BackendError, JobQuery, JobState, OnProgress
+from launcher.backends.interface import BackendError, JobQuery, JobState, NameTakenError, OnProgress
 from launcher.backends.queue import QueueBackend
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest import Cluster
@@ -109,7 +109,7 @@ def test_another_job_of_the_same_name_is_refused(
 ) -> None:
     backend.submit(plan)
     other = {**(plan.request or {}), "HyperParameters": {"lr": "0.5"}}
-    with pytest.raises(AwsRefusal, match="client token"):
+    with pytest.raises(NameTakenError, match="another job"):
         backend.submit(replace(plan, request=other))
     assert len(queue.jobs) == 1
 

@@ -18,6 +18,7 @@ from launcher.session.attempts import FIRST_TAG, NUMBER_TAG, run_attempts
 from launcher.session.outcome import Outcome
 from launcher.session.preparation import prepare
 from launcher.session.retry import GiveUp, TryAgain
+from launcher.session.submission import Start, Started
 
 P4D, P5 = "ml.p4d.24xlarge", "ml.p5.48xlarge"
 WriteJob = Callable[..., Path]
@@ -62,15 +63,17 @@ class Cluster(Backend):
 
     def run(self, loaded: LoadedJob, **changes: Any) -> Outcome | None:
         steps: dict[str, Any] = {"replan": planned, "follow": self.follow, "pause": self.waits.append}
-        return run_attempts(loaded, planned(loaded), self, display=_Display(self), **{**steps, **changes})
+        return run_attempts(
+            loaded, planned(loaded), Start(self), display=_Display(self), **{**steps, **changes}
+        )
 
 
 @dataclass
 class _Display:
     cluster: Cluster
 
-    def submitted(self, name: str) -> None:
-        self.cluster.names.append(name)
+    def started(self, job: Started) -> None:
+        self.cluster.names.append(job.name)
 
     def decided(self, outcome: Outcome, decision: TryAgain | GiveUp) -> None:
         self.cluster.decisions.append(decision)

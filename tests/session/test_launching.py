@@ -19,6 +19,7 @@ from launcher.failure_modes.refusal import Refusal
 from launcher.session.launching import Launch, plan_for_submission
 from launcher.session.outcome import Outcome, outcome_of
 from launcher.session.preparation import JobSource, prepare, read_job
+from launcher.session.submission import Started
 from tests.emulator.account import EmulatedAccount, emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
@@ -61,8 +62,8 @@ class Shown:
     def waiting(self, file_system: FileSystem, seconds: float) -> None:
         raise AssertionError("the file system is there")
 
-    def submitted(self, name: str) -> None:
-        self.names.append(name)
+    def started(self, job: Started) -> None:
+        self.names.append(job.name)
 
     def decided(self, outcome: Outcome, decision: object) -> None:
         pass
@@ -104,7 +105,7 @@ def test_a_launch_asks_once_who_it_is_and_makes_each_client_once(
             status = backend.describe(name)
         return outcome_of(backend, status)
 
-    outcome = launch.run(plan, backend, follow=follow, display=shown)
+    outcome = launch.run(plan, submission.start, follow=follow, display=shown)
 
     assert outcome is not None and outcome.status.state is JobState.COMPLETED
     assert submission.account == "123456789012"

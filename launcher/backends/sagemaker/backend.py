@@ -12,23 +12,24 @@ from launcher.backends.interface import (
     BackendError,
     Cursor,
     JobQuery,
+    JobState,
     JobStatus,
     JobSummary,
     LogBatch,
     OnProgress,
     UnknownJob,
 )
-from launcher.backends.sagemaker.creation import create_once
+from launcher.backends.sagemaker.creation import create_once, existing_state
 from launcher.backends.sagemaker.description import status_of
 from launcher.backends.sagemaker.job_list import list_jobs
 from launcher.backends.sagemaker.logs import LogStreams
+from launcher.backends.sagemaker.provide import provide
 from launcher.backends.sagemaker.resume import copy_checkpoint, has_checkpoint
-from launcher.backends.sagemaker.submission import provide, submit
 from launcher.backends.sagemaker.tuning_job import describe_tuning_job, stop_tuning_job
 from launcher.failure_modes.refusal import AwsRefusal
 
 if TYPE_CHECKING:
-    from launcher.planning.training_plan import Request, TrainingPlan
+    from launcher.planning.training_plan import Operation, Request, TrainingPlan
 
 _UNKNOWN = ("not found", "could not find", "does not exist", "jobname' failed to satisfy constraint")
 """What a ValidationException says of a name that no job has, or can have."""
@@ -58,7 +59,13 @@ class SageMakerBackend(Backend):
 
     def submit(self, plan: TrainingPlan, on_progress: OnProgress | None = None) -> str:
         """Upload the code, then create the training job; nothing is created if the upload fails."""
-        return submit(self._sagemaker, self._s3, plan, on_progress)
+        provide(self._sagemaker, self._s3, plan, on_progress)
+        create_once(self._sagemaker, plan)
+        return str(plan.name)
+
+    def state_of(self, job_name: str, operation: Operation) -> JobState | None:
+        """How a training job or a tuning job is; None where there is none of that name."""
+        return existing_state(self._sagemaker, operation, job_name)
 
     def describe(self, job_name: str) -> JobStatus:
         """The job's status by DescribeTrainingJob, or that of a tuning job.

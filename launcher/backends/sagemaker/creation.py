@@ -13,19 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from launcher.aws.errors import aws_errors
-from launcher.backends.interface import BackendError
+from launcher.aws.faults import never_carried_out
+from launcher.backends.interface import BackendError, JobState, NameTakenError, UncertainError
+from launcher.backends.sagemaker.description import job_state
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 
 if TYPE_CHECKING:
     from launcher.planning.training_plan import Operation, Request, TrainingPlan
-
-
-class UncertainError(AwsRefusal):
-    """A call failed, and whether it created the job cannot be seen for sure."""
-
-
-class NameTakenError(BackendError):
-    """There is a job of that name, and it is not the one that was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +74,10 @@ def create_once(sagemaker: Any, plan: TrainingPlan) -> None:
         raise
 
 
-def existing_status(sagemaker: Any, operation: Operation, name: str) -> str | None:
-    """The status of the job of that name, or None where AWS knows none."""
+def existing_state(sagemaker: Any, operation: Operation, name: str) -> JobState | None:
+    """How the job of that name is, or None where AWS knows none."""
     found = _find(sagemaker, _APIS[operation], name)
-    return None if found is None else str(found[_APIS[operation].status])
+    return None if found is None else job_state(found[_APIS[operation].status])
 
 
 def _send(sagemaker: Any, api: _Api, request: Request, name: str) -> AwsRefusal | None:
@@ -101,27 +95,12 @@ def _send(sagemaker: Any, api: _Api, request: Request, name: str) -> AwsRefusal 
                 f"the API does not take the request's {', '.join(fields) or 'keys'} as they are.",
                 "Correct the findings of `launch check` instead of ignoring them.",
             ) from None
-        if _never_done(error.__cause__):
+        if never_carried_out(error):
             raise
         return error
     if answer.get(api.arn):
         return None
     return AwsRefusal(f"AWS answered without confirming the {api.noun} {name}.", "Launch again.")
-
-
-def _never_done(cause: BaseException | None) -> bool:
-    """Whether the error proves that no attempt of the call was carried out.
-
-    An answer counts for the last attempt only: one before may have been carried out, its answer lost.
-    """
-    from botocore.exceptions import ClientError, HTTPClientError
-
-    if not isinstance(cause, ClientError):
-        return not isinstance(cause, HTTPClientError)
-    answer = cause.response.get("ResponseMetadata", {})
-    if cause.response.get("Error", {}).get("Code") == "ResourceInUse":
-        return False
-    return 400 <= int(answer.get("HTTPStatusCode", 0)) < 500 and not answer.get("RetryAttempts")
 
 
 def _confirm(sagemaker: Any, plan: TrainingPlan, refusal: AwsRefusal) -> None:

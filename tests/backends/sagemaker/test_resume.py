@@ -12,9 +12,9 @@ from launcher.backends.interface import BackendError, Progress
 from launcher.backends.sagemaker import upload
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import AwsRefusal
-from tests.backends.sagemaker.launching import PlanOf, entries, interrupt
 from tests.emulator.faults import DENIED_S3, RESET, SLOW_DOWN, Fault, inject
 from tests.emulator.sagemaker import TrainingScript
+from tests.session.submission.launching import PlanOf, entries, interrupt, launch
 
 Store = Callable[..., None]
 
@@ -176,5 +176,5 @@ def test_a_job_that_was_created_before_the_kill_keeps_what_it_has_saved_since(
     store(name, "step-1.pt", body=b"newer")
     interrupt(plan)
     copies = inject(clients["s3"], "CopyObject")
-    assert backend.submit(plan_of(checkpoint={"resume_from": ended})) == name
+    assert launch(backend, plan_of(checkpoint={"resume_from": ended})) == name
     assert copies.calls == 0

@@ -11,12 +11,12 @@ from launcher.backends.interface import BackendError, Progress
 from launcher.backends.sagemaker import creation
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
-from tests.backends.sagemaker.launching import PlanOf, entries
 from tests.emulator.faults import (
     EMPTY,
     Fault,
     inject,
 )
+from tests.session.submission.launching import PlanOf, entries, launch
 
 SECRETS = {"environment": "planted-in-environment", "hyperparameters": "planted-in-hyperparameters"}
 
@@ -50,7 +50,7 @@ def test_no_secret_is_in_what_a_failing_submission_says(
     )
     progress: list[Progress] = []
     with pytest.raises(Refusal) as error:
-        backend.submit(plan, progress.append)
+        launch(backend, plan, progress.append)
     printed = capfd.readouterr()
     everything = [str(error.value), error.value.remedy, repr(progress), printed.out, printed.err, caplog.text]
     everything += [entry.read_text() for entry in entries()]
@@ -74,6 +74,6 @@ def test_a_value_of_the_wrong_type_is_named_and_not_shown(backend: SageMakerBack
     plan = plan_of()
     broken = replace(plan, request={**plan.request, "Environment": {"MY_SETTING": ["planted-value"]}})
     with pytest.raises(BackendError, match=r"Environment\.MY_SETTING") as error:
-        backend.submit(broken)
+        launch(backend, broken)
     assert "planted" not in str(error.value)
     assert error.value.__cause__ is None

@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 
-from launcher.backends.interface import BackendError, Progress
+from launcher.backends.interface import BackendError, NameTakenError, Progress, UncertainError
 from launcher.backends.sagemaker import creation
 from launcher.backends.sagemaker.backend import SageMakerBackend
-from launcher.backends.sagemaker.creation import NameTakenError, UncertainError
 from launcher.failure_modes.refusal import AwsRefusal
 from launcher.source.errors import SourceError
-from tests.backends.sagemaker.launching import FOR_GOOD, PlanOf, entries, names
 from tests.emulator.faults import (
     BAD_GZIP_DONE,
     DENIED,
@@ -34,13 +32,14 @@ from tests.emulator.faults import (
     inject,
 )
 from tests.emulator.sagemaker import TrainingScript
+from tests.session.submission.launching import FOR_GOOD, PlanOf, entries, launch, names
 
 
 def test_what_is_sent_is_the_request_of_the_plan(
     backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
 ) -> None:
     plan = plan_of("0unique")
-    assert backend.submit(plan) == "digits-0unique"
+    assert launch(backend, plan) == "digits-0unique"
     assert script.requests == [plan.request]
     assert entries() == []
 
@@ -49,7 +48,7 @@ def test_a_plan_with_placeholders_is_not_submitted(
     backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
 ) -> None:
     with pytest.raises(BackendError, match="role_arn, bucket"):
-        backend.submit(plan_of(cluster=False))
+        launch(backend, plan_of(cluster=False))
     assert script.requests == []
 
 
@@ -61,7 +60,7 @@ def test_code_that_could_not_be_planned_is_not_submitted_though_its_finding_be_i
     plan = plan_of(ignore=["CODE002"])
     assert not plan.refused
     with pytest.raises(SourceError, match="link is a symbolic link"):
-        backend.submit(plan)
+        launch(backend, plan)
     assert script.requests == []
 
 
@@ -94,7 +93,7 @@ def test_a_fault_around_the_creation_makes_one_job_and_no_second(
 ) -> None:
     inject(clients["sagemaker"], "CreateTrainingJob", *faults)
     plan = plan_of()
-    assert backend.submit(plan) == plan.name
+    assert launch(backend, plan) == plan.name
     assert names(script) == [plan.name]
     assert entries() == []
 
@@ -119,7 +118,7 @@ def test_a_refusal_comes_at_once_and_nothing_is_created(
 ) -> None:
     calls = inject(clients["sagemaker"], "CreateTrainingJob", fault)
     with pytest.raises(AwsRefusal) as refusal:
-        backend.submit(plan_of())
+        launch(backend, plan_of())
     assert says in str(refusal.value)
     assert (calls.calls, script.requests, entries()) == (1, [], [])
 
@@ -135,9 +134,9 @@ def test_a_call_that_never_succeeds_says_that_nothing_was_created_and_a_new_star
     faults = inject(clients["sagemaker"], "CreateTrainingJob", *[fault] * FOR_GOOD)
     first = plan_of()
     with pytest.raises(AwsRefusal, match=f"{first.name}: nothing was created"):
-        backend.submit(first)
+        launch(backend, first)
     faults.ahead.clear()
-    assert backend.submit(plan_of()) == first.name
+    assert launch(backend, plan_of()) == first.name
     assert names(script) == [first.name]
 
 
@@ -148,10 +147,10 @@ def test_a_job_that_cannot_be_seen_is_found_by_the_next_start(
     inject(clients["sagemaker"], "DescribeTrainingJob", EXPIRED)
     first = plan_of()
     with pytest.raises(UncertainError, match="cannot be seen") as error:
-        backend.submit(first)
+        launch(backend, first)
     assert "no second" in error.value.remedy
     told: list[Progress] = []
-    assert backend.submit(plan_of(), told.append) == first.name
+    assert launch(backend, plan_of(), told.append) == first.name
     assert names(script) == [first.name]
     assert f"its job {first.name} is InProgress" in told[0].step
     assert entries() == []
@@ -160,10 +159,10 @@ def test_a_job_that_cannot_be_seen_is_found_by_the_next_start(
 def test_another_job_of_the_name_is_no_success(
     backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
 ) -> None:
-    backend.submit(plan_of("0unique"))
+    launch(backend, plan_of("0unique"))
     with pytest.raises(NameTakenError, match="ResourceConfig") as error:
-        backend.submit(
-            plan_of("0unique", resources={"instance_type": "ml.p4d.24xlarge", "instance_count": 4})
+        launch(
+            backend, plan_of("0unique", resources={"instance_type": "ml.p4d.24xlarge", "instance_count": 4})
         )
     assert len(script.requests) == 1
     assert "24xlarge" not in str(error.value)
@@ -174,7 +173,7 @@ def test_the_same_job_under_the_same_name_is_ours(
     backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
 ) -> None:
     """A second process with the same name, as after a lost response."""
-    assert backend.submit(plan_of("0unique")) == backend.submit(plan_of("0unique"))
+    assert launch(backend, plan_of("0unique")) == launch(backend, plan_of("0unique"))
     assert len(script.requests) == 1
 
 
@@ -221,10 +220,10 @@ def test_launches_at_the_same_moment_get_names_and_prefixes_of_their_own(
     backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
 ) -> None:
     # moto, unlike S3, breaks where two write the same object at once: let the code be there.
-    backend.submit(plan_of())
+    launch(backend, plan_of())
     script.requests.clear()
     plans = [plan_of() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        submitted = list(pool.map(backend.submit, plans))
+        submitted = list(pool.map(lambda plan: launch(backend, plan), plans))
     assert sorted(submitted) == sorted(names(script)) == sorted({str(plan.name) for plan in plans})
     assert len({request["CheckpointConfig"]["S3Uri"] for request in script.requests}) == 4

@@ -14,7 +14,6 @@ from launcher.backends.interface import BackendError, Progress
 from launcher.backends.sagemaker import upload
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import AwsRefusal
-from tests.backends.sagemaker.launching import FOR_GOOD, PlanOf
 from tests.emulator.faults import (
     DENIED_S3,
     EXPIRED_S3,
@@ -27,6 +26,7 @@ from tests.emulator.faults import (
     inject,
 )
 from tests.emulator.sagemaker import TrainingScript
+from tests.session.submission.launching import FOR_GOOD, PlanOf
 
 
 def keys(clients: dict[str, Any], bucket: str = "dev-code") -> list[str]:

@@ -11,14 +11,14 @@ import pytest
 
 from launcher.backends.interface import Progress
 from launcher.backends.sagemaker.backend import SageMakerBackend
-from launcher.backends.sagemaker.journal import Journal, JournalEntry
 from launcher.failure_modes.refusal import AwsRefusal
-from tests.backends.sagemaker.launching import PlanOf, entries, interrupt, names
+from launcher.session.journal import Journal, JournalEntry
 from tests.emulator.faults import (
     EXPIRED,
     inject,
 )
 from tests.emulator.sagemaker import TrainingScript
+from tests.session.submission.launching import PlanOf, entries, interrupt, launch, names
 
 
 def test_an_interrupted_launch_goes_on_under_its_name(
@@ -27,7 +27,7 @@ def test_an_interrupted_launch_goes_on_under_its_name(
     first = plan_of()
     interrupt(first, seconds_ago=130)
     told: list[Progress] = []
-    assert backend.submit(plan_of(), told.append) == first.name
+    assert launch(backend, plan_of(), told.append) == first.name
     assert script.requests == [first.request]
     assert "interrupted 2 minutes ago; it had created nothing yet" in told[0].step
     assert entries() == []
@@ -37,11 +37,11 @@ def test_a_launch_of_another_request_is_told_of_the_interrupted_ones_job(
     backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
 ) -> None:
     first = plan_of()
-    backend.submit(first)
+    launch(backend, first)
     interrupt(first)
     told: list[Progress] = []
     second = plan_of(hyperparameters={"lr": 0.1})
-    assert backend.submit(second, told.append) == second.name
+    assert launch(backend, second, told.append) == second.name
     assert f"its job {first.name}, of another request, is InProgress" in told[0].step
 
 
@@ -50,11 +50,11 @@ def test_an_interrupted_launch_whose_job_has_ended_is_meant_for_an_hour(
     backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf, minutes: int, goes_on: bool
 ) -> None:
     first, second = plan_of(), plan_of()
-    backend.submit(first)
+    launch(backend, first)
     for _ in range(5):
         backend.describe(str(first.name))
     interrupt(first, seconds_ago=60 * minutes)
-    assert backend.submit(second) == (first.name if goes_on else second.name)
+    assert launch(backend, second) == (first.name if goes_on else second.name)
     assert entries() == []
 
 
@@ -63,7 +63,7 @@ def test_a_launch_that_still_goes_on_is_left_alone(
 ) -> None:
     going_on, second = plan_of(), plan_of()
     claim = Journal().record(JournalEntry.of(going_on))
-    assert backend.submit(second) == second.name
+    assert launch(backend, second) == second.name
     claim.close()
 
 
@@ -74,8 +74,8 @@ def test_a_refused_look_at_the_interrupted_job_forgets_nothing(
     interrupt(first)
     inject(clients["sagemaker"], "DescribeTrainingJob", EXPIRED)
     with pytest.raises(AwsRefusal):
-        backend.submit(plan_of())
-    assert backend.submit(plan_of()) == first.name
+        launch(backend, plan_of())
+    assert launch(backend, plan_of()) == first.name
     assert names(script) == [first.name]
 
 
@@ -90,7 +90,7 @@ def test_without_a_place_for_notes_the_launch_says_so_and_goes_on(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     told: list[Progress] = []
     plan = plan_of()
-    backend.submit(plan, told.append)
+    launch(backend, plan, told.append)
     assert "no note of this launch can be kept" in told[0].step
     assert names(script) == [plan.name]
 
@@ -102,7 +102,7 @@ def test_a_launch_without_a_home_goes_on_without_its_note(
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     told: list[Progress] = []
     plan = plan_of()
-    backend.submit(plan, told.append)
+    launch(backend, plan, told.append)
     assert "no note of this launch can be kept (this user has no home folder)" in told[0].step
     assert names(script) == [plan.name]
 
@@ -113,7 +113,7 @@ def test_a_note_is_private_and_holds_nothing_of_the_request(plan_of: PlanOf) -> 
     assert stat.S_IMODE(entry.stat().st_mode) == 0o600
     assert stat.S_IMODE(entry.parent.stat().st_mode) == 0o700
     assert sorted(json.loads(entry.read_text())) == [
-        "fingerprint", "job", "name", "operation", "region", "started",
+        "fingerprint", "job", "name", "operation", "queue", "region", "started",
     ]  # fmt: skip
     assert "planted" not in entry.read_text()
 

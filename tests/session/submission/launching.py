@@ -8,13 +8,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from launcher.backends.sagemaker.journal import Journal, JournalEntry
+from launcher.backends.interface import Backend, OnProgress
 from launcher.planning.training_plan import TrainingPlan
+from launcher.session.journal import Journal, JournalEntry
+from launcher.session.submission import Start
 from tests.emulator.sagemaker import TrainingScript
 
 PlanOf = Callable[..., TrainingPlan]
 FOR_GOOD = 9
 """More failures in a row than any number of attempts."""
+
+
+def launch(
+    backend: Backend, plan: TrainingPlan, on_progress: OnProgress | None = None, run_id: str | None = None
+) -> str:
+    """Start the plan's job as every command does; returns its name."""
+    return Start(backend, run_id, on_progress=on_progress).once(plan).name
 
 
 def entries() -> list[Path]:

@@ -30,6 +30,7 @@ from tests.emulator.faults import (
 )
 from tests.emulator.faulty_server import FaultyServer, faulty_server
 from tests.emulator.sagemaker import TrainingScript, emulated_training
+from tests.session.submission.launching import launch
 
 LAUNCHER = """
 import sys
@@ -40,13 +41,15 @@ from launcher.backends.sagemaker import upload
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import Refusal
 from launcher.session.preparation import JobSource, prepare, read_job
+from launcher.session.submission import Start
 
 upload.PART_BYTES = 5 * 1024 * 1024
 plan = prepare(read_job(JobSource(Path(sys.argv[1]))), session_region=None)
 make = Clients()
 clients = {name: make(name, plan.region) for name in ("sagemaker", "logs", "s3")}
 try:
-    print(SageMakerBackend(**clients).submit(plan, lambda progress: print(progress.step, file=sys.stderr)))
+    tell = lambda progress: print(progress.step, file=sys.stderr)
+    print(Start(SageMakerBackend(**clients), on_progress=tell).once(plan).name)
 except Refusal as refusal:
     sys.exit(str(refusal))
 """
@@ -97,7 +100,7 @@ class Launchers:
         backend = SageMakerBackend(
             **{name: clients(name, plan.region) for name in ("sagemaker", "logs", "s3")}
         )
-        return backend.submit(plan, on_progress)
+        return launch(backend, plan, on_progress)
 
     @property
     def jobs(self) -> list[str]:

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from launcher.cluster.cache_folder import cache_folder
+from launcher.planning.identity import fingerprint
 
 if TYPE_CHECKING:
     from launcher.planning.training_plan import Operation, TrainingPlan
@@ -28,13 +28,16 @@ if TYPE_CHECKING:
 KEPT_SECONDS = 28 * 24 * 3600
 """No training job runs longer (SageMaker API, StoppingCondition); older entries are of no use."""
 
+_DRAFT_SECONDS = 3600
+"""Writing an entry takes milliseconds; a draft of this age is nobody's any more."""
+
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
     """A launch: the job's unique name, its user's name for it, and when it began (epoch seconds).
 
     `fingerprint` is the same for all launches of the same request; nothing of the request can be read
-    from it.
+    from it. `queue` is the ARN of the queue through which it goes, empty without one.
     """
 
     name: str
@@ -43,15 +46,19 @@ class JournalEntry:
     operation: Operation
     fingerprint: str
     started: float
+    queue: str = ""
 
     @classmethod
-    def of(cls, plan: TrainingPlan) -> JournalEntry:
+    def of(cls, plan: TrainingPlan, queue: str = "") -> JournalEntry:
         """The launch of a plan that has a request, now."""
-        name = str(plan.name)
-        content = json.dumps([plan.operation, plan.region, plan.request], sort_keys=True)
-        fingerprint = hashlib.sha256(content.replace(name, "JOB").encode()).hexdigest()
         return cls(
-            name, str(plan.job.get("name", "")), str(plan.region), plan.operation, fingerprint, time.time()
+            str(plan.name),
+            str(plan.job.get("name", "")),
+            str(plan.region),
+            plan.operation,
+            fingerprint(plan),
+            time.time(),
+            queue,
         )
 
 
@@ -91,14 +98,15 @@ class Journal:
         return self._folder or cache_folder() / "launches"
 
     def interrupted(self, launch: JournalEntry) -> Iterator[Claim]:
-        """The interrupted launches of the same job in the same region, claimed, newest first.
+        """The interrupted launches of the same job, region and queue, claimed, newest first.
 
         Whoever takes one closes it; those whose process still lives are not among them.
         """
         try:
             entries = sorted(self.folder.glob("*.json"), reverse=True)
-        except FileNotFoundError:
-            return  # Nothing can have been written where this user has no home.
+            self._collect_drafts()
+        except OSError:
+            return  # Nothing can have been written where this user has no home, or has nothing to say.
         for path in entries:
             claim = _claimed(path)
             if claim is None:
@@ -106,7 +114,7 @@ class Journal:
             found = claim.launch
             if time.time() - found.started > KEPT_SECONDS:
                 claim.done()
-            elif (found.job, found.region) == (launch.job, launch.region):
+            elif (found.job, found.region, found.queue) == (launch.job, launch.region, launch.queue):
                 yield claim
                 continue
             claim.close()
@@ -125,6 +133,19 @@ class Journal:
         draft.rename(path)
         return Claim(launch, file, path)
 
+    def _collect_drafts(self) -> None:
+        """Remove what launches left that were killed while they wrote their entry, and so sent nothing."""
+        for draft in self.folder.glob("*.new"):
+            with contextlib.suppress(OSError):
+                if time.time() - draft.stat().st_mtime > _DRAFT_SECONDS:
+                    draft.unlink()
+
+
+def _entry(content: Any) -> JournalEntry:
+    """The entry that a file holds; what a newer launcher has added to it is left aside."""
+    known = {each.name for each in fields(JournalEntry)}
+    return JournalEntry(**{name: value for name, value in content.items() if name in known})
+
 
 def _claimed(path: Path) -> Claim | None:
     """The entry with its lock, or None where another process holds it, or it is gone or unreadable."""
@@ -132,11 +153,11 @@ def _claimed(path: Path) -> Claim | None:
     try:
         file = path.open("r+", encoding="utf-8")
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        launch = JournalEntry(**json.load(file))
+        launch = _entry(json.load(file))
         # Between opening and locking, its process may have finished and removed it.
         if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
             return Claim(launch, file, path)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, AttributeError):
         pass
     with contextlib.suppress(OSError):
         if file is not None:

@@ -1,0 +1,112 @@
+"""A run that launches the same job again, from wherever: one job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from launcher.backends.interface import JobState, Progress
+from launcher.backends.sagemaker.backend import SageMakerBackend
+from launcher.failure_modes.refusal import Refusal
+from launcher.session.run_id import run_id_of
+from launcher.session.submission import Start
+from tests.emulator.sagemaker import TrainingScript
+from tests.session.submission.launching import PlanOf, entries, launch, names
+
+
+def test_two_homes_with_one_run_id_have_one_job(
+    backend: SageMakerBackend,
+    script: TrainingScript,
+    plan_of: PlanOf,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[Progress] = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one"))
+    first = launch(backend, plan_of(), run_id="nightly-7")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    second = launch(backend, plan_of(), told.append, run_id="nightly-7")
+    assert second == first
+    assert names(script) == [first]
+    assert told[-1].step == f"the run nightly-7 has launched this job already: {first} is InProgress"
+    assert first.startswith("digits-") and len(first) == len(str(plan_of().name))
+
+
+def test_the_name_stands_in_the_prefixes_too(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    name = launch(backend, plan_of(checkpoint={}), run_id="nightly-7")
+    [request] = script.requests
+    assert request["CheckpointConfig"]["S3Uri"] == f"s3://dev-checkpoints/{name}"
+
+
+def test_another_run_and_other_content_are_other_jobs(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    started = [
+        launch(backend, plan_of(), run_id="nightly-7"),
+        launch(backend, plan_of(), run_id="nightly-8"),
+        launch(backend, plan_of(hyperparameters={"lr": 0.1}), run_id="nightly-7"),
+        launch(backend, plan_of()),
+    ]
+    assert len(set(started)) == 4
+    assert names(script) == started
+
+
+def test_a_job_that_ended_is_still_the_runs_and_the_way_to_another_is_said(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    script.failure_reason = "AlgorithmError: out of luck, exit code: 1"
+    name = launch(backend, plan_of(), run_id="nightly-7")
+    while not backend.describe(name).state.is_final:
+        pass
+    begun = Start(backend, "nightly-7").begun(plan_of())
+    assert begun is not None
+    assert (begun.name, begun.state) == (name, JobState.FAILED)
+    assert "another --run-id launches it again" in begun.news
+    assert launch(backend, plan_of(), run_id="nightly-7") == name
+    assert names(script) == [name]
+
+
+def test_a_run_needs_no_note_on_this_machine(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    launch(backend, plan_of(), run_id="nightly-7")
+    assert entries() == []
+
+
+def test_launches_of_one_run_at_the_same_moment_make_one_job(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    start = Start(backend, "nightly-7")
+    # Neither has seen the other's job when it sends its own.
+    plans = [start.named(plan_of()), start.named(plan_of())]
+    assert [backend.submit(plan) for plan in plans] == [plans[0].name] * 2
+    assert names(script) == [plans[0].name]
+
+
+GITHUB = {"GITHUB_REPOSITORY": "team/models", "GITHUB_RUN_ID": "123", "GITHUB_RUN_ATTEMPT": "1"}
+
+
+def test_in_ci_the_run_is_its_own_and_stays_it_when_it_is_repeated() -> None:
+    assert run_id_of(None, GITHUB) == "team/models:123"
+    assert run_id_of(None, {**GITHUB, "GITHUB_RUN_ATTEMPT": "2"}) == "team/models:123"
+    assert run_id_of(None, {"CODEBUILD_BUILD_ID": "train:8f1c"}) == "train:8f1c"
+
+
+def test_half_an_identity_is_none() -> None:
+    assert run_id_of(None, {"GITHUB_RUN_ID": "123"}) is None
+    assert run_id_of(None, {**GITHUB, "GITHUB_REPOSITORY": ""}) is None
+    assert run_id_of(None, {}) is None
+
+
+def test_what_is_given_goes_before_the_environment_and_an_empty_one_is_none() -> None:
+    assert run_id_of("mine", GITHUB) == "mine"
+    assert run_id_of("", GITHUB) is None
+
+
+@pytest.mark.parametrize("given", ["two words", "line\nbreak", "x" * 129, "ümlaut"])
+def test_an_id_that_could_not_be_told_from_others_is_refused(given: str) -> None:
+    with pytest.raises(Refusal, match="is not an id of a run"):
+        run_id_of(given, {})
