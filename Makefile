@@ -11,13 +11,18 @@ export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 
 setup: .venv/installed node_modules/installed
 
-.venv/installed: requirements.txt pyproject.toml
+# The lock holds every version and its hashes, pip's own first. Only wheels: no package's program runs here.
+.venv/installed: requirements.txt requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 	@echo "Installing Python packages into .venv: 2.7 GB, three to six minutes the first time"
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -r requirements.txt
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --config-settings editable_mode=compat -e .
+	@sed -n '/^pip==/,/# via/p' requirements.lock | \
+	  $(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r /dev/stdin
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off \
+	  --require-hashes --only-binary :all: -r requirements.txt -c requirements.lock
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation \
+	  --config-settings editable_mode=compat -e .
 	@touch $@
 
 node_modules/installed: package.json package-lock.json .venv/installed

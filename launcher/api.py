@@ -28,15 +28,21 @@ class LaunchRefusedError(Refusal):
 
 
 def plan(
-    job_file: str | Path, *, cluster: str | None = None, overrides: Mapping[str, str] | None = None
+    job_file: str | Path,
+    *,
+    cluster: str | None = None,
+    overrides: Mapping[str, str] | None = None,
+    allow_env: Sequence[str] | None = None,
 ) -> TrainingPlan:
     """The judged plan of a job file, made without a call to AWS.
 
-    `overrides` maps dotted fields to YAML texts, as `--set` does. Raises Refusal for a file that cannot
-    be opened.
+    `overrides` maps dotted fields to YAML texts, as `--set` does; `allow_env` names the only variables that
+    `${NAME}` may stand for, as `--allow-env` does. The findings say `${NAME}` where a value came from one;
+    `job` and `request` hold the values, as they are sent. Raises Refusal for a file that cannot be opened.
     """
-    loaded = read_job(_source(job_file, cluster, overrides))
-    return prepare(loaded, session_region=session_region())
+    loaded = read_job(_source(job_file, cluster, overrides, allow_env))
+    with loaded.substitutions.refusals():
+        return prepare(loaded, session_region=session_region())
 
 
 def launch(
@@ -45,6 +51,7 @@ def launch(
     cluster: str | None = None,
     overrides: Mapping[str, str] | None = None,
     run_id: str | None = None,
+    allow_env: Sequence[str] | None = None,
 ) -> Any:
     """Submit a job file to SageMaker once, and return the SDK's resource for it.
 
@@ -52,15 +59,16 @@ def launch(
     first one's; in CI it is that run's own by default, and "" is none.
 
     A TrainingJob, or a HyperParameterTuningJob where the file has `tuning`; it waits, refreshes and streams
-    logs as the SDK documents it (`sagemaker.core.resources`). Raises LaunchRefusedError with the findings
-    that forbid the launch, AwsRefusal where AWS refuses.
+    logs as the SDK documents it (`sagemaker.core.resources`). `overrides` and `allow_env` are as in `plan`.
+    Raises LaunchRefusedError with the findings that forbid the launch, AwsRefusal where AWS refuses.
     """
-    loaded = read_job(_source(job_file, cluster, overrides))
+    loaded = read_job(_source(job_file, cluster, overrides, allow_env))
     launching = Launch(loaded, Clients(), session_region(), run_id=run_id_of(run_id, os.environ))
-    made = launching.plan()
-    if made.refused:
-        raise LaunchRefusedError(made.findings)
-    name = launching.submission(made).start.once(made).name
+    with loaded.substitutions.refusals():
+        made = launching.plan()
+        if made.refused:
+            raise LaunchRefusedError(made.findings)
+        name = launching.submission(made).start.once(made).name
     # A second to import, and a gigabyte: only for those who asked for its resource.
     from sagemaker.core.resources import HyperParameterTuningJob, TrainingJob
 
@@ -69,6 +77,11 @@ def launch(
     return HyperParameterTuningJob.get(hyper_parameter_tuning_job_name=name, region=made.region)
 
 
-def _source(job_file: str | Path, cluster: str | None, overrides: Mapping[str, str] | None) -> JobSource:
+def _source(
+    job_file: str | Path,
+    cluster: str | None,
+    overrides: Mapping[str, str] | None,
+    allow_env: Sequence[str] | None,
+) -> JobSource:
     texts = [f"{field}={text}" for field, text in (overrides or {}).items()]
-    return JobSource(Path(job_file), cluster, texts)
+    return JobSource(Path(job_file), cluster, texts, allow_env)

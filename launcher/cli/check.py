@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from launcher.cli.job_options import (
+    AllowEnvOption,
     ClusterOption,
     IgnoreOption,
     JobFile,
     OutputOption,
     SetOption,
     plan_offline,
+    read,
 )
 from launcher.cli.output import OutputFormat, console, message, print_json
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
+    from launcher.jobs.load import LoadedJob
     from launcher.planning.training_plan import TrainingPlan
 
 
@@ -36,6 +39,7 @@ def check(
     yes: Annotated[bool, Parameter(negative="", help="With --fix: add the rules without asking.")] = False,
     cluster: ClusterOption = None,
     set_: SetOption = None,
+    allow_env: AllowEnvOption = None,
     ignore: IgnoreOption = None,
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
@@ -47,10 +51,9 @@ def check(
 
     if fix and not live:
         raise Refusal("--fix repairs what --live finds.", "Add --live.")
-    if live:
-        plan = _plan_live(job_file, cluster, set_ or [], ignore or [], fix=fix, yes=yes)
-    else:
-        plan = plan_offline(job_file, cluster, set_, ignore)
+    loaded = read(job_file, cluster, set_, allow_env)
+    with loaded.substitutions.refusals():
+        plan = _plan_live(loaded, ignore or (), fix=fix, yes=yes) if live else plan_offline(loaded, ignore)
     if output is OutputFormat.JSON:
         print_json({"findings": [finding.to_json() for finding in plan.findings]})
     else:
@@ -60,17 +63,13 @@ def check(
     return 1 if plan.refused else 0
 
 
-def _plan_live(
-    job_file: Path, cluster: str | None, overrides: list[str], ignore: list[str], *, fix: bool, yes: bool
-) -> TrainingPlan:
+def _plan_live(loaded: LoadedJob, ignore: Sequence[str], *, fix: bool, yes: bool) -> TrainingPlan:
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.cli.live_view import LiveView, offer_repairs
     from launcher.session.launching import plan_with_cluster
     from launcher.session.live import judged, look, repairs
-    from launcher.session.preparation import JobSource, read_job
 
-    loaded = read_job(JobSource(job_file, cluster, overrides))
     clients = Clients()
     plan = plan_with_cluster(loaded, clients, session_region=session_region(), ignore=ignore)
     if plan.request is None or (plan.refused and plan.placeholders):

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from launcher.cli.output import OutputFormat
 
 if TYPE_CHECKING:
+    from launcher.jobs.load import LoadedJob
     from launcher.planning.training_plan import TrainingPlan
 
 JobFile = Annotated[Path, Parameter(help="The job file.")]
@@ -28,18 +29,35 @@ RunIdOption = Annotated[
         'whatever machine. In CI its own run by default; "" for none.'
     ),
 ]
+AllowEnvOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--allow-env",
+        negative="",
+        help="A variable that ${NAME} may stand for, and no others. Without it all; in CI none.",
+    ),
+]
 IgnoreOption = Annotated[
     list[str] | None, Parameter(name="--ignore", negative="", help="Accept the findings of a code.")
 ]
 OutputOption = Annotated[OutputFormat, Parameter(name="--output", help="What stdout gets.")]
 
 
-def plan_offline(
-    job_file: Path, cluster: str | None, overrides: Sequence[str] | None, ignore: Sequence[str] | None
-) -> TrainingPlan:
-    """The judged plan of a job file, made without a call to AWS."""
-    from launcher.aws.session import session_region
-    from launcher.session.preparation import JobSource, prepare, read_job
+def read(
+    job_file: Path,
+    cluster: str | None,
+    overrides: Sequence[str] | None,
+    allow_env: Sequence[str] | None,
+) -> LoadedJob:
+    """The job file with what the options change."""
+    from launcher.session.preparation import JobSource, read_job
 
-    loaded = read_job(JobSource(job_file, cluster, overrides or ()))
+    return read_job(JobSource(job_file, cluster, overrides or (), allow_env))
+
+
+def plan_offline(loaded: LoadedJob, ignore: Sequence[str] | None) -> TrainingPlan:
+    """The judged plan of a job, made without a call to AWS."""
+    from launcher.aws.session import session_region
+    from launcher.session.preparation import prepare
+
     return prepare(loaded, session_region=session_region(), ignore=ignore or ())

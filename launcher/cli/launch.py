@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from launcher.cli.attendance import attend, confirmed, must_ask, screen_for
 from launcher.cli.job_options import (
+    AllowEnvOption,
     ClusterOption,
     IgnoreOption,
     JobFile,
@@ -19,6 +20,7 @@ from launcher.cli.job_options import (
     RunIdOption,
     SetOption,
     plan_offline,
+    read,
 )
 from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, console, message, print_json
 from launcher.documents.files import file_mode
@@ -49,32 +51,34 @@ def launch(
     ] = None,
     cluster: ClusterOption = None,
     set_: SetOption = None,
+    allow_env: AllowEnvOption = None,
     ignore: IgnoreOption = None,
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Turn a job file into a training job: check it, submit it once, follow it, say why it failed."""
-    from launcher.cli.plan import show_plan
-
     if local and (dry_run or detach or queue):
         raise Refusal("--local runs the job here and now.", "Leave out --dry-run, --detach and --queue.")
     if share is not None and not queue:
         raise Refusal("--share names a share of the queue.", "Add --queue.")
     if run_id is not None and (local or dry_run):
         raise Refusal("--run-id is about jobs on AWS.", "Leave it out with --local and --dry-run.")
-    if local or dry_run:
-        plan = plan_offline(job_file, cluster, set_, ignore)
+    loaded = read(job_file, cluster, set_, allow_env)
+    with loaded.substitutions.refusals():
         if dry_run:
-            show_plan(plan, output)
-            return 1 if plan.refused else 0
-        return _refuse(plan, output) if plan.refused else _run_local(plan, inputs or (), output)
-    launching = _launching(_read(job_file, cluster, set_), ignore or (), queue, share, run_id)
-    return _launch_on_aws(launching, detach, yes, output)
+            return _dry_run(loaded, ignore, output)
+        if local:
+            plan = plan_offline(loaded, ignore)
+            return _refuse(plan, output) if plan.refused else _run_local(plan, inputs or (), output)
+        launching = _launching(loaded, ignore or (), queue, share, run_id)
+        return _launch_on_aws(launching, detach, yes, output)
 
 
-def _read(job_file: Path, cluster: str | None, overrides: list[str] | None) -> LoadedJob:
-    from launcher.session.preparation import JobSource, read_job
+def _dry_run(loaded: LoadedJob, ignore: Sequence[str] | None, output: OutputFormat) -> int:
+    from launcher.cli.plan import show_plan
 
-    return read_job(JobSource(job_file, cluster, overrides or ()))
+    plan = plan_offline(loaded, ignore)
+    show_plan(plan, output)
+    return 1 if plan.refused else 0
 
 
 def _launching(
@@ -163,10 +167,12 @@ def _attempts(launching: Launch, plan: TrainingPlan, submission: Submission, out
 def _question(plan: TrainingPlan, account: str) -> str:
     from launcher.planning.cost import cost_in_words
     from launcher.planning.request_view import RequestView
+    from launcher.planning.shown import shown_text
 
     # The price has just been shown with the summary, and belongs to the question all the same.
     view = RequestView(plan.request or {})
-    what = f"{view.hosts or 1} × {view.instance_type or 'hosts'}"
+    hosts = f"{view.hosts or 1} × {view.instance_type or 'hosts'}"
+    what = shown_text(plan, hosts, ("resources",))
     return f"Submit to SageMaker in account {account}: {what}, {cost_in_words(view, plan.region)}?"
 
 
@@ -187,7 +193,10 @@ def _introduce(plan: TrainingPlan, output: OutputFormat, *, here: bool) -> None:
 
 def _job_json(plan: TrainingPlan) -> dict[str, Any]:
     """The resolved job without the values that the user gave it: results are kept and passed on."""
-    return {key: value for key, value in plan.job.items() if key not in ("environment", "hyperparameters")}
+    from launcher.planning.shown import shown_job
+
+    fields = shown_job(plan).items()
+    return {key: value for key, value in fields if key not in ("environment", "hyperparameters")}
 
 
 def _folders(inputs: list[str] | tuple[()]) -> dict[str, Path]:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from launcher.cli.job_options import (
+    AllowEnvOption,
     ClusterOption,
     IgnoreOption,
     JobFile,
     OutputOption,
     SetOption,
     plan_offline,
+    read,
 )
 from launcher.cli.output import OutputFormat, console, print_json
 
 if TYPE_CHECKING:
+    from launcher.jobs.load import LoadedJob
     from launcher.planning.request_parts import RequestChannel, SearchedParameter
     from launcher.planning.request_view import RequestView
     from launcher.planning.training_plan import TrainingPlan
@@ -29,6 +32,7 @@ def plan(
     *,
     cluster: ClusterOption = None,
     set_: SetOption = None,
+    allow_env: AllowEnvOption = None,
     ignore: IgnoreOption = None,
     diff: Annotated[
         str | None, Parameter(help="Compare with an earlier request: a dry run's file, or a job's name.")
@@ -39,29 +43,23 @@ def plan(
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Show what a job file becomes: hosts and processes, image, paths, settings, and the request."""
-    if pair:
-        return _show_pair(job_file, cluster, set_, ignore, output)
-    made = plan_offline(job_file, cluster, set_, ignore)
-    if diff is None or made.request is None:
-        show_plan(made, output)
-    else:
-        _show_difference(made, diff, output)
+    loaded = read(job_file, cluster, set_, allow_env)
+    with loaded.substitutions.refusals():
+        if pair:
+            return _show_pair(loaded, ignore or (), output)
+        made = plan_offline(loaded, ignore)
+        if diff is None or made.request is None:
+            show_plan(made, output)
+        else:
+            _show_difference(made, diff, output)
     return 1 if made.refused else 0
 
 
-def _show_pair(
-    job_file: Path,
-    cluster: str | None,
-    overrides: list[str] | None,
-    ignore: list[str] | None,
-    output: OutputFormat,
-) -> int:
+def _show_pair(loaded: LoadedJob, ignore: Sequence[str], output: OutputFormat) -> int:
     from launcher.aws.session import session_region
     from launcher.session.comparison import prepare_pair
-    from launcher.session.preparation import JobSource, read_job
 
-    loaded = read_job(JobSource(job_file, cluster, overrides or ()))
-    plans = prepare_pair(loaded, session_region=session_region(), ignore=ignore or ())
+    plans = prepare_pair(loaded, session_region=session_region(), ignore=ignore)
     if output is OutputFormat.JSON:
         print_json({"pair": [plan_json(each) for each in plans]})
     else:
@@ -73,9 +71,11 @@ def _show_pair(
 def _show_difference(plan: TrainingPlan, reference: str, output: OutputFormat) -> None:
     from launcher.aws.clients import Clients
     from launcher.planning.request_diff import request_diff
+    from launcher.planning.shown import shown_earlier, shown_request
     from launcher.session.comparison import earlier_request
 
-    lines = request_diff(earlier_request(reference, Clients(), plan.region), plan.request or {})
+    earlier = earlier_request(reference, Clients(), plan.region)
+    lines = request_diff(shown_earlier(plan, earlier), shown_request(plan) or {})
     if output is OutputFormat.JSON:
         print_json({**plan_json(plan), "diff": lines})
         return
@@ -92,9 +92,11 @@ def _show_difference(plan: TrainingPlan, reference: str, output: OutputFormat) -
 
 def plan_json(plan: TrainingPlan) -> dict[str, Any]:
     """The plan in the shape that `plan` and `--dry-run` print."""
+    from launcher.planning.shown import shown_job, shown_request
+
     return {
-        "job": plan.job,
-        "request": plan.request,
+        "job": shown_job(plan),
+        "request": shown_request(plan),
         "findings": [finding.to_json() for finding in plan.findings],
     }
 
@@ -108,6 +110,7 @@ def show_plan(plan: TrainingPlan, output: OutputFormat) -> None:
 
     from launcher.cli.findings_view import show_findings, summary_of
     from launcher.cli.output import as_json
+    from launcher.planning.shown import shown_request
 
     terminal = console()
     show_findings(terminal, plan.findings)
@@ -117,12 +120,15 @@ def show_plan(plan: TrainingPlan, output: OutputFormat) -> None:
     show_summary(plan)
     show_settings(plan)
     terminal.print(f"\n[bold]{plan.operation} request[/bold]")
-    terminal.print(Syntax(as_json(plan.request), "json", background_color="default", word_wrap=True))
+    terminal.print(Syntax(as_json(shown_request(plan)), "json", background_color="default", word_wrap=True))
 
 
 def show_settings(plan: TrainingPlan) -> None:
     """Print what the plan sets in the environment, each with its reason."""
     from rich.table import Table
+    from rich.text import Text
+
+    from launcher.planning.shown import shown_text
 
     grid = Table.grid(padding=(0, 2))
     grid.add_column(overflow="fold")
@@ -130,10 +136,15 @@ def show_settings(plan: TrainingPlan) -> None:
     chosen = plan.view.environment if plan.view else {}
     for setting in plan.settings:
         if setting.overridden_by:
-            yours = f"{setting.overridden_by}={chosen[setting.overridden_by]}"
-            grid.add_row(yours, f"yours; without it {setting.name}={setting.value}: {setting.reason}")
+            name = setting.overridden_by
+            yours = f"{name}={shown_text(plan, chosen[name], ('environment', name))}"
+            without = shown_text(plan, f"{setting.name}={setting.value}: {setting.reason}")
+            grid.add_row(Text(yours), Text(f"yours; without it {without}"))
         else:
-            grid.add_row(f"{setting.name}={setting.value}", setting.reason)
+            grid.add_row(
+                Text(shown_text(plan, f"{setting.name}={setting.value}")),
+                Text(shown_text(plan, setting.reason)),
+            )
     console().print("\n[bold]Settings[/bold]")
     console().print(grid)
 
@@ -141,6 +152,7 @@ def show_settings(plan: TrainingPlan) -> None:
 def show_summary(plan: TrainingPlan, *, places: bool = True) -> None:
     """Print the lines that tell a person what will run, and with `places` where on AWS and at what cost."""
     from launcher.planning.cost import cost_in_words
+    from launcher.planning.shown import shown_text
 
     view = plan.view
     if view is None:
@@ -161,7 +173,22 @@ def show_summary(plan: TrainingPlan, *, places: bool = True) -> None:
             "checkpoints": view.checkpoints.moved_by_service or "none",
             "output": str(view.output_uri),
         }
-    _print_rows(rows)
+    _print_rows({name: shown_text(plan, text, *_FIELDS.get(name, ())) for name, text in rows.items()})
+
+
+_FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "hosts": (("resources",),),
+    "processes": (("distribution",),),
+    "tuning": (("tuning",),),
+    "ranges": (("tuning",),),
+    "jobs": (("tuning",),),
+    "limits": (("limits",),),
+    "image": (("image",), ("framework",)),
+    "channels": (("inputs",),),
+    "checkpoints": (("checkpoint",),),
+    "output": (("output",),),
+}
+"""The fields of the job file that a row of the summary speaks of."""
 
 
 def _search(view: RequestView) -> dict[str, str]:

@@ -12,17 +12,22 @@ from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Location, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import AS_WRITTEN, JobSpec
-from launcher.jobs.variables import substitute
+from launcher.jobs.substitutions import NOTHING_REPLACED, Substitutions
+from launcher.jobs.variables import Variables, substitute
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedJob:
-    """A job file that was read: `spec` is None where the findings hold errors."""
+    """A job file that was read: `spec` is None where the findings hold errors.
+
+    `substitutions` are the values from variables in it, which what is shown of the job leaves out.
+    """
 
     file: Path
     document: Document | None
     spec: JobSpec | None
     findings: tuple[Finding, ...]
+    substitutions: Substitutions = NOTHING_REPLACED
 
     def location(self, *path: str | int) -> Location | None:
         """Where a field stands in the file; None where the file could not be read."""
@@ -32,7 +37,7 @@ class LoadedJob:
 def load_job(
     file: Path,
     overrides: Mapping[str, str] | None = None,
-    variables: Mapping[str, str] | None = None,
+    variables: Variables | None = None,
 ) -> LoadedJob:
     """Read and validate a job file.
 
@@ -45,10 +50,12 @@ def load_job(
         return LoadedJob(file, None, None, unreadable)
     for dotted, text in (overrides or {}).items():
         document.override(dotted, text, AS_WRITTEN)
-    unknown = substitute(document, variables or {})
+    substitutions, unknown = substitute(document, variables or Variables({}))
     spec, invalid = validate(JobSpec, document)
-    findings = tuple(found.located(document.location) for found in (*unknown, *invalid))
-    return LoadedJob(file, document, None if findings else spec, findings)
+    findings = tuple(
+        substitutions.finding(found.located(document.location)) for found in (*unknown, *invalid)
+    )
+    return LoadedJob(file, document, None if findings else spec, findings, substitutions)
 
 
 @finds(Stage.SPEC, job_file.UNREADABLE)

@@ -4,19 +4,49 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from launcher.documents.document import Document
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Path, Stage
 from launcher.failure_modes.registry import finds
+from launcher.jobs.substitutions import Substitution, Substitutions
 
 _REFERENCE = re.compile(r"\$(?P<escape>\$)?\{(?P<name>[^}]*)(?P<end>\}?)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OFF = {"", "0", "false"}
 
 
-class _UnknownVariableError(Exception):
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """What `${NAME}` stands for: `values` by name, of which a job file may have the `allowed` ones.
+
+    None allows all but the launcher's own: those of AWS, which no list allows.
+    """
+
+    values: Mapping[str, str]
+    allowed: Collection[str] | None = None
+
+
+def allowed_by(environment: Mapping[str, str], named: Collection[str] | None) -> Collection[str] | None:
+    """The variables that a job file may have, by the names that the user gave; None for all.
+
+    In CI, where whoever writes the job file need not be whom the variables were given, it is none but
+    those named. CI is where `CI` is set, and not to `false` or `0`.
+    """
+    if named is not None:
+        return named
+    return () if environment.get("CI", "").strip().lower() not in _OFF else None
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of a variable."""
+    return _NAME.fullmatch(text) is not None
+
+
+class _NotReplaced(Exception):
     """A reference that cannot be replaced, and what was meant; ends the replacing of its text."""
 
     def __init__(self, message: str, remedy: str) -> None:
@@ -26,18 +56,24 @@ class _UnknownVariableError(Exception):
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def substitute(document: Document, variables: Mapping[str, str]) -> list[Finding]:
+def substitute(document: Document, variables: Variables) -> tuple[Substitutions, list[Finding]]:
     """Replace `${NAME}` in all texts of a document; `$${` stands for a literal `${`.
 
     A text with a reference that cannot be replaced stays as it is, and a finding at its field says why.
     """
+    made: list[Substitution] = []
     findings: list[Finding] = []
     for container, key, path in _texts(document.data, ()):
+        written = container[key]
+        used: dict[str, str] = {}
         try:
-            container[key] = _replaced(container[key], variables)
-        except _UnknownVariableError as unknown:
-            findings.append(job_file.INVALID_VALUE.at(path, unknown.message, remedy=unknown.remedy))
-    return findings
+            container[key] = _replaced(written, variables, used)
+        except _NotReplaced as left:
+            findings.append(job_file.INVALID_VALUE.at(path, left.message, remedy=left.remedy))
+            continue
+        if used:
+            made.append(Substitution(_field(path), written, container[key], used))
+    return Substitutions(tuple(made)), findings
 
 
 def _texts(value: Any, path: Path) -> Iterator[tuple[Any, Any, Path]]:
@@ -51,24 +87,54 @@ def _texts(value: Any, path: Path) -> Iterator[tuple[Any, Any, Path]]:
             yield from _texts(item, (*path, key))
 
 
-def _replaced(text: str, variables: Mapping[str, str]) -> str:
+def _field(path: Path) -> Path:
+    """The field that a job has in the end: limits may be named by their unit."""
+    *above, last = path
+    return (*above, last.removesuffix("_seconds")) if above == ["limits"] and isinstance(last, str) else path
+
+
+def _replaced(text: str, variables: Variables, used: dict[str, str]) -> str:
+    """The text with the values, which are noted in `used`. Raises _NotReplaced."""
+
     def value_of(match: re.Match[str]) -> str:
         if not match["end"]:
             return match[0]
         if match["escape"]:
             return "${" + match["name"] + "}"
         name = match["name"]
-        if name in variables:
-            return variables[name]
-        if not _NAME.fullmatch(name):
-            raise _UnknownVariableError(
-                f"${{{name}}} is not the name of an environment variable",
-                "Write ${NAME} with letters, digits and underscores, or $${ for a literal ${.",
-            )
-        near = difflib.get_close_matches(name, variables, n=1)
-        raise _UnknownVariableError(
+        _check(name, variables)
+        used[name] = variables.values[name]
+        return used[name]
+
+    return _REFERENCE.sub(value_of, text)
+
+
+def _check(name: str, variables: Variables) -> None:
+    if not is_name(name):
+        raise _NotReplaced(
+            f"${{{name}}} is not the name of an environment variable",
+            "Write ${NAME} with letters, digits and underscores, or $${ for a literal ${.",
+        )
+    if name.upper().startswith("AWS_"):
+        raise _NotReplaced(
+            f"${{{name}}} is a variable of the launcher's own AWS session: its credentials would be stored "
+            "in the job, where everyone who may describe it reads them",
+            "Give the job a role for what it does on AWS (`role_arn`, or its cluster's), and write what is "
+            "no secret, such as a region, into the file.",
+        )
+    if variables.allowed is not None and name not in variables.allowed:
+        raise _NotReplaced(
+            f"${{{name}}} is not replaced: "
+            + (
+                "it is not among the variables that --allow-env names"
+                if variables.allowed
+                else "in CI (the variable CI is set) a job file has only the variables that it is given"
+            ),
+            f"If the job file may have it, add --allow-env {name}.",
+        )
+    if name not in variables.values:
+        near = difflib.get_close_matches(name, variables.values, n=1)
+        raise _NotReplaced(
             f"${{{name}}}: the environment variable {name} is not set",
             f"Did you mean {near[0]}?" if near else f"Set it before the launch: export {name}=...",
         )
-
-    return _REFERENCE.sub(value_of, text)

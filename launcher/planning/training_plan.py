@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from launcher.failure_modes.model import Finding, any_blocks
+from launcher.jobs.substitutions import NOTHING_REPLACED, Substitutions
 from launcher.planning.checkpoints import PlannedCheckpoints
 from launcher.planning.debugger import PlannedDebugger
 from launcher.planning.request_view import RequestView
@@ -46,8 +47,10 @@ class TrainingPlan:
     `job` is the resolved job in the job file's own keys, `region` where it goes, `request` what is
     sent as it is to `operation` (None where errors kept it from being built), `placeholders` the names
     of the values that stand in for what only a cluster or an account knows; a submission to AWS refuses
-    while there are any. `settings` are what the plan chose for the environment, with reasons, also where
-    the user's own choice stands instead. `queue_arn` is the cluster's queue, through which the job may go.
+    while there are any. `substitutions` are the values from variables: `launcher.planning.shown` makes what
+    people see of the plan, without them. `settings` are what the plan chose for the environment, with
+    reasons, also where the user's own choice stands instead. `queue_arn` is the cluster's queue, through
+    which the job may go.
 
     What was derived on the way is there also without a request: `processes_per_host` and `world_size`, the
     processes of all hosts of a job (None where only the user can say, and did not), `with_boot`, whether
@@ -69,6 +72,7 @@ class TrainingPlan:
     debugger: PlannedDebugger = field(default_factory=PlannedDebugger)
     operation: Operation = "CreateTrainingJob"
     queue_arn: str | None = None
+    substitutions: Substitutions = NOTHING_REPLACED
 
     @property
     def name(self) -> str | None:

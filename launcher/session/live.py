@@ -119,7 +119,7 @@ def judged(
     found = accept(
         (finding.located(locate) for finding in check_account(subject)), [*subject.job.ignore, *ignore]
     )
-    return replace(plan, findings=(*plan.findings, *found))
+    return replace(plan, findings=(*plan.findings, *map(loaded.substitutions.finding, found)))
 
 
 def repairs(subject: LiveSubject, ignore: Sequence[str] = ()) -> dict[str, list[MissingRule]]:

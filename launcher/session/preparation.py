@@ -15,6 +15,7 @@ from launcher.failure_modes.model import Finding, Severity, accept
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob, load_job
 from launcher.jobs.specification import JobSpec
+from launcher.jobs.variables import Variables, allowed_by, is_name
 from launcher.planning.naming import unique_part
 from launcher.planning.planner import plan_job
 from launcher.planning.training_plan import TrainingPlan
@@ -25,20 +26,24 @@ from launcher.source.tree import SourceTree, read_source
 
 @dataclass(frozen=True, slots=True)
 class JobSource:
-    """What the command line says of a job: its file and what is changed for this run."""
+    """What the command line says of a job: its file, what is changed for this run, and what it may read.
+
+    `allow_env` names the only variables of the environment that the file may have; None is all, in CI none.
+    """
 
     file: Path
     cluster: str | None = None
     overrides: Sequence[str] = ()
+    allow_env: Sequence[str] | None = None
 
 
 def read_job(source: JobSource) -> LoadedJob:
     """Load a job file with the command line's changes.
 
-    Raises Refusal where the file cannot be opened or an override makes no sense.
+    Raises Refusal where the file cannot be opened, an override makes no sense or an allowed name is none.
     """
     try:
-        return load_job(source.file, _overrides(source), os.environ)
+        return load_job(source.file, _overrides(source), _variables(source))
     except FileNotFoundError:
         raise Refusal(
             f"there is no job file {source.file}.", "Correct the path; `launch --help` shows the usage."
@@ -108,7 +113,11 @@ def prepare_for(
         names=source.names,
     )
     found = accept([*check_job(subject), *plan.findings, *notes], [*job.ignore, *ignore])
-    return replace(plan, findings=tuple(finding.located(loaded.location) for finding in found))
+    return replace(
+        plan,
+        findings=tuple(loaded.substitutions.finding(each.located(loaded.location)) for each in found),
+        substitutions=loaded.substitutions,
+    )
 
 
 def source_of(job: JobSpec, folder: Path) -> SourceTree:
@@ -149,6 +158,16 @@ def _known_cluster(reference: str, folder: Path) -> tuple[Cluster | None, list[F
         "A submission reads it; until then the ids in the request are not the real ones.",
     )
     return None, [note]
+
+
+def _variables(source: JobSource) -> Variables:
+    for name in source.allow_env or ():
+        if not is_name(name):
+            raise Refusal(
+                f"--allow-env {name} does not name an environment variable.",
+                "Give the option once for each variable, with its name: --allow-env TEAM.",
+            )
+    return Variables(os.environ, allowed_by(os.environ, source.allow_env))
 
 
 def _overrides(source: JobSource) -> Mapping[str, str]:

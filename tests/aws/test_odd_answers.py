@@ -8,13 +8,26 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from launcher.account.questions.storage import fetch_prefix
+from launcher.account.questions.storage import fetch_bucket, fetch_prefix
 from launcher.aws.clients import Clients
 from launcher.aws.cluster_manifest import fetch_manifest
 from launcher.aws.errors import Unreachable, aws_errors
 from launcher.aws.faults import Outage, answers
 from launcher.aws.session import fetch_caller
-from tests.emulator.faults import EMPTY, ODD, OTHER_JSON, PAGE_500, PORTAL_XHTML, Fault, inject, no_backoff
+from launcher.aws.training_job import fetch_request
+from launcher.backends.interface import JobQuery
+from launcher.backends.sagemaker.job_list import list_jobs
+from tests.emulator.faults import (
+    EMPTY,
+    ODD,
+    OTHER_JSON,
+    PAGE_500,
+    PORTAL,
+    PORTAL_XHTML,
+    Fault,
+    inject,
+    no_backoff,
+)
 
 REGION = "us-west-2"
 
@@ -97,6 +110,107 @@ def test_a_member_that_is_missing_while_following_is_waited_for(clients: Clients
 
     with pytest.raises(Outage), answers("try it"):
         sagemaker.describe_training_job(TrainingJobName="job")["TrainingJobStatus"]
+
+
+PAGES = [
+    Fault(f"{name} {status}", status, body=body)
+    for status in (400, 403, 404)
+    for name, body in (
+        ("a page", PORTAL.body),
+        ("a well-formed page", PORTAL_XHTML.body),
+        ("nothing", b""),
+        ("other JSON", b'{"message": "blocked by the proxy"}'),
+        ("text", b"Forbidden"),
+    )
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("protocol", CALLS)
+def test_a_proxys_page_is_no_refusal_of_aws(clients: Clients, protocol: str, page: Fault) -> None:
+    service, operation, call = CALLS[protocol]
+    client = clients(service, REGION)
+    inject(client, operation, *[page] * 100)
+
+    with pytest.raises(Unreachable, match=str(page.status)), aws_errors("try it"):
+        call(client)
+    with pytest.raises(Outage), answers("try it"):
+        call(client)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda fault: fault.name)
+def test_a_proxys_page_does_not_say_that_there_is_no_bucket(clients: Clients, page: Fault) -> None:
+    s3 = clients("s3", REGION)
+    inject(s3, "HeadBucket", *[page] * 100)
+
+    with pytest.raises(Unreachable):
+        fetch_bucket(s3, "bucket")
+
+
+def test_an_answer_without_a_body_is_s3s_where_it_has_a_request_id(clients: Clients) -> None:
+    s3 = clients("s3", REGION)
+    answer = Fault("not there", 404, headers={"x-amz-request-id": "4442587FB7D0A2F9"})
+    inject(s3, "HeadBucket", answer)
+
+    assert fetch_bucket(s3, "bucket") is None
+    assert fetch_bucket(s3, "bucket-that-moto-does-not-have") is None
+
+
+LISTS = {
+    "texts in place of jobs": '["x"]',
+    "a text in place of the list": '"x"',
+    "a mapping in place of the list": '{"a": 1}',
+    "a number in place of the list": "5",
+    "a job that is null": "[null]",
+    "no time": '[{"TrainingJobName": "job", "TrainingJobStatus": "Completed"}]',
+    "no name": '[{"CreationTime": 1, "TrainingJobStatus": "Completed"}]',
+    "no status": '[{"CreationTime": 1, "TrainingJobName": "job"}]',
+    "a time that is none": '[{"CreationTime": "soon", "TrainingJobName": "job"}]',
+    "a time that is a list": '[{"CreationTime": [], "TrainingJobName": "job"}]',
+    "a name that is a number": '[{"CreationTime": 1, "TrainingJobName": 7, "TrainingJobStatus": "Failed"}]',
+    "a name that is a mapping": '[{"CreationTime": 1, "TrainingJobName": {}, "TrainingJobStatus": "Failed"}]',
+    "a token that is a list": '[], "NextToken": ["x"]',
+}
+
+
+@pytest.mark.parametrize("shape", LISTS)
+def test_an_odd_shape_within_a_list_is_an_outage(clients: Clients, shape: str) -> None:
+    sagemaker = clients("sagemaker", REGION)
+    body = f'{{"TrainingJobSummaries": {LISTS[shape]}}}'
+    inject(sagemaker, "ListTrainingJobs", Fault(shape, 200, body=body.encode()))
+
+    with pytest.raises((Unreachable, Outage)):
+        list_jobs(sagemaker, JobQuery())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"TrainingJobName": "job", "ResourceConfig": "large"}',
+        '{"TrainingJobName": "job", "Environment": ["A"]}',
+        '{"TrainingJobName": "job", "Environment": {"A": {"B": 1}}}',
+        '{"TrainingJobName": "job", "VpcConfig": {"Subnets": "subnet-1", "SecurityGroupIds": []}}',
+        '{"TrainingJobName": "job", "InputDataConfig": [["train"]]}',
+        '{"TrainingJobName": 7}',
+    ],
+)
+def test_an_odd_shape_within_a_structure_is_an_outage(clients: Clients, body: str) -> None:
+    sagemaker = clients("sagemaker", REGION)
+    inject(sagemaker, "DescribeTrainingJob", *[Fault("odd", 200, body=body.encode())] * 6)
+
+    with pytest.raises(Unreachable):
+        fetch_request(sagemaker, "job")
+
+
+def test_a_member_that_a_service_leaves_out_is_no_fault_until_it_is_asked_for(clients: Clients) -> None:
+    batch = clients("batch", REGION)
+    body = b'{"jobSummaryList": [{"jobId": "1", "jobName": "waits", "serviceJobType": "SAGEMAKER_TRAINING"}]}'
+    inject(batch, "ListServiceJobs", Fault("short", 200, body=body))
+
+    (job,) = batch.list_service_jobs(jobQueue="queue")["jobSummaryList"]
+    assert (job["jobName"], job.get("startedAt")) == ("waits", None)
+    with pytest.raises(Unreachable, match="it has no startedAt"):
+        job["startedAt"]
 
 
 def test_a_portal_in_place_of_the_manifest_is_named(clients: Clients) -> None:

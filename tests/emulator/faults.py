@@ -17,7 +17,7 @@ import json
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
@@ -33,7 +33,8 @@ _NOWHERE = "http://nowhere.invalid/"
 class Fault:
     """One way in which a call goes wrong.
 
-    With a `status` it is an answer: AWS's error `code` with the `message`, or the `body` whatever was asked.
+    With a `status` it is an answer: AWS's error `code` with the `message`, or the `body` whatever was asked,
+    with the `headers`.
     Else the connection ends (`reset`) or nothing comes (`hang`); `executed` tells whether AWS had done what
     was asked by then.
     """
@@ -45,6 +46,7 @@ class Fault:
     body: bytes = b""
     hang: bool = False
     executed: bool = False
+    headers: dict[str, str] = field(default_factory=dict, hash=False)
 
 
 THROTTLED = Fault("throttled", 400, "ThrottlingException", "Rate exceeded")
@@ -113,7 +115,7 @@ def meet(fault: Fault, request: AWSPreparedRequest, event_name: str, protocol: s
     if fault.status is not None:
         # botocore asks every handler and takes the first answer: moto, asked next, must not act.
         request.url = _NOWHERE
-        return AWSResponse(_NOWHERE, fault.status, {}, _Raw(body_of(fault, protocol)))
+        return AWSResponse(_NOWHERE, fault.status, fault.headers, _Raw(body_of(fault, protocol)))
     if fault.hang:
         raise ReadTimeoutError(endpoint_url=request.url)
     raise ConnectionClosedError(endpoint_url=request.url)

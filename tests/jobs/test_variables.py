@@ -7,9 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from launcher.jobs.load import load_job
+from launcher.jobs.load import LoadedJob, load_job
+from launcher.jobs.variables import Variables, allowed_by
 
 WriteJob = Callable[..., Path]
+Load = Callable[..., LoadedJob]
+
+
+@pytest.fixture
+def load(write_job: WriteJob) -> Load:
+    def load(variables: dict[str, str], allowed: list[str] | None = None, **fields: object) -> LoadedJob:
+        return load_job(write_job(**fields), {}, Variables(variables, allowed))
+
+    return load
 
 
 @pytest.mark.parametrize(
@@ -18,36 +28,83 @@ WriteJob = Callable[..., Path]
         ("${TEAM}", "vision"),
         ("a-${TEAM}-b", "a-vision-b"),
         ("$${TEAM}", "${TEAM}"),
+        ("$${AWS_PROFILE}", "${AWS_PROFILE}"),
         ("$TEAM", "$TEAM"),
         ("{TEAM}", "{TEAM}"),
         ("${TEAM}${RUN}", "vision7"),
     ],
 )
-def test_a_reference_stands_for_its_value(write_job: WriteJob, written: str, value: str) -> None:
-    loaded = load_job(write_job(environment={"X": written}), {}, {"TEAM": "vision", "RUN": "7"})
-    assert loaded.spec.environment == {"X": value}
+def test_a_reference_stands_for_its_value(load: Load, written: str, value: str) -> None:
+    assert load({"TEAM": "vision", "RUN": "7"}, environment={"X": written}).spec.environment == {"X": value}
 
 
-def test_a_value_that_looks_like_a_reference_is_not_replaced_again(write_job: WriteJob) -> None:
-    loaded = load_job(write_job(environment={"X": "${A}"}), {}, {"A": "${B}", "B": "no"})
-    assert loaded.spec.environment == {"X": "${B}"}
+def test_a_value_that_looks_like_a_reference_is_not_replaced_again(load: Load) -> None:
+    assert load({"A": "${B}", "B": "no"}, environment={"X": "${A}"}).spec.environment == {"X": "${B}"}
 
 
-def test_references_in_lists_and_nested_fields_are_replaced(write_job: WriteJob) -> None:
+def test_references_in_lists_and_nested_fields_are_replaced(load: Load) -> None:
     code = {"source_dir": "src", "entry_point": "train.py", "arguments": ["--team", "${TEAM}"]}
-    assert load_job(write_job(code=code), {}, {"TEAM": "vision"}).spec.code.arguments[1] == "vision"
+    assert load({"TEAM": "vision"}, code=code).spec.code.arguments[1] == "vision"
 
 
 @pytest.mark.parametrize(
     ("written", "says"),
     [("${TEM}", "TEAM"), ("${OTHER_THING}", "export OTHER_THING"), ("${}", "letters"), ("${a b}", "letters")],
 )
-def test_a_reference_to_nothing_is_an_error_where_it_stands(
-    write_job: WriteJob, written: str, says: str
-) -> None:
-    loaded = load_job(write_job(environment={"X": written}), {}, {"TEAM": "vision"})
+def test_a_reference_to_nothing_is_an_error_where_it_stands(load: Load, written: str, says: str) -> None:
+    loaded = load({"TEAM": "vision"}, environment={"X": written})
     assert loaded.spec is None
     (finding,) = loaded.findings
     assert (finding.code, finding.subject) == ("SPEC003", "environment.X")
     assert says in finding.remedy
     assert finding.location.line > 1
+
+
+AWS = ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "aws_access_key_id", "Aws_Profile"]
+FIELDS: dict[str, Callable[[str], object]] = {
+    "environment": lambda written: {"X": f"a-{written}"},
+    "tags": lambda written: {"team": written},
+    "hyperparameters": lambda written: {"deep": [{"key": written}]},
+    "name": lambda written: written,
+}
+
+
+@pytest.mark.parametrize("name", AWS)
+@pytest.mark.parametrize("field", FIELDS)
+def test_the_variables_of_the_launchers_own_session_are_refused_in_every_field(
+    load: Load, name: str, field: str
+) -> None:
+    loaded = load({name: "planted"}, [name], **{field: FIELDS[field](f"${{{name}}}")})
+    assert loaded.spec is None
+    finding = loaded.findings[0]
+    assert finding.code == "SPEC003"
+    assert f"${{{name}}} is a variable of the launcher's own AWS session" in finding.message
+    assert "planted" not in str(loaded.findings)
+
+
+def test_only_what_is_allowed_is_replaced(load: Load) -> None:
+    tags = {"team": "${TEAM}", "run": "${RUN}"}
+    loaded = load({"TEAM": "vision", "RUN": "7"}, ["TEAM"], tags=tags)
+    (finding,) = loaded.findings
+    assert finding.subject == "tags.run"
+    assert "${RUN} is not replaced: it is not among" in finding.message
+    assert "--allow-env RUN" in finding.remedy
+    assert load({"TEAM": "vision", "RUN": "7"}, ["TEAM", "RUN"], tags=tags).spec.tags["run"] == "7"
+
+
+def test_in_ci_nothing_is_replaced_that_was_not_named(load: Load) -> None:
+    in_ci = allowed_by({"CI": "true"}, None)
+    (finding,) = load({"TEAM": "vision"}, in_ci, tags={"team": "${TEAM}"}).findings
+    assert "${TEAM} is not replaced: in CI" in finding.message
+    assert "--allow-env TEAM" in finding.remedy
+    named = allowed_by({"CI": "true"}, ["TEAM"])
+    assert load({"TEAM": "vision"}, named, tags={"team": "${TEAM}"}).spec.tags == {"team": "vision"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "all_are"),
+    [({}, True), ({"CI": ""}, True), ({"CI": "false"}, True), ({"CI": "False"}, True), ({"CI": "0"}, True)]
+    + [({"CI": value}, False) for value in ("true", "1", "woodpecker")],
+)
+def test_ci_is_where_the_variable_says_so(environment: dict[str, str], all_are: bool) -> None:
+    assert (allowed_by(environment, None) is None) == all_are

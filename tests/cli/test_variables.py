@@ -1,0 +1,272 @@
+"""`${NAME}` on the command line: what is sent has the values, what is shown the names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import launcher
+from launcher.backends.interface import Backend, Polling
+from launcher.cluster.manifest import Cluster
+from tests.emulator.account import emulated_account
+from tests.emulator.sagemaker import TrainingScript, emulated_training
+
+RunLaunch = Callable[..., tuple[int, str, str]]
+WriteJob = Callable[..., Path]
+
+VALUES = {
+    "SECRET": "planted-hunter2-value",
+    "WHO": "planted-alice",
+    "TYPE": "ml.p4d.24xlarge",
+    "COUNT": "2",
+    "TIME": "97m",
+    "FLAG": "planted",
+}
+JOB: dict[str, Any] = {
+    "name": "${WHO}-digits",
+    "environment": {"TOKEN_FILE": "${SECRET}", "SHORT": "${COUNT}", "MIXED": "a-${FLAG}-b"},
+    "hyperparameters": {"deep": {"key": ["${SECRET}"]}, "count": "${COUNT}"},
+    "tags": {"owner": "${SECRET}"},
+    "resources": {"instance_type": "${TYPE}", "instance_count": "${COUNT}"},
+    "limits": {"max_runtime": "${TIME}"},
+    "inputs": {"train": "s3://${SECRET}/data"},
+    "checkpoint": {"s3_uri": "s3://${SECRET}/kept"},
+}
+CODE = {"source_dir": "src", "entry_point": "train.py"}
+WRONG: dict[str, Any] = {
+    "name": {"name": "${SECRET} !"},
+    "max_runtime": {"limits": {"max_runtime": "${SECRET}"}},
+    "max_runtime_seconds": {"limits": {"max_runtime_seconds": "${SECRET}"}},
+    "instance_type": {"resources": {"instance_type": "ml.${SECRET}"}},
+    "instance_count": {"resources": {"instance_type": "ml.m5.xlarge", "instance_count": "${SECRET}"}},
+    "strategy": {"distribution": {"strategy": "${SECRET}"}},
+    "inputs": {"inputs": {"train": "${SECRET}"}},
+    "input mode": {"inputs": {"train": {"s3_uri": "s3://bucket/x", "mode": "${SECRET}"}}},
+    "image": {"framework": None, "image": "http://${SECRET} x"},
+    "cluster": {"cluster": "${SECRET}"},
+    "cluster file": {"cluster": "./${SECRET}.json"},
+    "tags": {"tags": {"a": {"b": "${SECRET}"}}},
+    "tag": {"tags": {"a": "${SECRET}\x07"}},
+    "long tag": {"tags": {"a": "${SECRET}" * 40}},
+    "ignore": {"ignore": ["${SECRET}"]},
+    "role": {"role_arn": "${SECRET}"},
+    "region": {"region": "${SECRET}"},
+    "entry point": {"code": {**CODE, "entry_point": "${SECRET}.py"}},
+    "folder": {"code": {**CODE, "source_dir": "${SECRET}"}},
+    "arguments": {
+        "code": {**CODE, "arguments": ["--a", "${SECRET} &&"]},
+        "distribution": {"strategy": "mpi"},
+    },
+    "subnets": {"network": {"subnets": ["${SECRET}"], "security_group_ids": ["${SECRET}"]}},
+    "checkpoint": {"checkpoint": {"s3_uri": "${SECRET}"}},
+    "resume": {"checkpoint": {"resume_from": "${SECRET} x"}},
+    "metrics": {"metrics": {"loss": "(${SECRET}"}},
+    "size": {"data": {"size": "${SECRET}"}},
+    "a field that is not known": {"tag": "${SECRET}"},
+}
+
+
+@pytest.fixture(autouse=True)
+def variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in VALUES.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize("field", WRONG)
+@pytest.mark.parametrize("command", [["check"], ["plan"]], ids=" ".join)
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_no_value_is_repeated_whatever_is_wrong_with_it(
+    run_launch: RunLaunch, write_job: WriteJob, field: str, command: list[str], output: str
+) -> None:
+    code, out, err = run_launch(*command, write_job(**WRONG[field]), "--output", output, "--set", "tags.b=c")
+    assert code in (0, 1, 2)
+    assert "planted" not in out + err
+    assert "fault of the launcher" not in err
+
+
+@pytest.mark.parametrize("field", ["max_runtime", "instance_type", "instance_count", "strategy", "inputs"])
+def test_a_finding_names_the_variable_instead(run_launch: RunLaunch, write_job: WriteJob, field: str) -> None:
+    _, out, _ = run_launch("check", write_job(**WRONG[field]), "--output", "json")
+    assert any("${SECRET}" in finding["message"] for finding in json.loads(out)["findings"])
+
+
+@pytest.mark.parametrize("command", [["plan"], ["--dry-run"]], ids=" ".join)
+def test_a_plan_shows_names_where_the_request_has_values(
+    run_launch: RunLaunch, write_job: WriteJob, command: list[str]
+) -> None:
+    code, out, err = run_launch(*command, write_job(**JOB), "--output", "json")
+    assert code == 0
+    assert "planted" not in out + err
+    shown = json.loads(out)
+    request = shown["request"]
+    assert request["TrainingJobName"].startswith("${WHO}-digits-")
+    assert request["Environment"]["TOKEN_FILE"] == "${SECRET}"
+    assert request["Environment"]["SHORT"] == "${COUNT}"
+    assert request["Environment"]["MIXED"] == "a-${FLAG}-b"
+    assert json.loads(request["HyperParameters"]["deep"]) == {"key": ["${SECRET}"]}
+    assert request["Tags"] == [{"Key": "owner", "Value": "${SECRET}"}]
+    assert (request["ResourceConfig"]["InstanceType"], request["ResourceConfig"]["InstanceCount"]) == (
+        "${TYPE}",
+        "${COUNT}",
+    )
+    assert request["StoppingCondition"]["MaxRuntimeInSeconds"] == "${TIME}"
+    assert request["CheckpointConfig"]["S3Uri"].startswith("s3://${SECRET}/kept/${WHO}-digits-")
+    job = shown["job"]
+    assert (job["limits"]["max_runtime"], job["resources"]["instance_count"]) == ("${TIME}", "${COUNT}")
+    assert job["hyperparameters"] == JOB["hyperparameters"]
+
+
+def test_so_does_its_text(run_launch: RunLaunch, write_job: WriteJob) -> None:
+    code, out, err = run_launch("plan", write_job(**JOB, cluster=None))
+    assert code == 0
+    assert "planted" not in out + err
+    assert "${COUNT} × ${TYPE}" in out
+    assert "s3://${SECRET}/data" in out
+
+
+def test_a_value_of_ones_own_that_replaces_a_setting_is_shown_by_its_name(
+    run_launch: RunLaunch, write_job: WriteJob
+) -> None:
+    _, out, _ = run_launch("plan", write_job(environment={"NCCL_DEBUG": "${FLAG}"}))
+    assert "NCCL_DEBUG=${FLAG}" in out
+    assert "planted" not in out
+
+
+def test_a_tuning_job_is_shown_by_names_too(run_launch: RunLaunch, write_job: WriteJob) -> None:
+    tuning = {
+        "objective": {"metric": "loss", "goal": "minimize", "regex": "loss=([0-9.]+)"},
+        "ranges": {"lr": [0.1, 0.01]},
+        "max_jobs": "${COUNT}",
+        "parallel": "${COUNT}",
+    }
+    job = {**JOB, "checkpoint": None, "name": "${FLAG}", "hyperparameters": {}}
+    _, out, err = run_launch("plan", write_job(**job, tuning=tuning), "--output", "json")
+    assert "planted" not in out + err
+    shown = json.loads(out)["request"]
+    limits = shown["HyperParameterTuningJobConfig"]["ResourceLimits"]
+    assert limits == {"MaxNumberOfTrainingJobs": "${COUNT}", "MaxParallelTrainingJobs": "${COUNT}"}
+    assert shown["TrainingJobDefinition"]["Environment"]["TOKEN_FILE"] == "${SECRET}"
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[TrainingScript]:
+    """Emulated AWS with the cluster `dev`, and no waiting."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
+    monkeypatch.chdir(tmp_path)
+    with emulated_account() as account, emulated_training(TrainingScript()) as script:
+        account.client("ssm").put_parameter(
+            Name="/slipway/clusters/dev",
+            Value=Cluster.model_validate(account.manifest()).model_dump_json(),
+            Type="String",
+        )
+        yield script
+
+
+ON_AWS = {key: value for key, value in JOB.items() if key not in ("inputs", "checkpoint")}
+
+
+def test_what_is_sent_has_the_values(
+    run_launch: RunLaunch, write_job: WriteJob, account: TrainingScript
+) -> None:
+    file = write_job(**ON_AWS, cluster="dev")
+    code, out, err = run_launch(file, "--yes", "--output", "json")
+    assert code == 0, out + err
+    (sent,) = account.requests
+    assert sent["TrainingJobName"].startswith("planted-alice-digits-")
+    assert sent["Environment"]["TOKEN_FILE"] == VALUES["SECRET"]
+    assert sent["ResourceConfig"]["InstanceCount"] == 2
+    assert sent["Tags"][0]["Value"] == VALUES["SECRET"]
+    # The job's name is how it is found again; nothing else of the variables is told.
+    assert VALUES["SECRET"] not in out + err
+    assert json.loads(out)["job"]["tags"] == {"owner": "${SECRET}"}
+
+
+def test_the_same_job_has_no_difference_to_an_earlier_one(
+    run_launch: RunLaunch, write_job: WriteJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, name = write_job(**JOB), tmp_path / "sent.json"
+    name.write_text(json.dumps(launcher.plan(file).request))
+    code, out, _ = run_launch("plan", file, "--diff", name, "--output", "json")
+    assert (code, json.loads(out)["diff"]) == (0, [])
+    monkeypatch.setenv("SECRET", "another-planted-one")
+    monkeypatch.setenv("COUNT", "4")
+    code, out, err = run_launch("plan", file, "--diff", name, "--output", "json")
+    lines = json.loads(out)["diff"]
+    assert '-    "InstanceCount": 2,' in lines
+    assert '+    "InstanceCount": "${COUNT}",' in lines
+    changed = [line for line in lines if "TOKEN_FILE" in line and line[0] in "+-"]
+    assert [line.rstrip(",") for line in changed] == [
+        '-    "TOKEN_FILE": "[hidden]"',
+        '+    "TOKEN_FILE": "${SECRET}"',
+    ]
+    assert "another-planted-one" not in out + err
+
+
+def test_a_dry_run_that_was_kept_can_be_compared_with(
+    run_launch: RunLaunch, write_job: WriteJob, tmp_path: Path
+) -> None:
+    file = write_job(**JOB)
+    _, out, _ = run_launch(file, "--dry-run", "--output", "json")
+    (tmp_path / "kept.json").write_text(out)
+    _, out, _ = run_launch("plan", file, "--diff", tmp_path / "kept.json", "--output", "json")
+    assert json.loads(out)["diff"] == []
+
+
+def test_a_cluster_that_aws_does_not_know_is_named_as_in_the_file(
+    run_launch: RunLaunch, write_job: WriteJob, account: TrainingScript
+) -> None:
+    code, out, err = run_launch(write_job(cluster="${SECRET}"), "--yes", "--detach")
+    assert code in (2, 3)
+    assert "${SECRET}" in err
+    assert "planted" not in out + err
+
+
+def test_what_the_account_says_against_a_job_is_told_by_names(
+    run_launch: RunLaunch, write_job: WriteJob, account: TrainingScript
+) -> None:
+    file = write_job(**JOB, cluster="dev")
+    code, out, err = run_launch("check", file, "--live", "--output", "json")
+    assert code == 1
+    assert any("${SECRET}" in finding["message"] for finding in json.loads(out)["findings"])
+    assert "planted" not in out + err
+
+
+@pytest.mark.parametrize("command", [["check"], ["plan"], ["--dry-run"], ["check", "--live"], ["--yes"]])
+def test_in_ci_a_variable_needs_to_be_allowed(
+    run_launch: RunLaunch, write_job: WriteJob, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    file = write_job(tags={"owner": "${WHO}"})
+    code, out, _ = run_launch(*command, file)
+    assert code == 1
+    assert "${WHO} is not replaced: in CI" in out
+    assert "--allow-env WHO" in out
+    if command[-1] not in ("--live", "--yes"):
+        code, out, _ = run_launch(*command, file, "--allow-env", "WHO", "--output", "json")
+        assert code == 0
+        assert "is not replaced" not in out
+
+
+def test_the_option_is_given_once_for_each_variable(run_launch: RunLaunch, write_job: WriteJob) -> None:
+    file = write_job(tags={"owner": "${WHO}", "flag": "${FLAG}"})
+    assert run_launch("check", file, "--allow-env", "WHO", "--allow-env", "FLAG")[0] == 0
+    assert run_launch("check", file, "--allow-env", "WHO")[0] == 1
+    code, _, err = run_launch("check", file, "--allow-env", "WHO,FLAG")
+    assert code == 2
+    assert "--allow-env WHO,FLAG does not name" in err
+
+
+def test_in_a_notebook_the_same_is_allowed(write_job: WriteJob) -> None:
+    file = write_job(tags={"owner": "${WHO}", "flag": "${FLAG}"})
+    made = launcher.plan(file, allow_env=["WHO", "FLAG"])
+    assert {tag["Value"] for tag in made.request["Tags"]} == {VALUES["WHO"], VALUES["FLAG"]}
+    (finding,) = launcher.plan(file, allow_env=["WHO"]).findings
+    assert "--allow-env FLAG" in finding.remedy
