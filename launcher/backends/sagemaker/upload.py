@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.aws.errors import aws_errors
 from launcher.backends.interface import BackendError, OnProgress, Progress
-from launcher.backends.sagemaker.stored_code import check_stored, is_stored
+from launcher.backends.sagemaker.stored_code import CodeObject, check_stored, is_stored
 from launcher.backends.sagemaker.transfers import ByteCounter, transfer_config
 from launcher.source.packaging import BOOT_NAME, build_boot, build_source, package_digest
 from launcher.text.uris import split_uri
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from launcher.planning.training_plan import SourcePackage
 
 _TRIES = 3
+_MOST_OF_A_HEADER = 16 * 1024
+"""More than a member's header in an archive, with a name as long as Linux has them (4,096 bytes)."""
+
 _CREATING = ("PutObject", "CompleteMultipartUpload")
 """The operations that create an object of what was sent."""
 
@@ -30,24 +34,58 @@ def upload_code(s3: Any, package: SourcePackage, on_progress: OnProgress | None 
     mistake, and none is ever replaced. Raises SourceError where the source cannot be packed or is no longer
     what was planned, BackendError where something else lies under its key, AwsRefusal where AWS refuses.
     """
-    bucket, prefix = split_uri(package.s3_uri)
-    names = [package.archive, *([BOOT_NAME] if package.with_boot else [])]
+    if package.source.problem is not None:
+        raise package.source.problem
     with tempfile.TemporaryDirectory(prefix="slipway-") as folder:
-        files = {f"{prefix}/{name}": _build(package, Path(folder, name)) for name in names}
-        missing = {key: file for key, file in files.items() if not is_stored(s3, bucket, key, file)}
+        missing = [each for each in _objects(package, Path(folder)) if not is_stored(s3, each)]
         if not missing:
             if on_progress is not None:
                 on_progress(Progress("the code is on S3 already"))
             return
-        total = sum(file.stat().st_size for file in missing.values())
+        total = sum(each.file.stat().st_size for each in missing)
         counter = ByteCounter("upload the code", total, on_progress)
-        for key, file in missing.items():
+        for each in missing:
             with aws_errors(f"upload the code to {package.s3_uri}"):
-                _create(s3, bucket, key, file, counter)
+                _create(s3, each, counter)
 
 
-def _create(s3: Any, bucket: str, key: str, file: Path, counter: ByteCounter) -> None:
-    """Upload a file where nothing lies; where something does, it must be the same.
+def _objects(package: SourcePackage, folder: Path) -> Iterator[CodeObject]:
+    """The objects of a plan's code; their files are built in the folder."""
+    bucket, prefix = split_uri(package.s3_uri)
+    source = package.source
+
+    def build() -> Path:
+        with _packing(folder):
+            build_source(source, folder / package.archive)
+        return folder / package.archive
+
+    yield CodeObject(
+        bucket,
+        f"{prefix}/{package.archive}",
+        str(source.digest),
+        source.size_bytes + _MOST_OF_A_HEADER * (len(source.files) + 1) + source.size_bytes // 100,
+        compressed=True,
+        build=build,
+    )
+    if package.with_boot:
+        boot = folder / BOOT_NAME
+        with _packing(folder):
+            build_boot(boot)
+        # What is written stays under its key: it must be what the key was made of.
+        if package_digest(str(source.digest), package.archive) != package.digest:
+            raise BackendError(
+                "the package that starts the job in its container is no longer what was planned.",
+                "Launch again, and leave the launcher's own files as they are meanwhile.",
+            )
+        content = boot.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        yield CodeObject(
+            bucket, f"{prefix}/{BOOT_NAME}", digest, len(content), compressed=False, build=lambda: boot
+        )
+
+
+def _create(s3: Any, code: CodeObject, counter: ByteCounter) -> None:
+    """Upload the code where nothing lies; where something does, it must be the same.
 
     Source: Amazon S3 user guide, conditional-writes (412: there is one; 409: two at once, to be repeated).
     """
@@ -56,17 +94,17 @@ def _create(s3: Any, bucket: str, key: str, file: Path, counter: ByteCounter) ->
     callback: ByteCounter | None = counter
     for tries_left in reversed(range(_TRIES)):
         try:
-            return _send(s3, bucket, key, file, callback)
+            return _send(s3, code, callback)
         except ClientError as error:
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
             if status == 412:
-                return check_stored(s3, bucket, key, file)
+                return check_stored(s3, code)
             if status != 409 or not tries_left:
                 raise
             callback = None  # it has counted these bytes
 
 
-def _send(s3: Any, bucket: str, key: str, file: Path, callback: ByteCounter | None) -> None:
+def _send(s3: Any, code: CodeObject, callback: ByteCounter | None) -> None:
     """Upload a file in parts where it is large; boto3 takes the parts back where one fails."""
     from boto3.exceptions import S3UploadFailedError
 
@@ -74,7 +112,12 @@ def _send(s3: Any, bucket: str, key: str, file: Path, callback: ByteCounter | No
     try:
         with _only_where_nothing_lies(s3):
             s3.upload_file(
-                str(file), bucket, key, ExtraArgs=extra, Callback=callback, Config=transfer_config()
+                str(code.file),
+                code.bucket,
+                code.key,
+                ExtraArgs=extra,
+                Callback=callback,
+                Config=transfer_config(),
             )
     except S3UploadFailedError as error:
         # What AWS said is its context; the error itself only repeats it, with the temporary file's name.
@@ -98,21 +141,12 @@ def _only_where_nothing_lies(s3: Any) -> Iterator[None]:
             s3.meta.events.unregister(event, condition)
 
 
-def _build(package: SourcePackage, path: Path) -> Path:
+@contextmanager
+def _packing(folder: Path) -> Iterator[None]:
     try:
-        if path.name == BOOT_NAME:
-            build_boot(path)
-        else:
-            build_source(package.source, path)
+        yield
     except OSError as error:
         raise BackendError(
-            f"the code cannot be packed in {path.parent.parent}: {error.strerror or error}.",
+            f"the code cannot be packed in {folder.parent}: {error.strerror or error}.",
             "Make room there, or set TMPDIR to a folder with room.",
         ) from error
-    # What is written now stays under its key: it must be what the key was made of.
-    if package_digest(str(package.source.digest), package.archive) != package.digest:
-        raise BackendError(
-            "the package that starts the job in its container is no longer what was planned.",
-            "Launch again, and leave the launcher's own files as they are meanwhile.",
-        )
-    return path

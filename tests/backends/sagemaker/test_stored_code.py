@@ -210,3 +210,27 @@ def test_but_not_for_ever(
         backend.submit(plan_of())
     assert puts.calls == 3
     assert script.requests == []
+
+
+def test_a_further_attempt_runs_the_code_of_the_first_one_after_its_files_were_edited(
+    backend: SageMakerBackend, script: TrainingScript, s3: Any, plan_of: PlanOf, tmp_path: Path
+) -> None:
+    first, further = plan_of(), plan_of()
+    backend.submit(first)
+    (tmp_path / "src" / "train.py").write_text("print('edited')\n")
+    puts = inject(s3, "PutObject")
+    backend.submit(further)
+    assert puts.calls == 0
+    assert len(script.requests) == 2
+
+
+def test_and_is_not_fooled_by_then_either(
+    backend: SageMakerBackend, script: TrainingScript, s3: Any, plan_of: PlanOf, tmp_path: Path
+) -> None:
+    first, further = plan_of(), plan_of()
+    backend.submit(first)
+    (tmp_path / "src" / "train.py").write_text("print('edited')\n")
+    s3.put_object(Bucket="dev-code", Key=key_of(first), Body=evil(), ChecksumAlgorithm="SHA256")
+    with pytest.raises(BackendError, match="is not the code of this job"):
+        backend.submit(further)
+    assert len(script.requests) == 1
