@@ -9,6 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
+from constructs.launcher_objects import object_permissions
 from constructs.permissions import (
     Permission,
     acknowledge_wildcards,
@@ -83,7 +84,7 @@ class LauncherPolicy(iam.ManagedPolicy):
         own = [bucket_arn(bucket, stack) for bucket in (code, checkpoints, output)]
         permissions = [
             *_cluster(stack, cluster_name),
-            *_objects(*own, data=[bucket_arn(bucket, stack) for bucket in data_buckets]),
+            *object_permissions(*own, data=[bucket_arn(bucket, stack) for bucket in data_buckets]),
             *_jobs(stack, role.role_arn),
             *_checks(stack, role.role_arn, file_system_arn),
             *_oneself(stack, [each if isinstance(each, str) else each.role_arn for each in launchers]),
@@ -115,35 +116,6 @@ def _cluster(stack: cdk.Stack, cluster_name: str) -> list[Permission]:
             ["ssm:GetParameter"],
             [stack.format_arn(service="ssm", resource="parameter", resource_name=name)],
             "The manifest of this cluster.",
-        ),
-    ]
-
-
-def _objects(code: str, checkpoints: str, output: str, *, data: Sequence[str]) -> list[Permission]:
-    return [
-        Permission(
-            "LookIntoBuckets",
-            ["s3:ListBucket", "s3:GetBucketLocation", "s3:GetEncryptionConfiguration"],
-            [code, checkpoints, output, *data],
-            "Inputs and checkpoints are looked for before a job is submitted.",
-        ),
-        Permission(
-            "UploadCode",
-            ["s3:PutObject", "s3:GetObject", "s3:AbortMultipartUpload"],
-            [f"{code}/*"],
-            "Code goes under a key that its content decides; what lies there already is not sent again.",
-        ),
-        Permission(
-            "ReadResults",
-            ["s3:GetObject"],
-            [f"{checkpoints}/*", f"{output}/*"],
-            "A job that resumes or is diagnosed is known by its name only.",
-        ),
-        Permission(
-            "CopyCheckpoints",
-            ["s3:PutObject", "s3:AbortMultipartUpload"],
-            [f"{checkpoints}/*"],
-            "A job that resumes gets the newest checkpoint under its own key.",
         ),
     ]
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
+
+from launcher.cluster.manifest import CODE_FOLDER
 
 
 class TrainingBuckets(Construct):
@@ -15,6 +18,10 @@ class TrainingBuckets(Construct):
     a script that clears its folder would otherwise have deleted its checkpoints for good. Old versions
     go after two weeks. Source: Amazon S3 user guide, security-best-practices; SageMaker developer
     guide, model-checkpoints.
+
+    Code is written once: below `code/` nobody, whatever a policy of theirs allows, can put an object where
+    one lies, so that under the digest of some code no other code comes to lie. It is never deleted by
+    itself; who may delete an object makes room for another one.
 
     Attributes:
         code: what the launcher uploads and the containers read.
@@ -51,6 +58,8 @@ class TrainingBuckets(Construct):
         self._encryption_key = encryption_key
         self.access_logs: s3.Bucket | None = None
         self.code = self._existing_or_new("Code", existing_code)
+        if existing_code is None:
+            self.code.add_to_resource_policy(_write_once(self.code))
         self.checkpoints = self._existing_or_new("Checkpoints", existing_checkpoints)
         self.output = self._existing_or_new("Output", existing_output)
 
@@ -97,3 +106,22 @@ class TrainingBuckets(Construct):
             abort_incomplete_multipart_upload_after=cdk.Duration.days(7), expiration=cdk.Duration.days(90)
         )
         return bucket
+
+
+def _write_once(code: s3.IBucket) -> iam.PolicyStatement:
+    """Deny what creates an object unless it demands that there is none, `If-None-Match: *`.
+
+    Starting an upload in parts, and each part, know no such condition and create nothing. Copies into the
+    folder are denied as well. Source: Amazon S3 user guide, conditional-writes-enforce.
+    """
+    return iam.PolicyStatement(
+        sid="WriteCodeOnce",
+        effect=iam.Effect.DENY,
+        principals=[iam.AnyPrincipal()],
+        actions=["s3:PutObject"],
+        resources=[code.arn_for_objects(f"{CODE_FOLDER}/*")],
+        conditions={
+            "Null": {"s3:if-none-match": "true"},
+            "Bool": {"s3:ObjectCreationOperation": "true"},
+        },
+    )

@@ -17,7 +17,7 @@ from slipway.evidence import judge
 from slipway.failure import BootError, Cause, RankEnd, exit_status, root_cause, write_failure
 from slipway.processes import Ended, StopRequest, itself, supervise, workers
 from slipway.rendezvous import Rendezvous, check_port, find_rendezvous
-from slipway.source import find_entry_point, unpack
+from slipway.source import CODE_DIGEST_VARIABLE, find_entry_point, unpack, verify
 from slipway.torchrun import failed_ranks, torchrun_command
 
 
@@ -70,11 +70,16 @@ def parse_task(arguments: Sequence[str]) -> Task:
 
 
 def run(task: Task, container: Container, environment: Mapping[str, str], stop: StopRequest) -> int:
-    """Unpack the source, start the processes, wait for them, and report a failure.
+    """Verify and unpack the source, start the processes, wait for them, and report a failure.
 
     Raises BootError where the script cannot be started.
     """
-    unpack(container.input_data / "code" / "source.tar.gz", container.code)
+    archive = container.input_data / "code" / "source.tar.gz"
+    submitted = environment.get(CODE_DIGEST_VARIABLE)
+    # Requests of older launchers do not say, nor do those of jobs that are resumed from theirs.
+    if submitted is not None:
+        verify(archive, submitted)
+    unpack(archive, container.code)
     script = find_entry_point(container.code, task.entry_point)
     rendezvous = find_rendezvous(container, environment)
     torchrun = task.strategy == "torchrun"

@@ -1,11 +1,45 @@
-"""The user's source: unpack the archive, refuse what would leave its folder."""
+"""The user's source: know it for what was submitted, unpack it, refuse what would leave its folder."""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import tarfile
+import zlib
 from pathlib import Path, PurePosixPath
 
 from slipway.failure import BootError
+
+CODE_DIGEST_VARIABLE = "SLIPWAY_CODE_SHA256"
+"""The job's environment variable with what `verify` expects; the launcher writes it into the request."""
+
+_CHUNK = 1024 * 1024
+_SHOWN = 12
+
+
+def verify(archive: Path, expected: str) -> None:
+    """Hold the archive (tar.gz) against the digest that its job was submitted with.
+
+    That is the SHA-256, in hexadecimal, of all that the archive holds once it is decompressed; `gunzip -c
+    source.tar.gz | sha256sum` computes it too. Raises BootError (CODE002) where it is another one, and where
+    the archive is missing or unreadable. Nothing of it has been unpacked by then.
+    """
+    digest = hashlib.sha256()
+    try:
+        with gzip.open(archive) as content:
+            for chunk in iter(lambda: content.read(_CHUNK), b""):
+                digest.update(chunk)
+    except (OSError, EOFError, zlib.error) as error:
+        raise BootError("CODE002", f"the job's source {archive} cannot be read: {error}") from error
+    found = digest.hexdigest()
+    if found != expected:
+        raise BootError(
+            "CODE002",
+            f"the job's source {archive.name} is not the code that was submitted: it has the SHA-256 "
+            f"{found[:_SHOWN]}..., the job's request says {expected[:_SHOWN]}... ({CODE_DIGEST_VARIABLE}). "
+            "Somebody else's code would have run with the job's role, so nothing was started. Find out who "
+            "wrote to the folder of the request's channel `code` on S3, remove it there, and launch again",
+        )
 
 
 def unpack(archive: Path, folder: Path) -> None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+CODE_FOLDER = "code"
+"""Below it lies a job's code in its bucket, in a folder that is named by the code's digest."""
+
 
 def manifest_parameter_name(cluster_name: str) -> str:
     """The SSM parameter that holds the manifest of a cluster."""

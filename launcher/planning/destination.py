@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from launcher.cluster.manifest import Cluster, Lustre
+from launcher.cluster.manifest import CODE_FOLDER, Cluster, Lustre
 from launcher.failure_modes import job_file, storage
 from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
@@ -89,7 +89,7 @@ def resolve_destination(
     return Destination(
         region=region,
         role_arn=role,
-        code=f"{f's3://{cluster.buckets.code}' if cluster else output}/code/{code_digest}",
+        code=f"{f's3://{cluster.buckets.code}' if cluster else output}/{CODE_FOLDER}/{code_digest}",
         output=output,
         subnets=_subnets(job, cluster),
         security_group_ids=tuple(

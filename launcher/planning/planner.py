@@ -58,7 +58,14 @@ def plan_job(
     package: SourcePackage | None = None
     chosen: list[Setting] = []
     if processes and image and not no_lustre and not any(map(is_about_a_value, unsupported)):
-        chosen = settings(job, facts, processes, with_boot=strategy.with_boot, checkpoints=checkpoints)
+        chosen = settings(
+            job,
+            facts,
+            processes,
+            with_boot=strategy.with_boot,
+            source_digest=source.digest,
+            checkpoints=checkpoints,
+        )
         archive = f"{destination.code}/{strategy.archive_name}"
         start = StartParameters(name, destination.region, archive, processes)
         request = build_request(

@@ -29,6 +29,9 @@ FLIGHT_RECORDER_PATH = f"{OUTPUT_DATA}/flight_recorder/rank_"
 TOOLKIT_RECORDER_PATH = f"{OUTPUT_DATA}/flight_recorder_rank_"
 """The prefix where the image's toolkit starts the script: nobody makes a folder, so none is needed."""
 
+CODE_DIGEST_VARIABLE = "SLIPWAY_CODE_SHA256"
+"""By which the boot knows the code that was submitted (`slipway/source.py`)."""
+
 _RECORDER = "PyTorch documentation: flight recorder"
 _DISTRIBUTED = "PyTorch documentation: torch.distributed"
 
@@ -59,14 +62,17 @@ def settings(
     processes_per_host: int,
     *,
     with_boot: bool,
+    source_digest: str | None,
     checkpoints: PlannedCheckpoints | None,
 ) -> list[Setting]:
     """The settings for a job; `facts` is None for an unknown instance type.
 
     Some depend on who starts the script (`with_boot`: the boot, else the image's toolkit), some on the
-    place of the checkpoints. Those that the user's environment overrides are among them, and say by what.
+    place of the checkpoints; `source_digest` is that of the code (`SourceTree.digest`), None where it cannot
+    be packed. Those that the user's environment overrides are among them, and say by what.
     """
     chosen = (
+        *(_code(source_digest) if with_boot and source_digest else ()),
         *_evidence(job, with_boot),
         *_threads(facts, processes_per_host),
         *_transport(job, facts),
@@ -87,6 +93,15 @@ def _yielding_to(user: Mapping[str, str], setting: Setting) -> Setting:
         if name in user:
             return replace(setting, overridden_by=name)
     return setting
+
+
+def _code(source_digest: str) -> Iterator[Setting]:
+    yield Setting(
+        CODE_DIGEST_VARIABLE,
+        source_digest,
+        "the boot starts no other code than this: SHA-256 of the archive before it is compressed",
+        "Slipway: the life of a job (docs/life-of-a-job.md)",
+    )
 
 
 def _evidence(job: JobSpec, with_boot: bool) -> Iterator[Setting]:

@@ -8,19 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
 
-from launcher.documents.files import open_regular
-from launcher.source.digest import SourceDigest, unreadable
+from launcher.source.archive import archive_blocks
 from launcher.source.errors import SourceError
-from launcher.source.files import SourceFile
 from launcher.source.tree import SourceTree
-
-if TYPE_CHECKING:
-    import tarfile
 
 BOOT_NAME = "slipway.pyz"
 """What the boot is called in the channel of the code."""
@@ -34,92 +27,61 @@ _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 _COMPRESSION = 6
 """zlib's own default: three times as fast as 9 for about one per cent more."""
 
-_CHUNK = 1024 * 1024
-
-_FORMAT = "slipway code 1"
+_FORMAT = "slipway code 2"
 """Part of every digest: another way of packing is other code."""
 
 
 def package_digest(source_digest: str, archive: str) -> str:
     """What identifies a job's code: SHA-256, in hexadecimal, over all that lies in its folder on S3.
 
-    `source_digest` is that of the source (`SourceTree.digest`, and what `build_source` returns). `archive`
-    is the packed source's name; the images' toolkits know theirs and start without the boot, so that the
-    boot counts for SOURCE_NAME only.
+    `source_digest` is that of the source (`SourceTree.digest`). `archive` is the packed source's name; the
+    images' toolkits know theirs and start without the boot, so that the boot counts for SOURCE_NAME only.
     """
     boot = _boot_digest() if archive == SOURCE_NAME else ""
     return hashlib.sha256("\n".join((_FORMAT, archive, boot, source_digest)).encode()).hexdigest()
 
 
-def build_boot(path: Path) -> str:
-    """Write the boot as an executable archive for Python's zipapp loader; returns its SHA-256.
+def build_boot(path: Path) -> None:
+    """Write the boot as an executable archive for Python's zipapp loader: everywhere the same bytes.
 
     The package is found by its path and never imported: it belongs to the containers.
     """
     import zipfile
 
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    # Compressed, it would be another file wherever another zlib compresses; it is small.
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for name, content in _boot_files():
-            archive.writestr(zipfile.ZipInfo(name, _ZIP_EPOCH), content, zipfile.ZIP_DEFLATED)
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+            member = zipfile.ZipInfo(name, _ZIP_EPOCH)
+            member.create_system = 3  # as on Unix; on Windows it would be 0
+            archive.writestr(member, content)
 
 
-def build_source(source: SourceTree, path: Path) -> str:
-    """Write the user's source as tar.gz; returns the digest of what the files hold now.
+def build_source(source: SourceTree, path: Path) -> None:
+    """Write the user's source as tar.gz: what the tree's digest is the digest of, or nothing to be used.
 
     Packs the files that the tree has, and looks at the folder no more. Regular files only, in sorted order,
     without owners and times; of the permissions, only whether a file is executable. Raises SourceError for
-    a source that cannot be packed, and for a file that is gone, has become shorter or cannot be read. Any
-    other change since the tree was read shows in the digest, which is then not the tree's.
+    a source that cannot be packed, and for one that has changed since the tree was read.
     """
     # Most commands only count what would be packed.
     import gzip
-    import tarfile
 
     if source.problem is not None:
         raise source.problem
-    digest = SourceDigest()
+    digest = hashlib.sha256()
     # GzipFile writes the time, and the file's name where it has one, into the header.
     with (
         path.open("wb") as target,
         gzip.GzipFile("", "wb", _COMPRESSION, target, mtime=0) as compressed,
-        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        for file in source.files:
-            try:
-                with open_regular(file.path) as content:
-                    hashed = _Hashed(content)
-                    archive.addfile(_member(file), hashed)
-                    # What was appended since is not packed, and makes another digest.
-                    while hashed.read(_CHUNK):
-                        pass
-            except OSError as error:
-                raise unreadable(file.path, error) from error
-            digest.add(file, hashed.digest.hexdigest())
-    return digest.hexdigest()
-
-
-class _Hashed(io.BufferedIOBase):
-    """A file that is hashed while it is read."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.digest = hashlib.sha256()
-        self._file = file
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        data = self._file.read(-1 if size is None else size)
-        self.digest.update(data)
-        return data
-
-
-def _member(file: SourceFile) -> tarfile.TarInfo:
-    import tarfile
-
-    member = tarfile.TarInfo(file.name)
-    member.size = file.size
-    member.mode = 0o755 if file.executable else 0o644
-    return member
+        for block in archive_blocks(source.files):
+            digest.update(block)
+            compressed.write(block)
+    if digest.hexdigest() != source.digest:
+        raise SourceError(
+            f"the code in {source.folder} is no longer what was planned.",
+            "Launch again, and leave the files as they are meanwhile.",
+        )
 
 
 def _boot_files() -> Iterator[tuple[str, bytes]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launcher.documents.files import file_mode
-from launcher.source.digest import digest_of
+from launcher.source.archive import digest_of
 from launcher.source.errors import SourceError
 from launcher.source.files import IgnoredPath, SourceFile, walk
 from launcher.source.names import names_in
@@ -22,8 +22,8 @@ class SourceTree:
     `folder` is absolute; `exists` says whether it is there, `has_entry_point` whether the script is,
     which is no promise that it is packed. `files` are what is packed, `ignored` what is left out and why,
     `scripts` the Python files directly in the folder, `names` those of the names asked for that the packed
-    code uses. `problem` is what keeps the source from being packed; `digest` identifies its content
-    (SHA-256, in hexadecimal), and is None where there is a problem.
+    code uses. `problem` is what keeps the source from being packed; `digest` is the SHA-256, in hexadecimal,
+    of its archive before it is compressed, and None where there is a problem.
     """
 
     folder: Path

@@ -8,6 +8,7 @@ import aws_cdk as cdk
 import pytest
 from constructs.training_buckets import TrainingBuckets
 
+from tests.emulator.iam_policy import allows, flat
 from tests.stacks.synthesis import new_stack, resources_of, template_of
 
 
@@ -35,6 +36,45 @@ def test_every_bucket_refuses_plain_http(template: dict[str, Any], buckets: dict
     }
 
     assert refusing == buckets.keys()
+
+
+@pytest.fixture(scope="module")
+def of_the_code(template: dict[str, Any], buckets: dict[str, Any]) -> dict[str, Any]:
+    """What the policy of the bucket of the code denies, as if it allowed that."""
+    (bucket,) = [name for name in buckets if name.startswith("BucketsCode")]
+    (policy,) = [
+        each["Properties"]["PolicyDocument"]
+        for each in resources_of(template, "AWS::S3::BucketPolicy").values()
+        if each["Properties"]["Bucket"]["Ref"] == bucket
+    ]
+    statements = flat(policy, {f"{bucket}.Arn": "arn:aws:s3:::our-code"})["Statement"]
+    assert all(each["Principal"] == {"AWS": "*"} for each in statements if each["Effect"] == "Deny")
+    return {"Statement": [{**each, "Effect": "Allow"} for each in statements if each["Effect"] == "Deny"]}
+
+
+CREATES, SENDS_A_PART = ({"s3:ObjectCreationOperation": each} for each in ("true", "false"))
+
+
+@pytest.mark.parametrize(
+    ("key", "context", "denied"),
+    [
+        ("code/1a2b/source.tar.gz", CREATES, True),
+        ("code/1a2b/source.tar.gz", {**CREATES, "s3:if-none-match": "*"}, False),
+        ("code/1a2b/source.tar.gz", SENDS_A_PART, False),
+        ("elsewhere", CREATES, False),
+    ],
+)
+def test_nobody_can_put_code_where_some_lies(
+    of_the_code: dict[str, Any], key: str, context: dict[str, str], denied: bool
+) -> None:
+    context = {"aws:SecureTransport": "true", **context}
+    assert allows(of_the_code, "s3:PutObject", f"arn:aws:s3:::our-code/{key}", context) is denied
+
+
+def test_code_is_kept_for_good(buckets: dict[str, Any]) -> None:
+    (code,) = [each for name, each in buckets.items() if name.startswith("BucketsCode")]
+    for rule in code["LifecycleConfiguration"]["Rules"]:
+        assert "ExpirationInDays" not in rule and "ExpirationDate" not in rule
 
 
 def test_no_bucket_can_be_made_public(buckets: dict[str, Any]) -> None:

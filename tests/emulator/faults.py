@@ -58,6 +58,7 @@ DENIED = Fault("denied", 400, "AccessDeniedException", "User is not authorized t
 DENIED_S3 = Fault("denied", 403, "AccessDenied", "User is not authorized to perform this action")
 SKEWED = Fault("clock skew", 403, "InvalidSignatureException", "Signature expired: 20260101T000000Z")
 SKEWED_S3 = Fault("clock skew", 403, "RequestTimeTooSkewed", "The difference is too large.")
+CONFLICT = Fault("two at once", 409, "ConditionalRequestConflict", "A conflicting operation occurred.")
 INTERNAL = Fault("internal", 500, "InternalFailure", "An internal error has occurred")
 EMPTY = Fault("empty 200", 200)
 EMPTY_DONE = Fault("empty 200 after the work", 200, executed=True)

@@ -71,6 +71,10 @@ def _patterns(resources: str | list[str]) -> list[str]:
 def _conditions_hold(statement: Mapping[str, Any], context: Mapping[str, str]) -> bool:
     for operator, keys in statement.get("Condition", {}).items():
         for key, wanted in keys.items():
+            if operator == "Null":
+                if (key not in context) != (wanted == "true"):
+                    return False
+                continue
             choices = [wanted] if isinstance(wanted, str) else wanted
             if key not in context or not any(_OPERATORS[operator](one, context[key]) for one in choices):
                 return False

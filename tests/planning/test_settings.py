@@ -14,6 +14,7 @@ from launcher.jobs.specification import JobSpec
 from launcher.planning.settings import Setting, job_environment, settings
 from launcher.planning.strategies.catalogue import strategy_of
 
+DIGEST = "5" * 64
 P4D, P5 = "ml.p4d.24xlarge", "ml.p5.48xlarge"
 Settings = Callable[..., list[Setting]]
 
@@ -48,7 +49,8 @@ def settings_of(job_of: Callable[..., JobSpec]) -> Settings:
 
 def chosen_for(job: JobSpec, facts: InstanceFacts | None, processes: int) -> list[Setting]:
     """The settings of a job that keeps no checkpoints."""
-    return settings(job, facts, processes, with_boot=strategy_of(job).with_boot, checkpoints=None)
+    with_boot = strategy_of(job).with_boot
+    return settings(job, facts, processes, with_boot=with_boot, source_digest=DIGEST, checkpoints=None)
 
 
 def values(chosen: list[Setting]) -> dict[str, str]:
@@ -57,6 +59,7 @@ def values(chosen: list[Setting]) -> dict[str, str]:
 
 def test_a_normal_job_gets_these_and_no_others(settings_of: Settings) -> None:
     assert values(settings_of()) == {
+        "SLIPWAY_CODE_SHA256": DIGEST,
         "NCCL_DEBUG": "WARN",
         "TORCH_NCCL_TRACE_BUFFER_SIZE": "20000",
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",

@@ -10,12 +10,13 @@ import sys
 import textwrap
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import psutil
 import pytest
 
+from launcher.planning.settings import CODE_DIGEST_VARIABLE
 from launcher.source.packaging import build_boot, build_source
 from launcher.source.tree import read_source
 
@@ -36,7 +37,9 @@ class Boot:
         self.root = root
         self.mark = uuid.uuid4().hex
 
-    def start(self, script: str, *arguments: str) -> subprocess.Popen[str]:
+    def start(
+        self, script: str, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
         data, source = self.root / "input" / "data" / "code", self.root / "src"
         config = self.root / "input" / "config"
         for folder in (data, source, config):
@@ -49,7 +52,12 @@ class Boot:
         words = ["--strategy", "none", "--entry-point", "train.py", *arguments]
         return subprocess.Popen(
             [sys.executable, str(data / "slipway.pyz"), *words],
-            env={**os.environ, "SLIPWAY_ROOT": str(self.root), "TEST_MARK": self.mark},
+            env={
+                **os.environ,
+                "SLIPWAY_ROOT": str(self.root),
+                "TEST_MARK": self.mark,
+                **(environment or {}),
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -115,6 +123,26 @@ def test_a_failure_has_its_code_and_the_scripts_exit_code(
     assert process.returncode == code
     assert boot.failure.startswith(failure)
     assert failure in err.splitlines()[-1]
+
+
+def test_the_code_that_was_submitted_runs(boot: Boot, tmp_path: Path) -> None:
+    (tmp_path / "same").mkdir()
+    (tmp_path / "same" / "train.py").write_text("print('trained')")
+    digest = str(read_source(tmp_path / "same", "train.py").digest)
+    process = boot.start("print('trained')", environment={CODE_DIGEST_VARIABLE: digest})
+    out, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert (process.returncode, out.splitlines()[-1]) == (0, "trained")
+
+
+def test_other_code_than_what_was_submitted_is_not_even_unpacked(boot: Boot) -> None:
+    submitted = "5" * 64
+    process = boot.start("print('EVIL')", environment={CODE_DIGEST_VARIABLE: submitted})
+    out, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 1
+    assert "EVIL" not in out
+    assert not (boot.root / "code").exists()
+    assert boot.failure.startswith("CODE002 the job's source source.tar.gz is not the code")
+    assert "555555555555..." in boot.failure
 
 
 def test_a_missing_entry_point_is_reported_before_anything_starts(boot: Boot) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import io
 import tarfile
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slipway.failure import BootError
-from slipway.source import find_entry_point, unpack
+from slipway.source import find_entry_point, unpack, verify
 
 
 def archive_of(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
@@ -24,6 +26,51 @@ def entry(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile
     member = tarfile.TarInfo(name)
     member.type, member.linkname = kind, target
     return member
+
+
+def digest_of(archive: Path) -> str:
+    return hashlib.sha256(gzip.decompress(archive.read_bytes())).hexdigest()
+
+
+def test_the_submitted_archive_is_accepted_however_it_is_compressed(tmp_path: Path) -> None:
+    archive = archive_of(tmp_path / "source.tar.gz", (entry("train.py"), b"1" * 5000))
+    digest = digest_of(archive)
+    verify(archive, digest)
+    archive.write_bytes(gzip.compress(gzip.decompress(archive.read_bytes()), 1))
+    verify(archive, digest)
+
+
+@pytest.mark.parametrize(
+    "member", [entry("train.py"), entry("more.py")], ids=["another content", "a member more"]
+)
+def test_another_archive_than_the_submitted_one_is_refused(tmp_path: Path, member: tarfile.TarInfo) -> None:
+    ours = archive_of(tmp_path / "source.tar.gz", (entry("train.py"), b"1"))
+    theirs = archive_of(tmp_path / "theirs.tar.gz", (entry("train.py"), b"1"), (member, b"2"))
+    with pytest.raises(BootError, match=r"^CODE002 .*theirs\.tar\.gz is not the code") as refusal:
+        verify(theirs, digest_of(ours))
+    assert digest_of(ours)[:12] in str(refusal.value)
+    assert digest_of(theirs)[:12] in str(refusal.value)
+
+
+def test_what_follows_the_end_of_the_archive_counts_too(tmp_path: Path) -> None:
+    archive = archive_of(tmp_path / "source.tar.gz", (entry("train.py"), b"1"))
+    digest = digest_of(archive)
+    archive.write_bytes(archive.read_bytes() + gzip.compress(b"more"))
+    with pytest.raises(BootError, match="is not the code"):
+        verify(archive, digest)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, b"", b"no gzip", gzip.compress(b"x" * 5000)[:-20]],
+    ids=["missing", "empty", "no gzip", "cut"],
+)
+def test_an_archive_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None) -> None:
+    archive = tmp_path / "source.tar.gz"
+    if content is not None:
+        archive.write_bytes(content)
+    with pytest.raises(BootError, match=r"^CODE002 .*source\.tar\.gz"):
+        verify(archive, "0" * 64)
 
 
 def test_files_and_folders_are_extracted(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.source.digest import digest_of
+from launcher.source.archive import digest_of
 from launcher.source.errors import SourceError
 from launcher.source.files import walk
 from launcher.source.names import names_in

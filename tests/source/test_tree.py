@@ -46,7 +46,7 @@ def test_a_file_that_cannot_be_read_is_the_problem(tmp_path: Path, monkeypatch: 
     def refused(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("hashlib.file_digest", refused)
+    monkeypatch.setattr("launcher.source.archive.open_regular", refused)
     read = tree(tmp_path)
     assert read.digest is None
     assert read.problem is not None and "train.py cannot be packed: Permission denied" in read.problem.message

@@ -29,6 +29,9 @@ ADMINISTRATOR, TEAM = (f"arn:aws:iam::{ACCOUNT}:role/{name}" for name in ("Admin
 BY_VOLUMES = {"kms:GrantIsForAWSResource": "true"}
 TO_SAGEMAKER = {"iam:PassedToService": "sagemaker.amazonaws.com"}
 IN_OUR_SUBNET = {"ec2:Subnet": SUBNET}
+WHERE_NOTHING_LIES = {"s3:if-none-match": "*", "s3:ObjectCreationOperation": "true"}
+IN_ANY_CASE = {"s3:ObjectCreationOperation": "true"}
+A_PART = {"s3:ObjectCreationOperation": "false"}
 IN_OUR_NAMESPACE = {"cloudwatch:namespace": "/aws/sagemaker/TrainingJobs"}
 
 Call = tuple[str, str, dict[str, str]]
@@ -40,7 +43,7 @@ def calls(resource: str, *actions: str, **context: dict[str, str]) -> list[Call]
 
 JOB_CALLS = [
     *calls(CODE, "s3:ListBucket", "s3:GetBucketLocation"),
-    *calls(f"{CODE}/llama-1/source.tar.gz", "s3:GetObject"),
+    *calls(f"{CODE}/code/1a2b/source.tar.gz", "s3:GetObject"),
     *calls(DATA, "s3:ListBucket"),
     *calls(f"{DATA}/corpus/0001", "s3:GetObject"),
     *calls(
@@ -69,7 +72,8 @@ JOB_CALLS = [
 ]  # fmt: skip
 
 FORBIDDEN_TO_JOBS = [
-    *calls(f"{CODE}/llama-1/source.tar.gz", "s3:PutObject", "s3:DeleteObject"),
+    *calls(f"{CODE}/code/1a2b/source.tar.gz", "s3:PutObject", "s3:DeleteObject"),
+    *calls(f"{CODE}/code/1a2b/source.tar.gz", "s3:PutObject", context=WHERE_NOTHING_LIES),
     *calls(f"{OUTPUT}/llama-1/model.tar.gz", "s3:DeleteObject"),
     *calls(f"{DATA}/corpus/0001", "s3:PutObject", "s3:DeleteObject"),
     *calls("arn:aws:s3:::someone-elses/secret", "s3:GetObject"),
@@ -98,7 +102,9 @@ FORBIDDEN_TO_JOBS = [
 LAUNCHER_CALLS = [
     *calls("*", "sts:GetCallerIdentity", "sagemaker:ListTrainingJobs"),
     *calls(MANIFEST, "ssm:GetParameter"),
-    *calls(f"{CODE}/llama-1/source.tar.gz", "s3:PutObject"),
+    *calls(f"{CODE}/code/1a2b/source.tar.gz", "s3:PutObject", context=WHERE_NOTHING_LIES),
+    *calls(f"{CODE}/code/1a2b/source.tar.gz", "s3:PutObject", context=A_PART),
+    *calls(f"{CODE}/code/1a2b/source.tar.gz", "s3:GetObject", "s3:AbortMultipartUpload"),
     *calls(CHECKPOINTS, "s3:ListBucket"),
     *calls(DATA, "s3:ListBucket"),
     *calls(f"{CHECKPOINTS}/llama-1/1", "s3:GetObject", "s3:PutObject"),
@@ -144,6 +150,9 @@ FORBIDDEN_TO_LAUNCHERS = [
     *calls(TEAM, "iam:PassRole", "iam:PutRolePolicy", "sts:AssumeRole", context=TO_SAGEMAKER),
     *calls(ROLE, "iam:GetRolePolicy", "iam:ListRolePolicies"),
     *calls(CODE, "s3:GetBucketPolicy", "s3:PutBucketPolicy"),
+    *calls(f"{CODE}/code/1a2b/source.tar.gz", "s3:PutObject", context=IN_ANY_CASE),
+    *calls(f"{CODE}/code/1a2b/source.tar.gz", "s3:DeleteObject", "s3:DeleteObjectVersion"),
+    *calls(f"{CODE}/elsewhere", "s3:PutObject", context=WHERE_NOTHING_LIES),
     *calls(MANIFEST, "ssm:PutParameter"),
     *calls(MANIFEST.replace("p5-large", "dev"), "ssm:GetParameter"),
     *calls(f"{CHECKPOINTS}/llama-1/1", "s3:DeleteObject"),

@@ -16,7 +16,7 @@ from launcher.backends.sagemaker.checkpoint_choice import (
     StoredObject,
     choose_checkpoint,
 )
-from launcher.backends.sagemaker.upload import ByteCounter, transfer_config
+from launcher.backends.sagemaker.transfers import ByteCounter, transfer_config
 from launcher.text.uris import split_uri
 
 if TYPE_CHECKING:

@@ -1,124 +1,152 @@
-"""The code's way to S3: under a key made of its content, so that the same code is sent once."""
+"""The code's way to S3: under a key made of its content, where it is written once and stays."""
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
-import threading
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launcher.aws.errors import aws_errors
 from launcher.backends.interface import BackendError, OnProgress, Progress
+from launcher.backends.sagemaker.stored_code import CodeObject, check_stored, is_stored
+from launcher.backends.sagemaker.transfers import ByteCounter, transfer_config
 from launcher.source.packaging import BOOT_NAME, build_boot, build_source, package_digest
 from launcher.text.uris import split_uri
 
 if TYPE_CHECKING:
     from launcher.planning.training_plan import SourcePackage
 
-FRESH_DAYS = 45
-"""Code that lies on S3 for longer is sent again: the cluster's bucket deletes it after 90 days, and a job
-may wait and retry for weeks before it reads it."""
+_TRIES = 3
+_MOST_OF_A_HEADER = 16 * 1024
+"""More than a member's header in an archive, with a name as long as Linux has them (4,096 bytes)."""
 
-PART_BYTES = 16 * 1024 * 1024
-"""Larger files go in parts of this size; 10,000 of them are 160 GB."""
-
-_MARK = "slipway-code"
-"""The object's metadata that holds the digest: an object of our key that somebody else wrote has none."""
+_CREATING = ("PutObject", "CompleteMultipartUpload")
+"""The operations that create an object of what was sent."""
 
 
 def upload_code(s3: Any, package: SourcePackage, on_progress: OnProgress | None = None) -> None:
-    """Bring the plan's code to its prefix; what lies there already is not sent again.
+    """Bring the plan's code to its prefix; what lies there already is compared, and not sent again.
 
     Each object appears whole or not at all, so that a failure leaves nothing that a job could read by
-    mistake. Raises SourceError where the source cannot be packed, BackendError where it is no longer what was
-    planned, AwsRefusal where AWS refuses.
+    mistake, and none is ever replaced. Raises SourceError where the source cannot be packed or is no longer
+    what was planned, BackendError where something else lies under its key, AwsRefusal where AWS refuses.
     """
-    bucket, prefix = split_uri(package.s3_uri)
-    names = [package.archive, *([BOOT_NAME] if package.with_boot else [])]
-    keys = {name: f"{prefix}/{name}" for name in names}
-    missing = [name for name in names if not _is_there(s3, bucket, keys[name], package.digest)]
-    if not missing:
-        if on_progress is not None:
-            on_progress(Progress("the code is on S3 already"))
-        return
+    if package.source.problem is not None:
+        raise package.source.problem
     with tempfile.TemporaryDirectory(prefix="slipway-") as folder:
-        files = [_build(package, name, Path(folder, name)) for name in missing]
-        counter = ByteCounter("upload the code", sum(file.stat().st_size for file in files), on_progress)
-        for file in files:
+        missing = [each for each in _objects(package, Path(folder)) if not is_stored(s3, each)]
+        if not missing:
+            if on_progress is not None:
+                on_progress(Progress("the code is on S3 already"))
+            return
+        total = sum(each.file.stat().st_size for each in missing)
+        counter = ByteCounter("upload the code", total, on_progress)
+        for each in missing:
             with aws_errors(f"upload the code to {package.s3_uri}"):
-                _send(s3, file, bucket, keys[file.name], package.digest, counter)
+                _create(s3, each, counter)
 
 
-def transfer_config() -> Any:
-    """How boto3 moves files and copies objects: in parts where they are large, several at once."""
-    from boto3.s3.transfer import TransferConfig
+def _objects(package: SourcePackage, folder: Path) -> Iterator[CodeObject]:
+    """The objects of a plan's code; their files are built in the folder."""
+    bucket, prefix = split_uri(package.s3_uri)
+    source = package.source
 
-    return TransferConfig(multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES)
+    def build() -> Path:
+        with _packing(folder):
+            build_source(source, folder / package.archive)
+        return folder / package.archive
+
+    yield CodeObject(
+        bucket,
+        f"{prefix}/{package.archive}",
+        str(source.digest),
+        source.size_bytes + _MOST_OF_A_HEADER * (len(source.files) + 1) + source.size_bytes // 100,
+        compressed=True,
+        build=build,
+    )
+    if package.with_boot:
+        boot = folder / BOOT_NAME
+        with _packing(folder):
+            build_boot(boot)
+        # What is written stays under its key: it must be what the key was made of.
+        if package_digest(str(source.digest), package.archive) != package.digest:
+            raise BackendError(
+                "the package that starts the job in its container is no longer what was planned.",
+                "Launch again, and leave the launcher's own files as they are meanwhile.",
+            )
+        content = boot.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        yield CodeObject(
+            bucket, f"{prefix}/{BOOT_NAME}", digest, len(content), compressed=False, build=lambda: boot
+        )
 
 
-class ByteCounter:
-    """Adds up what boto3's threads say they have moved, and tells it on."""
+def _create(s3: Any, code: CodeObject, counter: ByteCounter) -> None:
+    """Upload the code where nothing lies; where something does, it must be the same.
 
-    def __init__(self, step: str, total: int, on_progress: OnProgress | None) -> None:
-        self._step = step
-        self._total = total
-        self._done = 0
-        self._lock = threading.Lock()
-        self._tell: Callable[[Progress], None] = on_progress or (lambda _: None)
-
-    def __call__(self, moved: int) -> None:
-        """`moved` bytes more; a part that is sent again is taken back before, as a negative number."""
-        with self._lock:
-            self._done += moved
-            self._tell(Progress(self._step, self._done, self._total))
-
-
-def _is_there(s3: Any, bucket: str, key: str, digest: str) -> bool:
-    """Whether the object is ours, of this content, and will stay.
-
-    Without permission to look, or to list (S3 then answers 403 for what is not there), it counts as
-    missing: the upload itself needs neither.
+    Source: Amazon S3 user guide, conditional-writes (412: there is one; 409: two at once, to be repeated).
     """
     from botocore.exceptions import ClientError
 
-    with aws_errors(f"look for the code in the bucket {bucket}"):
+    callback: ByteCounter | None = counter
+    for tries_left in reversed(range(_TRIES)):
         try:
-            found = s3.head_object(Bucket=bucket, Key=key)
+            return _send(s3, code, callback)
         except ClientError as error:
-            if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") in (403, 404):
-                return False
-            raise
-    written: datetime = found["LastModified"]
-    fresh = datetime.now(UTC) - written < timedelta(days=FRESH_DAYS)
-    return fresh and bool(found.get("Metadata", {}).get(_MARK) == digest)
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+            if status == 412:
+                return check_stored(s3, code)
+            if status != 409 or not tries_left:
+                raise
+            callback = None  # it has counted these bytes
 
 
-def _send(s3: Any, file: Path, bucket: str, key: str, digest: str, counter: ByteCounter) -> None:
+def _send(s3: Any, code: CodeObject, callback: ByteCounter | None) -> None:
     """Upload a file in parts where it is large; boto3 takes the parts back where one fails."""
     from boto3.exceptions import S3UploadFailedError
 
-    extra = {"ChecksumAlgorithm": "SHA256", "Metadata": {_MARK: digest}}
+    extra = {"ChecksumAlgorithm": "SHA256"}
     try:
-        s3.upload_file(str(file), bucket, key, ExtraArgs=extra, Callback=counter, Config=transfer_config())
+        with _only_where_nothing_lies(s3):
+            s3.upload_file(
+                str(code.file),
+                code.bucket,
+                code.key,
+                ExtraArgs=extra,
+                Callback=callback,
+                Config=transfer_config(),
+            )
     except S3UploadFailedError as error:
         # What AWS said is its context; the error itself only repeats it, with the temporary file's name.
         raise error.__context__ or error from None
 
 
-def _build(package: SourcePackage, name: str, path: Path) -> Path:
+@contextmanager
+def _only_where_nothing_lies(s3: Any) -> Iterator[None]:
+    """Let what creates an object be refused where there is one; boto3's transfers know no such argument."""
+
+    def condition(params: dict[str, Any], **_: Any) -> None:
+        params["IfNoneMatch"] = "*"
+
+    events = [f"provide-client-params.s3.{operation}" for operation in _CREATING]
+    for event in events:
+        s3.meta.events.register(event, condition)
     try:
-        if name == BOOT_NAME:
-            build_boot(path)
-        elif package_digest(build_source(package.source, path), name) != package.digest:
-            raise BackendError(
-                f"the code in {package.source.folder} is no longer what was planned.",
-                "Launch again, and leave the files as they are meanwhile.",
-            )
+        yield
+    finally:
+        for event in events:
+            s3.meta.events.unregister(event, condition)
+
+
+@contextmanager
+def _packing(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise BackendError(
-            f"the code cannot be packed in {path.parent.parent}: {error.strerror or error}.",
+            f"the code cannot be packed in {folder.parent}: {error.strerror or error}.",
             "Make room there, or set TMPDIR to a folder with room.",
         ) from error
-    return path

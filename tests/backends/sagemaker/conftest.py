@@ -15,6 +15,7 @@ from launcher.cluster.manifest import Cluster
 from launcher.jobs.load import load_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.preparation import prepare_for
+from tests.emulator.buckets import emulated_buckets
 from tests.emulator.faults import no_backoff
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
@@ -30,7 +31,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def script(credentials: None) -> Iterator[TrainingScript]:
-    with mock_aws(), emulated_training(TrainingScript()) as script, no_backoff():
+    with mock_aws(), emulated_buckets(), emulated_training(TrainingScript()) as script, no_backoff():
         yield script
 
 

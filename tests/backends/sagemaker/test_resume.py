@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from launcher.backends.interface import BackendError, Progress
-from launcher.backends.sagemaker import upload
+from launcher.backends.sagemaker import transfers
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.emulator.faults import DENIED_S3, RESET, SLOW_DOWN, Fault, inject
@@ -107,7 +107,7 @@ def test_a_large_file_is_copied_in_parts(
     ended: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(upload, "PART_BYTES", 5 * 1024 * 1024)
+    monkeypatch.setattr(transfers, "PART_BYTES", 5 * 1024 * 1024)
     store(ended, "step-1.pt", body=b"x" * (11 * 1024 * 1024))
     parts = inject(clients["s3"], "UploadPartCopy", None, SLOW_DOWN)
     name = backend.submit(plan_of(checkpoint={"resume_from": ended}))

@@ -11,9 +11,10 @@ import pytest
 from moto.s3.models import s3_backends
 
 from launcher.backends.interface import BackendError, Progress
-from launcher.backends.sagemaker import upload
+from launcher.backends.sagemaker import transfers, upload
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import AwsRefusal
+from launcher.source.errors import SourceError
 from tests.emulator.faults import (
     DENIED_S3,
     EXPIRED_S3,
@@ -91,26 +92,15 @@ def test_only_what_is_missing_is_sent(
     assert boot in keys(clients)
 
 
-@pytest.mark.parametrize(("days", "sent_again"), [(44, 0), (46, 2)])
-def test_code_that_the_bucket_may_soon_delete_is_sent_again(
-    backend: SageMakerBackend, clients: dict[str, Any], plan_of: PlanOf, days: int, sent_again: int
+def test_code_that_has_lain_there_for_years_is_not_sent_again(
+    backend: SageMakerBackend, clients: dict[str, Any], plan_of: PlanOf
 ) -> None:
     backend.submit(plan_of())
     for key in s3_backends["123456789012"]["aws"].buckets["dev-code"].keys.values():
-        key.last_modified -= timedelta(days=days)
+        key.last_modified -= timedelta(days=1000)
     puts = inject(clients["s3"], "PutObject")
     backend.submit(plan_of())
-    assert puts.calls == sent_again
-
-
-def test_what_somebody_else_wrote_under_our_key_is_replaced(
-    backend: SageMakerBackend, clients: dict[str, Any], plan_of: PlanOf
-) -> None:
-    plan = plan_of()
-    key = f"{plan.package.s3_uri.removeprefix('s3://dev-code/')}/source.tar.gz"
-    clients["s3"].put_object(Bucket="dev-code", Key=key, Body=b"x")
-    backend.submit(plan)
-    assert clients["s3"].head_object(Bucket="dev-code", Key=key)["ContentLength"] > 1
+    assert puts.calls == 0
 
 
 def test_without_the_right_to_look_the_code_is_sent(
@@ -126,7 +116,7 @@ def test_code_that_changed_since_it_was_planned_is_refused(
 ) -> None:
     plan = plan_of()
     (tmp_path / "src" / "train.py").write_text("print('changed')\n")
-    with pytest.raises(BackendError, match="no longer what was planned"):
+    with pytest.raises(SourceError, match="no longer what was planned"):
         backend.submit(plan)
     assert script.requests == []
 
@@ -173,7 +163,7 @@ def test_nothing_is_created_when_the_upload_fails_and_a_new_start_succeeds(
 @pytest.fixture
 def large_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file that goes in three parts."""
-    monkeypatch.setattr(upload, "PART_BYTES", 5 * 1024 * 1024)
+    monkeypatch.setattr(transfers, "PART_BYTES", 5 * 1024 * 1024)
     (tmp_path / "src").mkdir()
     large = tmp_path / "src" / "weights.bin"
     large.write_bytes(os.urandom(11 * 1024 * 1024))
@@ -190,6 +180,15 @@ def test_large_code_goes_in_parts_and_tells_its_progress(
     assert told[-1].step == "upload the code"
     assert told[-1].done == told[-1].total > large_source.stat().st_size
     assert len(told) > 3
+
+
+def test_large_code_is_known_again_by_the_checksums_of_its_parts(
+    large_source: Path, backend: SageMakerBackend, clients: dict[str, Any], plan_of: PlanOf
+) -> None:
+    backend.submit(plan_of())
+    parts, reads = (inject(clients["s3"], operation) for operation in ("UploadPart", "GetObject"))
+    backend.submit(plan_of())
+    assert (parts.calls, reads.calls) == (0, 0)
 
 
 def test_an_upload_that_breaks_in_the_middle_leaves_nothing_behind(

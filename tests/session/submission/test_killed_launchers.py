@@ -37,13 +37,13 @@ import sys
 from pathlib import Path
 
 from launcher.aws.clients import Clients
-from launcher.backends.sagemaker import upload
+from launcher.backends.sagemaker import transfers
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import Refusal
 from launcher.session.preparation import JobSource, prepare, read_job
 from launcher.session.submission import Start
 
-upload.PART_BYTES = 5 * 1024 * 1024
+transfers.PART_BYTES = 5 * 1024 * 1024
 plan = prepare(read_job(JobSource(Path(sys.argv[1]))), session_region=None)
 make = Clients()
 clients = {name: make(name, plan.region) for name in ("sagemaker", "logs", "s3")}
