@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 import time
@@ -48,6 +49,8 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         text = str(error)
     except Exception as error:  # whatever goes wrong here must reach the failure reason
         text = f"the boot itself failed: {type(error).__name__}: {error}"
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            text = f"DISK001 {text}"
     print(f"slipway: {text}", file=sys.stderr, flush=True)
     write_failure(root / "output" / "failure", text, time.time())
     return 1

@@ -75,13 +75,18 @@ def list_jobs(
     local: bool = False,
     queue: str | None = None,
     home: Path = LOCAL_HOME,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> list[JobSummary]:
     """The jobs of this folder, of a cluster's queue, or of the account and region; newest first.
 
-    Raises Refusal for a cluster that is not known on this machine or has no queue.
+    `tell` hears of each job of this folder that cannot be read, in a sentence. Raises Refusal for a cluster
+    that is not known on this machine or has no queue.
     """
     if local:
-        return LocalBackend(home).jobs(query)
+        backend = LocalBackend(home)
+        for problem in backend.unreadable():
+            tell(f"not listed: {problem.message} {problem.remedy}")
+        return backend.jobs(query)
     if queue is not None:
         return _queue_of(queue, clients).jobs(query)
     return sagemaker_backend(clients, region).jobs(query)
@@ -144,7 +149,7 @@ def _queued(name: str, clients: Clients, region: str | None, home: Path) -> Back
 
 def _local(name: str, clients: Clients, region: str | None, home: Path) -> Backend | None:
     local = LocalBackend(home)
-    return local if name in local.job_names() else None
+    return local if local.holds(name) else None
 
 
 _PLACES: tuple[Callable[[str, Clients, str | None, Path], Backend | None], ...] = (_local, _queued)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from launcher.backends.local.ends import HostEnd, failure_reason
 from launcher.backends.local.hosts import Host
 from launcher.backends.local.layout import debugging_here, share_devices, share_threads
 from launcher.backends.local.logs import LogClock, Position, read_lines
-from launcher.backends.local.status import HostEnd, failure_reason
 from launcher.planning.request_view import RequestView
 
 

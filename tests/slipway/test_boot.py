@@ -96,6 +96,22 @@ def test_the_output_is_passed_on_and_kept(boot: Boot) -> None:
     assert (logs / "stderr.log").read_text() == "err\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the disk that is always full is Linux's")
+def test_on_a_full_disk_the_output_flows_on_and_the_exit_code_is_the_scripts(boot: Boot) -> None:
+    logs = boot.root / "output" / "data" / "slipway" / "algo-1"
+    logs.mkdir(parents=True)
+    (logs / "stdout.log").symlink_to("/dev/full")
+    (boot.root / "output" / "failure").symlink_to("/dev/full")
+    process = boot.start("for number in range(100_000): print(number)\nraise SystemExit(7)")
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 7
+    assert out.splitlines()[-1] == "99999"
+    assert [line for line in err.splitlines() if "No space left" in line] == [
+        f"slipway: the copy of the output in {logs / 'stdout.log'} ends here: No space left on device",
+        f"slipway: {boot.root / 'output' / 'failure'} cannot be written: No space left on device",
+    ]
+
+
 @pytest.mark.parametrize(
     ("script", "code", "failure"),
     [

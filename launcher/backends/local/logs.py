@@ -29,9 +29,9 @@ class LogClock:
         for host, known in self._sizes.items():
             size = host.log.stat().st_size
             if size != known:
-                self._sizes[host] = size
                 with host.log_times.open("a", encoding="ascii") as times:
                     times.write(f"{size} {time.time():.3f}\n")
+                self._sizes[host] = size
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from launcher.backends.interface import BackendError
 from launcher.backends.local.hosts import hosts_of
+from launcher.documents.files import open_regular
 from launcher.jobs.specification import RESERVED_CHANNEL
 from launcher.planning.request_parts import ENTRY_POINT_OPTION
 from launcher.planning.request_view import RequestView
@@ -52,7 +53,7 @@ def resumed_plan(folder: Path, request: Request) -> Iterator[tuple[TrainingPlan,
 
 def _unpack(archive: Path, folder: Path) -> None:
     try:
-        with tarfile.open(archive) as packed:
+        with open_regular(archive) as file, tarfile.open(fileobj=file) as packed:
             packed.extractall(folder, filter="data")
     except (OSError, tarfile.TarError) as error:
         raise BackendError(
