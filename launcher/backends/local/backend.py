@@ -121,9 +121,8 @@ class LocalBackend(Backend):
             reached[_TROUBLE] = "told"
         for host in hosts:
             position = Position.parse(cursor.get(host.name))
-            if host.log.exists():
-                found, position = read_lines(host, position, to_the_end=final)
-                lines += found
+            found, position = read_lines(host, position, to_the_end=final)
+            lines += found
             reached[host.name] = str(position)
         return LogBatch(sorted(lines, key=lambda line: line.time), reached, more=bool(lines))
 

@@ -19,7 +19,7 @@ STATUS_FILE = "status.json"
 MAX_HOSTS = 1000
 """More hosts than a local run could have; a record that says more is broken."""
 
-_LATEST = 253_402_300_799.0
+LATEST = 253_402_300_799.0
 """The last second of the year 9999, beyond which Python has no dates."""
 
 
@@ -120,7 +120,7 @@ def _is_time(value: object) -> bool:
         isinstance(value, int | float)
         and not isinstance(value, bool)
         and math.isfinite(value)
-        and 0 <= value <= _LATEST
+        and 0 <= value <= LATEST
     )
 
 
