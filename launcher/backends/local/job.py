@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from launcher.backends.interface import JobState
 from launcher.backends.local.ends import HostEnd, disk_full, failure_reason
 from launcher.backends.local.hosts import Host
+from launcher.backends.local.keeper import start_keeper
 from launcher.backends.local.logs import LogClock
 from launcher.backends.local.processes import boots_among, kill, kill_all, processes_of
 from launcher.backends.local.status import JobRecord
@@ -54,7 +55,8 @@ class LocalJob(threading.Thread):
 
     What counts is the record in memory: it changes whatever can be written. Each change is also written to
     the disk, for other launchers; the final one when no process is left. The boots hold the reading end of
-    a pipe: when this process is gone, however it went, they see the end of it and stop by themselves.
+    a pipe: when this process is gone, however it went, they see the end of it and stop by themselves, and
+    a keeper, which holds it too, ends what is left.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class LocalJob(threading.Thread):
         self._ends: dict[Host, HostEnd] = {}
         self._ending: _Ending | None = None
         self._terminated = False
+        self._keeper: subprocess.Popen[bytes] | None = None
         self._lifeline: int | None = None
 
     def launch(
@@ -81,6 +84,7 @@ class LocalJob(threading.Thread):
         """Start the boots and the watch over them. Raises OSError where a boot cannot be started."""
         reading, self._lifeline = os.pipe()
         try:
+            self._keeper = start_keeper(self.folder, reading)
             for host in self._hosts:
                 self._boots[host] = _start(host, commands[host], environments[host], reading)
         except BaseException:
@@ -189,6 +193,9 @@ class LocalJob(threading.Thread):
         for boot in self._boots.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 boot.wait(timeout=self._grace.report)
+        if self._keeper is not None:
+            self._keeper.kill()
+            self._keeper.wait()
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
