@@ -84,27 +84,28 @@ def supervise(
     folder: Path,
     stop: StopRequest,
     targets: Callable[[int], list[int]],
-    copies: tuple[Path, Path] | None = None,
+    streams: tuple[Path | None, Path | None] | None = None,
 ) -> Ended:
     """Run a command to its end, and everything that it started.
 
     A requested stop is sent to the processes that `targets` names for the command's own process id, as
-    soon as it names any; what is left after the grace is killed. With `copies`, its stdout and stderr
-    are also written to these two files.
+    soon as it names any; what is left after the grace is killed. With `streams`, the lines of its stdout are
+    passed on whole, as those of its stderr always are, and both are also kept in these two files, where they
+    are given.
     """
     adopt_orphans()
     process = subprocess.Popen(
         list(command),
         env=dict(environment),
         cwd=folder,
-        stdout=subprocess.PIPE if copies else None,
+        stdout=subprocess.PIPE if streams else None,
         stderr=subprocess.PIPE,
         # Ctrl-C in a terminal goes to the foreground group: the boot alone must decide what it means.
         start_new_session=True,
     )
-    relays = [Relay(process.stderr, sys.stderr, copies[1] if copies else None)]
-    if copies:
-        relays.append(Relay(process.stdout, sys.stdout, copies[0]))
+    relays = [Relay(process.stderr, sys.stderr, streams[1] if streams else None)]
+    if streams:
+        relays.append(Relay(process.stdout, sys.stdout, streams[0]))
     try:
         _wait(process, stop, targets)
         ended = time.time()

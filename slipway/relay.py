@@ -10,6 +10,8 @@ import threading
 from pathlib import Path
 from typing import IO
 
+from slipway.kept_log import KeptLog
+
 _TAIL_BYTES = 256 * 1024
 
 
@@ -28,7 +30,7 @@ class Relay(threading.Thread):
         assert pipe is not None
         self._pipe = pipe
         self._stream = stream
-        self._copy = _Copy(copy) if copy is not None else None
+        self._copy = KeptLog(copy, tell=_say) if copy is not None else None
         self._kept = bytearray()
         self.start()
 
@@ -51,7 +53,7 @@ class Relay(threading.Thread):
             chunk = os.read(self._pipe.fileno(), 65536)
             self._kept += chunk
             del self._kept[:-_TAIL_BYTES]
-            if self._copy is not None:
+            if self._copy is not None and chunk:
                 self._copy.write(chunk)
             waiting += chunk
             whole = max(waiting.rfind(b"\n"), waiting.rfind(b"\r")) + 1 if chunk else len(waiting)
@@ -67,31 +69,6 @@ class Relay(threading.Thread):
             self._stream.flush()
 
 
-class _Copy:
-    """A file that gets all that it has room for; after the first failure nothing more, and one notice."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._opened: IO[bytes] | None = None
-        self._given_up = False
-
-    def write(self, chunk: bytes) -> None:
-        """Write a piece, or give up the copy."""
-        if self._given_up:
-            return
-        try:
-            if self._opened is None:
-                self._file.parent.mkdir(parents=True, exist_ok=True)
-                self._opened = self._file.open("wb", buffering=0)
-            while chunk:
-                chunk = chunk[self._opened.write(chunk) :]
-        except OSError as error:
-            self._given_up = True
-            notice = f"slipway: the copy of the output in {self._file} ends here: {error.strerror}"
-            with contextlib.suppress(OSError, ValueError):
-                print(notice, file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._opened is not None:
-            self._opened.close()
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        print(f"slipway: {text}", file=sys.stderr, flush=True)

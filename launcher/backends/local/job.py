@@ -219,10 +219,11 @@ def _is_disk_full(error: BaseException) -> bool:
 def _start(
     host: Host, command: Sequence[str], environment: Mapping[str, str], lifeline: int
 ) -> subprocess.Popen[bytes]:
+    # What the interpreter prints before the boot runs; from then on the boot writes the log itself.
     with host.log.open("ab") as log:
         return subprocess.Popen(
             list(command),
-            env={**environment, "SLIPWAY_LIFELINE": str(lifeline)},
+            env={**environment, "SLIPWAY_LIFELINE": str(lifeline), "SLIPWAY_LOG": str(host.log)},
             cwd=host.folder,
             stdin=subprocess.DEVNULL,
             stdout=log,
