@@ -184,3 +184,16 @@ def test_a_home_that_is_no_folder_is_said(run_launch: RunLaunch, tmp_path: Path)
     code, _, err = run_launch("list", "--local")
     assert code == 2
     assert "Not a directory" in err
+
+
+def test_drafts_of_a_launcher_that_was_killed_are_collected_with_its_job(run_launch: RunLaunch) -> None:
+    gone = {"pid": 2**22 - 1, "started": 1.5}
+    killed = lay_down("killed", state="InProgress", phase="Starting", ended=None, launcher=gone)
+    (killed / "status.json.k3x9.new").write_text("{")
+    code, out, err = run_launch("list", "--local", "--output", "json")
+    assert (code, err) == (0, "")
+    assert {job["name"]: job["state"] for job in json.loads(out)["jobs"]} == {
+        "good": "Completed",
+        "killed": "Failed",
+    }
+    assert list(killed.glob("*.new")) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from launcher.planning.request_parts import ENTRY_POINT_OPTION
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import Request, SourcePackage, TrainingPlan
 from launcher.source.packaging import SOURCE_NAME
+from launcher.source.scratch import scratch_folder
 from launcher.source.tree import read_source
 
 
@@ -27,8 +27,8 @@ def resumed_plan(folder: Path, request: Request) -> Iterator[tuple[TrainingPlan,
     where that is gone.
     """
     data = hosts_of(folder, 1)[0].root / "input" / "data"
-    with tempfile.TemporaryDirectory(prefix="slipway-resume-") as scratch:
-        _unpack(data / RESERVED_CHANNEL / SOURCE_NAME, Path(scratch))
+    with scratch_folder("resume-") as scratch:
+        _unpack(data / RESERVED_CHANNEL / SOURCE_NAME, scratch)
         view = RequestView(request)
         plan = TrainingPlan(
             job={
@@ -38,9 +38,7 @@ def resumed_plan(folder: Path, request: Request) -> Iterator[tuple[TrainingPlan,
             },
             region=None,
             request=request,
-            package=SourcePackage(
-                read_source(Path(scratch), view.boot_options.get(ENTRY_POINT_OPTION, "")), ""
-            ),
+            package=SourcePackage(read_source(scratch, view.boot_options.get(ENTRY_POINT_OPTION, "")), ""),
             findings=(),
         )
         inputs = {
