@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import os
 import sys
 import time
@@ -15,6 +17,7 @@ from slipway.container import DEFAULT_ROOT, Container, read_container
 from slipway.environment import make_folders, script_environment
 from slipway.evidence import judge
 from slipway.failure import BootError, Cause, RankEnd, exit_status, root_cause, write_failure
+from slipway.kept_log import everything_kept_in
 from slipway.processes import Ended, StopRequest, itself, supervise, workers
 from slipway.rendezvous import Rendezvous, check_port, find_rendezvous
 from slipway.source import CODE_DIGEST_VARIABLE, find_entry_point, unpack, verify
@@ -35,12 +38,19 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
     """Run this host's part of the job and return the container's exit code.
 
     0 for success, the failed rank's code, or 128 and the signal's number. `environment` is the
-    container's own.
+    container's own; where its SLIPWAY_LOG names a file, all output is kept there instead of being passed on.
     """
     environment = dict(os.environ if environment is None else environment)
+    words = sys.argv[1:] if arguments is None else arguments
+    log = environment.get("SLIPWAY_LOG")
+    with everything_kept_in(Path(log)) if log else contextlib.nullcontext():
+        return _main(words, environment)
+
+
+def _main(arguments: Sequence[str], environment: dict[str, str]) -> int:
     stop = StopRequest()
     stop.listen(environment.pop("SLIPWAY_LIFELINE", None))
-    task = parse_task(sys.argv[1:] if arguments is None else arguments)
+    task = parse_task(arguments)
     root = Path(environment.get("SLIPWAY_ROOT") or DEFAULT_ROOT)
     try:
         return run(task, read_container(root), environment, stop)
@@ -48,6 +58,8 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         text = str(error)
     except Exception as error:  # whatever goes wrong here must reach the failure reason
         text = f"the boot itself failed: {type(error).__name__}: {error}"
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            text = f"DISK001 {text}"
     print(f"slipway: {text}", file=sys.stderr, flush=True)
     write_failure(root / "output" / "failure", text, time.time())
     return 1
@@ -103,9 +115,15 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
         ended = supervise(command, environment=inner, folder=container.code, stop=stop, targets=targets)
     else:
         command = [sys.executable, "-u", *words]
-        copies = (container.logs / "stdout.log", container.logs / "stderr.log")
+        streams = (container.logs / "stdout.log", container.logs / "stderr.log")
         ended = supervise(
-            command, environment=inner, folder=container.code, stop=stop, targets=itself, copies=copies
+            command,
+            environment=inner,
+            folder=container.code,
+            stop=stop,
+            targets=itself,
+            # What is kept as this host's log already is not kept twice.
+            streams=(None, None) if "SLIPWAY_LOG" in environment else streams,
         )
     return conclude(task, container, ended, stop)
 

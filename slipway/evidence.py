@@ -29,6 +29,15 @@ _TRANSPORT = re.compile(r"gloo|nccl|c10d|TCPStore|ProcessGroup|torch[./]distribu
 
 _SPECIFIC: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("MEM001", re.compile(r"CUDA out of memory|CUDA error: out of memory|\bOutOfMemoryError\b")),
+    (
+        "DISK001",
+        # Shared memory has no room either where it says so; that is another failure mode.
+        re.compile(
+            r"^(?!.*(?:/dev/shm|shm\.h|posix_fallocate|<[^>]*torch_|NCCL WARN))"
+            r".*(?:No space left on device|Disk quota exceeded)",
+            re.MULTILINE,
+        ),
+    ),
     ("NCCL009", re.compile(r"Address already in use|EADDRINUSE")),
     (
         "CODE002",

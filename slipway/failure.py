@@ -7,13 +7,16 @@ The service hands `/opt/ml/output/failure` on as FailureReason, at most 1024 cha
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from slipway.evidence import Evidence, judge
 
-REPORTS: tuple[str, ...] = ("CODE001", "CODE002", "MEM001", "MEM002", "NCCL004", "NCCL006", "NCCL009")
+REPORTS: tuple[str, ...] = (
+    "CODE001", "CODE002", "DISK001", "MEM001", "MEM002", "NCCL004", "NCCL006", "NCCL009",
+)  # fmt: skip
 """Every failure mode that the boot may write at run time."""
 
 MAX_CHARACTERS = 980
@@ -78,11 +81,15 @@ def root_cause(ends: Iterable[RankEnd], code_folder: str) -> Cause | None:
 def write_failure(file: Path, text: str, time: float) -> None:
     """Write the failure file; its modification time is that of the failure itself.
 
-    By it the hosts' failures can be ordered, although some hosts take longer to come down.
+    By it the hosts' failures can be ordered, although some hosts take longer to come down. Where it cannot
+    be written, as on a full disk, that is said and no more: the exit code counts all the same.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(shorten(text, MAX_CHARACTERS), encoding="utf-8")
-    os.utime(file, (time, time))
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(shorten(text, MAX_CHARACTERS), encoding="utf-8")
+        os.utime(file, (time, time))
+    except OSError as error:
+        print(f"slipway: {file} cannot be written: {error.strerror}", file=sys.stderr, flush=True)
 
 
 def shorten(text: str, limit: int) -> str:

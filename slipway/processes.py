@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import math
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -19,11 +18,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+
+from slipway.relay import Relay
 
 POLL_SECONDS = 0.1
 SWEEP_SECONDS = 3.0
-_TAIL_BYTES = 256 * 1024
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -85,27 +84,28 @@ def supervise(
     folder: Path,
     stop: StopRequest,
     targets: Callable[[int], list[int]],
-    copies: tuple[Path, Path] | None = None,
+    streams: tuple[Path | None, Path | None] | None = None,
 ) -> Ended:
     """Run a command to its end, and everything that it started.
 
     A requested stop is sent to the processes that `targets` names for the command's own process id, as
-    soon as it names any; what is left after the grace is killed. With `copies`, its stdout and stderr
-    are also written to these two files.
+    soon as it names any; what is left after the grace is killed. With `streams`, the lines of its stdout are
+    passed on whole, as those of its stderr always are, and both are also kept in these two files, where they
+    are given.
     """
     adopt_orphans()
     process = subprocess.Popen(
         list(command),
         env=dict(environment),
         cwd=folder,
-        stdout=subprocess.PIPE if copies else None,
+        stdout=subprocess.PIPE if streams else None,
         stderr=subprocess.PIPE,
         # Ctrl-C in a terminal goes to the foreground group: the boot alone must decide what it means.
         start_new_session=True,
     )
-    relays = [_Relay(process.stderr, sys.stderr, copies[1] if copies else None)]
-    if copies:
-        relays.append(_Relay(process.stdout, sys.stdout, copies[0]))
+    relays = [Relay(process.stderr, sys.stderr, streams[1] if streams else None)]
+    if streams:
+        relays.append(Relay(process.stdout, sys.stdout, streams[0]))
     try:
         _wait(process, stop, targets)
         ended = time.time()
@@ -184,58 +184,6 @@ def _wait(process: subprocess.Popen[bytes], stop: StopRequest, targets: Callable
             for pid in descendants(os.getpid()):
                 send(pid, signal.SIGKILL)
         time.sleep(POLL_SECONDS)
-
-
-class _Relay(threading.Thread):
-    """Copies a pipe to a stream and a file, and keeps its end.
-
-    Lines are passed on whole, so that two pipes into one log do not cut each other's; what has no end
-    of line yet waits for a quarter of a second.
-    """
-
-    _PATIENCE_SECONDS = 0.25
-
-    def __init__(self, pipe: IO[bytes] | None, stream: IO[str], copy: Path | None) -> None:
-        super().__init__(daemon=True)
-        assert pipe is not None
-        self._pipe = pipe
-        self._stream = stream
-        self._copy = copy
-        self._kept = bytearray()
-        self.start()
-
-    @property
-    def tail(self) -> str:
-        return self._kept.decode("utf-8", "replace")
-
-    def run(self) -> None:
-        with contextlib.ExitStack() as stack:
-            file: IO[bytes] | None = None
-            if self._copy is not None:
-                self._copy.parent.mkdir(parents=True, exist_ok=True)
-                file = stack.enter_context(self._copy.open("wb", buffering=0))
-            waiting = b""
-            while True:
-                if waiting and not select.select([self._pipe], [], [], self._PATIENCE_SECONDS)[0]:
-                    self._pass_on(waiting)
-                    waiting = b""
-                chunk = os.read(self._pipe.fileno(), 65536)
-                self._kept += chunk
-                del self._kept[:-_TAIL_BYTES]
-                if file is not None:
-                    file.write(chunk)
-                waiting += chunk
-                whole = max(waiting.rfind(b"\n"), waiting.rfind(b"\r")) + 1 if chunk else len(waiting)
-                self._pass_on(waiting[:whole])
-                waiting = waiting[whole:]
-                if not chunk:
-                    return
-
-    def _pass_on(self, text: bytes) -> None:
-        # Nobody may be left to read; the process must not block on a full pipe for that.
-        with contextlib.suppress(OSError, ValueError):
-            self._stream.buffer.write(text)  # type: ignore[attr-defined]
-            self._stream.flush()
 
 
 def _is_worker(pid: int) -> bool:

@@ -49,7 +49,7 @@ def list_jobs(
     jobs = bounded(
         LOOK_SECONDS,
         "list the jobs",
-        lambda: jobs_of(query, clients, session_region(), local=local, queue=queue),
+        lambda: jobs_of(query, clients, session_region(), local=local, queue=queue, tell=message),
     )
     if output is OutputFormat.JSON:
         print_json({"jobs": [_json(job) for job in jobs]})

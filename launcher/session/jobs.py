@@ -7,7 +7,7 @@ gone, is told only where the job was found nowhere.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ def find_job(name: str, clients: Clients, region: str | None, home: Path = LOCAL
     cannot be asked and no queue has it.
     """
     local = LocalBackend(home)
-    if name in local.job_names():
+    if local.holds(name):
         return FoundJob(local, local.describe(name))
     try:
         backend = sagemaker_backend(clients, region)
@@ -106,13 +106,18 @@ def list_jobs(
     local: bool = False,
     queue: str | None = None,
     home: Path = LOCAL_HOME,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> list[JobSummary]:
     """The jobs of this folder, of a cluster's queue, or of the account and region; newest first.
 
-    Raises Refusal for a cluster that is not known on this machine or has no queue.
+    `tell` hears of each job of this folder that cannot be read, in a sentence. Raises Refusal for a cluster
+    that is not known on this machine or has no queue.
     """
     if local:
-        return LocalBackend(home).jobs(query)
+        backend = LocalBackend(home)
+        for problem in backend.unreadable():
+            tell(f"not listed: {problem.message} {problem.remedy}")
+        return backend.jobs(query)
     if queue is not None:
         return _queue_of(queue, clients).jobs(query)
     return sagemaker_backend(clients, region).jobs(query)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import socket
 import subprocess
 import sys
 import textwrap
 
+import psutil
+import pytest
+
 from launcher.backends.interface import JobState
 from launcher.backends.local.backend import LocalBackend
+from launcher.backends.local.processes import boots_among
 from launcher.planning.training_plan import TrainingPlan
 from tests.backends.workplace import (
     SHORT,
@@ -240,6 +245,50 @@ def test_a_killed_launcher_takes_its_job_with_it(workplace: Workplace) -> None:
     assert status.state is JobState.FAILED
     assert status.failure_reason is not None
     assert f"process {launcher.pid}" in status.failure_reason
+
+
+@pytest.mark.parametrize("strategy", ["torchrun", "none"])
+def test_nothing_outlives_launcher_and_boots_that_are_killed_together(
+    workplace: Workplace, strategy: str
+) -> None:
+    script = f"""{WAIT}
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if os.fork() == 0:
+        os.setsid()
+        (shared / f"running-{{os.environ['SM_CURRENT_HOST']}}").touch()
+    time.sleep(600)
+    """
+    launcher = launch_elsewhere(workplace, workplace.plan(script, hosts=2, strategy=strategy))
+    try:
+        eventually(lambda: all(workplace.shared(f"running-algo-{host}").exists() for host in (1, 2)))
+        boots = boots_among(workplace.processes())
+        assert len(boots) == 2
+    finally:
+        for process in (psutil.Process(launcher.pid), *boots):
+            process.suspend()
+        for process in (psutil.Process(launcher.pid), *boots):
+            process.kill()
+        launcher.wait()
+    eventually(lambda: not workplace.processes())
+    eventually(lambda: not keepers(workplace))
+
+
+def test_the_keeper_ends_with_the_job(workplace: Workplace, local: LocalBackend) -> None:
+    local.submit(workplace.plan(f"{WAIT}\n    wait_for('go on')"))
+    eventually(lambda: keepers(workplace))
+    workplace.shared("go on").touch()
+    finish(local)
+    assert not keepers(workplace)
+
+
+def keepers(workplace: Workplace) -> list[psutil.Process]:
+    """The processes that wait to end what is left of the workplace's job."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if str(workplace.home / "job-1") in process.cmdline()[1:] and process.status() != "zombie":
+                found.append(process)
+    return found
 
 
 def test_what_outlives_launcher_and_boot_ends_when_the_job_is_looked_at(workplace: Workplace) -> None:

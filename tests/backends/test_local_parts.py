@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from launcher.backends.local import logs
+from launcher.backends.local.ends import HostEnd, failure_reason
 from launcher.backends.local.hosts import Host
 from launcher.backends.local.layout import debugging_here, share_devices, share_threads
 from launcher.backends.local.logs import LogClock, Position, read_lines
-from launcher.backends.local.status import HostEnd, failure_reason
+from launcher.documents.files import open_regular
 from launcher.planning.request_view import RequestView
 
 
@@ -59,6 +62,73 @@ def test_each_line_has_the_time_at_which_it_was_first_seen(
     os.utime(host.log, (200, 200))
     lines, _ = read_lines(host, position, to_the_end=False)
     assert [(line.text, line.time) for line in lines] == [("e", 200)]
+
+
+def test_what_was_left_out_is_said_in_one_line(host: Host) -> None:
+    write(host, b"one\ntwo\n")
+    (host.folder / "log-000000000001000").write_bytes(b"three\n")
+    (host.folder / "log-000000000001006").write_bytes(b"four\nfi")
+    position, found = Position(), []
+    for _ in range(5):
+        lines, position = read_lines(host, position, to_the_end=False)
+        found += [line.text for line in lines]
+    assert found == [
+        "one",
+        "two",
+        "slipway: 992 bytes of this host's output are left out here",
+        "three",
+        "four",
+    ]
+    assert [line.text for line in read_lines(host, position, to_the_end=True)[0]] == ["fi"]
+
+
+def test_following_goes_on_after_the_part_in_which_it_was_is_deleted(host: Host) -> None:
+    write(host, b"one\n")
+    older = host.folder / "log-000000000000004"
+    older.write_bytes(b"two\nthree\n")
+    _, position = read_lines(host, Position(), to_the_end=False)
+    _, position = read_lines(host, Position.parse(str(position)), to_the_end=False)
+    assert position.log == 14
+    older.unlink()
+    (host.folder / "log-000000000000100").write_bytes(b"four\n")
+    lines, _ = read_lines(host, position, to_the_end=False)
+    assert [line.text for line in lines] == [
+        "slipway: 86 bytes of this host's output are left out here",
+        "four",
+    ]
+
+
+def test_a_part_that_is_deleted_while_it_is_read_is_left_out(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(host, b"one\n")
+    gone = host.folder / "log-000000000000004"
+    gone.write_bytes(b"two\n")
+    (host.folder / "log-000000000000008").write_bytes(b"three\n")
+
+    def opened(file: Path) -> Any:
+        gone.unlink(missing_ok=True)
+        return open_regular(file)
+
+    monkeypatch.setattr(logs, "open_regular", opened)
+    lines, _ = read_lines(host, Position(4), to_the_end=False)
+    assert [line.text for line in lines] == [
+        "slipway: 4 bytes of this host's output are left out here",
+        "three",
+    ]
+
+
+def test_the_times_go_on_over_all_parts(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = LogClock([host])
+    monkeypatch.setattr("time.time", lambda: 100.0)
+    write(host, b"one\n")
+    clock.tick()
+    monkeypatch.setattr("time.time", lambda: 105.0)
+    (host.folder / "log-000000000000050").write_bytes(b"two\n")
+    clock.tick()
+    first, position = read_lines(host, Position(), to_the_end=False)
+    second, _ = read_lines(host, position, to_the_end=False)
+    assert [line.time for line in first + second] == [100, 105, 105]
 
 
 def ended(host: Host, code: int, text: str | None, time: float) -> HostEnd:

@@ -104,6 +104,35 @@ def test_the_output_is_passed_on_and_kept(boot: Boot) -> None:
     assert (logs / "stderr.log").read_text() == "err\n"
 
 
+def test_where_a_log_is_named_all_output_is_kept_there_and_nowhere_else(
+    boot: Boot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLIPWAY_LOG", str(boot.root / "log"))
+    process = boot.start("import sys; print('out'); print('err', file=sys.stderr); raise SystemExit(4)")
+    assert process.communicate(timeout=PATIENCE_SECONDS) == ("", "")
+    assert process.returncode == 4
+    lines = (boot.root / "log").read_text().splitlines()
+    assert sorted(lines[1:3]) == ["err", "out"]
+    assert lines[3].startswith("slipway: CODE001 rank 0 on algo-1: ")
+    assert list(boot.root.rglob("std*.log")) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the disk that is always full is Linux's")
+def test_on_a_full_disk_the_output_flows_on_and_the_exit_code_is_the_scripts(boot: Boot) -> None:
+    logs = boot.root / "output" / "data" / "slipway" / "algo-1"
+    logs.mkdir(parents=True)
+    (logs / "stdout.log").symlink_to("/dev/full")
+    (boot.root / "output" / "failure").symlink_to("/dev/full")
+    process = boot.start("for number in range(100_000): print(number)\nraise SystemExit(7)")
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 7
+    assert out.splitlines()[-1] == "99999"
+    assert [line for line in err.splitlines() if "No space left" in line] == [
+        f"slipway: of the output not all can be kept in {logs / 'stdout.log'}: No space left on device",
+        f"slipway: {boot.root / 'output' / 'failure'} cannot be written: No space left on device",
+    ]
+
+
 @pytest.mark.parametrize(
     ("script", "code", "failure"),
     [

@@ -36,6 +36,9 @@ WATCHDOG = (
         (traceback("KeyError"), 1, "CODE001", "KeyError"),
         (traceback(OOM), 1, "MEM001", "Tried to allocate 2.00 GiB"),
         (traceback("RuntimeError: CUDA error: out of memory"), 1, "MEM001", "out of memory"),
+        (traceback("OSError: [Errno 28] No space left on device: '/tmp/m.pt'"), 1, "DISK001", "m.pt"),
+        (traceback("RuntimeError: unable to write to file </torch_17_2356_0>: No space left on device (28)"),
+         1, "CODE001", "torch_17"),
         (traceback(GLOO), 1, "NCCL006", "Connection closed by peer"),
         (traceback("torch.distributed.DistBackendError: NCCL error in: ../c10d/ProcessGroupNCCL.cpp:1251\n"
                    "ncclRemoteError: A call failed"),

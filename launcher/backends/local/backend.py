@@ -1,13 +1,13 @@
 """The local backend: the same job on this machine, each host a process tree on loopback.
 
 A job lives in `<home>/<job name>/`: `request.json`, `status.json`, `checkpoints/` in place of the prefix
-on S3, and `hosts/<host>/ml/` in place of each container's /opt/ml, with `log` beside it.
+on S3, and `hosts/<host>/ml/` in place of each container's /opt/ml, with `log` beside it. Of the jobs that
+this launcher runs, what it has in memory counts; those files are for other launchers.
 """
 
 from __future__ import annotations
 
-import json
-import re
+import contextlib
 import shutil
 import time
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ from launcher.backends.interface import (
     BackendError,
     Cursor,
     JobQuery,
-    JobState,
     JobStatus,
     JobSummary,
     LogBatch,
+    LogLine,
     OnProgress,
     Polling,
     UnknownJob,
@@ -34,13 +34,17 @@ from launcher.backends.interface import (
 from launcher.backends.local.hosts import hosts_of
 from launcher.backends.local.job import STOP_FILE, Grace, LocalJob
 from launcher.backends.local.logs import Position, read_lines
-from launcher.backends.local.processes import ProcessId, boots_among, kill_all, processes_of
-from launcher.backends.local.status import JobRecord, read_record, write_private
+from launcher.backends.local.processes import ProcessId, kill_all
+from launcher.backends.local.state_files import UnreadableJob, write_state
+from launcher.backends.local.status import JobRecord
+from launcher.backends.local.store import REQUEST_FILE, JobStore, no_request
 
 if TYPE_CHECKING:
     from launcher.planning.training_plan import Request, TrainingPlan
 
-_JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+
+_TROUBLE = "launcher"
+"""In a cursor: whether the launcher's own trouble was told, as no host has that name."""
 
 
 class LocalBackend(Backend):
@@ -58,10 +62,11 @@ class LocalBackend(Backend):
     def __init__(
         self, home: Path, inputs: Mapping[str, Path] | None = None, grace: Grace | None = None
     ) -> None:
-        self._home = home.absolute()
+        self._store = JobStore(home)
         self._inputs = dict(inputs or {})
         self._grace = grace or Grace()
-        self._running: dict[str, LocalJob] = {}
+        self._mine: dict[str, LocalJob] = {}
+        self._requests: dict[str, Request] = {}
 
     def __enter__(self) -> LocalBackend:
         return self
@@ -83,40 +88,72 @@ class LocalBackend(Backend):
         return self._start(plan, self._inputs)
 
     def describe(self, job_name: str) -> JobStatus:
-        """How the job is, also one of another launcher's. Raises UnknownJob where there is none."""
+        """How the job is, also one of another launcher's.
+
+        Raises UnknownJob where there is none, UnreadableJob where its files tell nothing.
+        """
         # Listing and stopping jobs reads no requests.
         from launcher.planning.request_view import RequestView
 
+        status = self._record(job_name).status()
+        mine = self._mine.get(job_name)
         request = RequestView(self.request_of(job_name))
-        return replace(
-            self._living_record(job_name).status(),
-            processes_per_host=request.processes_per_host,
-            metrics=request.metrics,
-        )
+        try:
+            return replace(
+                status,
+                explanation=mine.trouble if mine else None,
+                processes_per_host=request.processes_per_host,
+                metrics=request.metrics,
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise no_request(self._store.folder(job_name)) from error
 
     def read_logs(self, job_name: str, cursor: Cursor) -> LogBatch:
         """What the hosts printed since the cursor; the lines' times are when they were first seen."""
         # The state first: what is written until it is final will still be read.
         final = self.describe(job_name).state.is_final
-        record = self._record(job_name)
-        lines, reached = [], {}
-        for host in hosts_of(Path(record.folder), record.hosts):
+        record, mine = self._record(job_name), self._mine.get(job_name)
+        hosts = hosts_of(record.folder, record.hosts)
+        lines: list[LogLine] = []
+        reached = {_TROUBLE: told} if (told := cursor.get(_TROUBLE)) else {}
+        if mine is not None and mine.trouble and not told:
+            lines.append(LogLine(time.time(), hosts[0].name, f"slipway: {mine.trouble}"))
+            reached[_TROUBLE] = "told"
+        for host in hosts:
             position = Position.parse(cursor.get(host.name))
-            if host.log.exists():
-                found, position = read_lines(host, position, to_the_end=final)
-                lines += found
+            found, position = read_lines(host, position, to_the_end=final)
+            lines += found
             reached[host.name] = str(position)
         return LogBatch(sorted(lines, key=lambda line: line.time), reached, more=bool(lines))
 
     def stop(self, job_name: str) -> None:
-        """Ask whoever runs the job to stop it; nothing happens to one that has ended."""
+        """Ask whoever runs the job to stop it; nothing happens to one that has ended.
+
+        Raises BackendError where another launcher runs it and the file that asks it cannot be written.
+        """
+        if job_name in self._mine:
+            self._mine[job_name].stop()
+            return
         record = self._record(job_name)
-        if not record.state.is_final:
-            (Path(record.folder) / STOP_FILE).touch()
+        if record.state.is_final:
+            return
+        try:
+            (record.folder / STOP_FILE).touch()
+        except OSError as error:
+            raise BackendError(
+                f"{record.folder / STOP_FILE}, which asks for the stop, cannot be written: {error.strerror}.",
+                f"Press Ctrl-C where the job runs, or: kill -INT {record.launcher.pid}",
+            ) from error
 
     def jobs(self, query: JobQuery) -> list[JobSummary]:
-        """The jobs below the home folder that the query asks for, newest first."""
-        found = [_summary(self._living_record(name)) for name in self.job_names()]
+        """The jobs below the home folder that the query asks for, newest first.
+
+        Those that cannot be read are left out; `unreadable` has them.
+        """
+        found = []
+        for name in self.job_names():
+            with contextlib.suppress(UnreadableJob, UnknownJob):
+                found.append(_summary(self._record(name)))
         chosen = [
             job
             for job in found
@@ -126,11 +163,22 @@ class LocalBackend(Backend):
         ]
         return sorted(chosen, key=lambda job: job.created, reverse=True)[: query.limit]
 
+    def unreadable(self) -> list[UnreadableJob]:
+        """What is wrong with those jobs below the home folder that cannot be read, in their names' order."""
+        return self._store.unreadable()
+
+    def holds(self, job_name: str) -> bool:
+        """Whether there is a job of that name here, readable or not."""
+        return self._store.holds(job_name)
+
+    def job_names(self) -> list[str]:
+        """The jobs below the home folder, readable or not, in the order of their names."""
+        return self._store.names()
+
     def request_of(self, job_name: str) -> Request:
-        """The request that a job was started from. Raises UnknownJob where there is none."""
-        folder = Path(self._record(job_name).folder)
-        request: Request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-        return request
+        """The request that a job was started from. Raises as `describe`."""
+        mine = self._requests.get(job_name)
+        return self._store.request(job_name) if mine is None else mine
 
     def resume(self, earlier: str, request: Request, on_progress: OnProgress | None = None) -> str:
         """Run the code of an earlier job again on its inputs, from a copy of its checkpoints.
@@ -140,25 +188,20 @@ class LocalBackend(Backend):
         # Only those who resume need it, and with it what plans are.
         from launcher.backends.local.resume import resumed_plan
 
-        with resumed_plan(self._folder(earlier), request) as (plan, inputs):
+        with resumed_plan(self._store.folder(earlier), request) as (plan, inputs):
             return self._start(plan, inputs)
-
-    def job_names(self) -> list[str]:
-        """The jobs below the home folder, in the order of their names."""
-        return sorted(folder.parent.name for folder in self._home.glob("*/status.json"))
 
     def close(self) -> None:
         """Stop this backend's jobs and wait until nothing of them is left, a bounded time."""
-        for job in self._running.values():
+        for job in self._mine.values():
             if job.is_alive():
-                self.stop(job.name)
+                job.stop()
         # kill_all and the wait for the boots come after the grace, at most ten seconds each.
         deadline = time.monotonic() + self._grace.stop + self._grace.report + 2 * 10.0
-        for job in self._running.values():
+        for job in self._mine.values():
             job.join(timeout=max(0.0, deadline - time.monotonic()))
             if job.is_alive():
                 kill_all(job.folder)
-        self._running.clear()
 
     def _start(self, plan: TrainingPlan, inputs: Mapping[str, Path]) -> str:
         # What lays out a job needs the job file's models, what looks at one does not.
@@ -183,7 +226,7 @@ class LocalBackend(Backend):
                 "Run one of its jobs: a job file without `tuning`, with values in `hyperparameters`.",
             )
         name = str(request.name)
-        folder = self._folder(name)
+        folder = self._store.folder(name)
         hosts = hosts_of(folder, request.hosts or 1)
         commands = {host: boot_command(request, host) for host in hosts}
         check_inputs(request, inputs)
@@ -192,14 +235,17 @@ class LocalBackend(Backend):
             folder.mkdir(mode=0o700, parents=True)
         except FileExistsError:
             raise BackendError(f"there is a local job {name} already.", "Use another name.") from None
-        record = JobRecord(name, str(folder), ProcessId.of_this_process(), len(hosts))
+        except OSError as error:
+            raise _no_room(folder, error) from error
+        record = JobRecord(folder, ProcessId.of_this_process(), len(hosts))
         job = LocalJob(record, hosts, max_seconds=request.max_runtime_seconds, grace=self._grace)
         try:
-            write_private(folder / "request.json", plan.request)
+            # From here on a launcher that is killed leaves a job that failed, and is listed as one.
+            record.write()
+            write_state(folder / REQUEST_FILE, {"request": plan.request})
             if earlier is not None:
                 shutil.copytree(earlier, folder / "checkpoints")
             lay_out(folder, request, package, inputs)
-            record.write()
             processes = plan.job.get("distribution", {}).get("processes_per_host") or 1
             devices = share_devices(visible_devices(), len(hosts), processes)
             rendezvous = choose_rendezvous(request)
@@ -212,64 +258,40 @@ class LocalBackend(Backend):
                 for host, seen in zip(hosts, devices, strict=True)
             }
             job.launch(commands, environments)
-        except BaseException:
+        except BaseException as error:
             shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise _no_room(folder, error) from error
             raise
-        self._running[name] = job
+        self._mine[name], self._requests[name] = job, dict(request.request)
         return name
 
-    def _living_record(self, job_name: str) -> JobRecord:
-        record = self._record(job_name)
-        if record.state.is_final or record.launcher.is_alive:
-            return record
-        # Its state may have become final between reading it and looking at its launcher.
-        record = self._record(job_name)
-        folder = Path(record.folder)
-        if not record.state.is_final:
-            if boots_among(processes_of(folder)):
-                record.state, record.phase = JobState.STOPPING, JobState.STOPPING.value
-            else:
-                kill_all(folder)
-                record.change(
-                    JobState.FAILED,
-                    failure_reason=f"ClientError: the launcher that ran this job (process "
-                    f"{record.launcher.pid}) ended before it, and the job with it",
-                )
-        return record
+    def _record(self, job_name: str) -> JobRecord:
+        mine = self._mine.get(job_name)
+        return self._store.living_record(job_name) if mine is None else mine.record
 
     def _resumed(self, plan: TrainingPlan) -> Path | None:
         """The checkpoints of the job to resume from, or None for a job that starts from nothing."""
-        name = (plan.job.get("checkpoint") or {}).get("resume_from")
+        name: str | None = (plan.job.get("checkpoint") or {}).get("resume_from")
         if not name:
             return None
-        checkpoints: Path = self._home / name / "checkpoints"
-        if not _JOB_NAME.fullmatch(name) or not checkpoints.is_dir():
+        checkpoints = self._store.home / name / "checkpoints"
+        if not self._store.holds(name) or not checkpoints.is_dir():
             raise BackendError(
-                f"there is no local job {name} to resume from; there are: {self._known()}.",
+                f"there is no local job {name} to resume from; there are: {self._store.known()}.",
                 "Give the name of a job that ran here in `checkpoint.resume_from`.",
             )
         return checkpoints
 
-    def _record(self, job_name: str) -> JobRecord:
-        # What is not a name could be a path to somewhere else.
-        record = read_record(self._home / job_name) if _JOB_NAME.fullmatch(job_name) else None
-        if record is None:
-            raise UnknownJob(
-                f"there is no local job {job_name} below {self._home}; there are: {self._known()}.",
-                "Correct the name, or go to the folder in which it was launched.",
-            )
-        return record
 
-    def _folder(self, job_name: str) -> Path:
-        if not _JOB_NAME.fullmatch(job_name):
-            raise BackendError(
-                f"{job_name!r} is not the name of a training job.",
-                "Names have letters, digits and single hyphens, at most 63.",
-            )
-        return self._home / job_name
-
-    def _known(self) -> str:
-        return ", ".join(self.job_names()) or "none"
+def _no_room(folder: Path, error: OSError) -> BackendError:
+    """The refusal of a job whose folder could not be made: a full disk, a read-only folder."""
+    return BackendError(
+        f"the local run cannot be prepared in {folder}: {error.strerror or error}"
+        f"{f' ({error.filename})' if error.filename else ''}.",
+        f"Free some of the disk, such as old runs in {folder.parent}, or launch from a folder that you may "
+        "write to.",
+    )
 
 
 def _summary(record: JobRecord) -> JobSummary:

@@ -19,6 +19,11 @@ class Host:
     folder: Path
 
     @property
+    def job_folder(self) -> Path:
+        """The folder of the job that the host belongs to."""
+        return self.folder.parent.parent
+
+    @property
     def root(self) -> Path:
         """The folder that stands for the container's /opt/ml."""
         return self.folder / "ml"

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from launcher.backends.interface import JobState
+from launcher.backends.local.ends import HostEnd, disk_full, failure_reason
 from launcher.backends.local.hosts import Host
+from launcher.backends.local.keeper import start_keeper
 from launcher.backends.local.logs import LogClock
 from launcher.backends.local.processes import boots_among, kill, kill_all, processes_of
-from launcher.backends.local.status import HostEnd, JobRecord, failure_reason
+from launcher.backends.local.status import JobRecord
 
 POLL_SECONDS = 0.1
 STOP_FILE = "stop"
@@ -51,17 +53,20 @@ class _Ending:
 class LocalJob(threading.Thread):
     """Starts the boots of a prepared job, and sees it to its end.
 
-    The record is written at each change of state; the final one when no process is left. The boots
-    hold the reading end of a pipe: when this process is gone, however it went, they see the end of it
-    and stop by themselves.
+    What counts is the record in memory: it changes whatever can be written. Each change is also written to
+    the disk, for other launchers; the final one when no process is left. The boots hold the reading end of
+    a pipe: when this process is gone, however it went, they see the end of it and stop by themselves, and
+    a keeper, which holds it too, ends what is left.
     """
 
     def __init__(
         self, record: JobRecord, hosts: Sequence[Host], *, max_seconds: float, grace: Grace | None = None
     ) -> None:
         super().__init__(name=record.name, daemon=True)
-        self.folder = Path(record.folder)
+        self.folder = record.folder
         self._record = record
+        self._trouble: str | None = None
+        self._asked_to_stop = threading.Event()
         self._hosts = hosts
         self._max_seconds = max_seconds
         self._grace = grace or Grace()
@@ -70,6 +75,7 @@ class LocalJob(threading.Thread):
         self._ends: dict[Host, HostEnd] = {}
         self._ending: _Ending | None = None
         self._terminated = False
+        self._keeper: subprocess.Popen[bytes] | None = None
         self._lifeline: int | None = None
 
     def launch(
@@ -78,6 +84,7 @@ class LocalJob(threading.Thread):
         """Start the boots and the watch over them. Raises OSError where a boot cannot be started."""
         reading, self._lifeline = os.pipe()
         try:
+            self._keeper = start_keeper(self.folder, reading)
             for host in self._hosts:
                 self._boots[host] = _start(host, commands[host], environments[host], reading)
         except BaseException:
@@ -85,25 +92,62 @@ class LocalJob(threading.Thread):
             raise
         finally:
             os.close(reading)
-        self._record.change(JobState.IN_PROGRESS, "Training")
+        self._change(JobState.IN_PROGRESS, "Training")
         self.start()
 
+    @property
+    def record(self) -> JobRecord:
+        """How the job is, whatever the disk holds of it."""
+        return self._record
+
+    @property
+    def trouble(self) -> str | None:
+        """Why some of what should be on the disk about the job is not, None where all is."""
+        return self._trouble
+
+    def stop(self) -> None:
+        """Ask the job to stop; returns before it has."""
+        self._asked_to_stop.set()
+
     def run(self) -> None:
-        """Watch the boots until all have ended, then leave nothing behind and say how it went."""
+        """Watch the boots until all have ended, then leave nothing behind and say how it went.
+
+        Whatever goes wrong in here ends the job as failed: nobody else could end it.
+        """
         try:
             self._watch()
             self._clean_up()
             self._conclude()
-        except BaseException as error:
-            self._clean_up()
-            trouble = f"{type(error).__name__}: {error}"
-            reason = f"InternalServerError: the launcher could not go on with the job: {trouble}"
-            self._record.change(JobState.FAILED, failure_reason=reason)
-            raise
+        except Exception as error:
+            with contextlib.suppress(Exception):
+                self._clean_up()
+            self._change(JobState.FAILED, failure_reason=self._broken_off(error))
+
+    def _broken_off(self, error: Exception) -> str:
+        if _is_disk_full(error):
+            return f"InternalServerError: {disk_full(self.folder)}"
+        trouble = f"{type(error).__name__}: {error}"
+        return f"InternalServerError: the launcher could not go on with the job: {trouble}"
+
+    def _change(self, state: JobState, phase: str | None = None, failure_reason: str | None = None) -> None:
+        self._record = self._record.changed(state, phase, failure_reason)
+        with self._noting_trouble():
+            self._record.write()
+
+    @contextlib.contextmanager
+    def _noting_trouble(self) -> Iterator[None]:
+        """Go on where the disk takes nothing: what is written here only tells others of the job."""
+        try:
+            yield
+        except OSError as error:
+            full = _is_disk_full(error)
+            what = f"the disk of {self.folder} is full" if full else f"{error.filename}: {error.strerror}"
+            self._trouble = f"{what}; what is kept there of this job is not complete"
 
     def _watch(self) -> None:
         while len(self._ends) < len(self._boots):
-            self._clock.tick()
+            with self._noting_trouble():
+                self._clock.tick()
             self._note_ends()
             if self._ending is None:
                 self._ending = self._why_end()
@@ -123,9 +167,9 @@ class LocalJob(threading.Thread):
             terminate_at = now + self._grace.peers
             return _Ending(JobState.FAILED, None, terminate_at, terminate_at + self._grace.peers)
         expired = time.time() - self._record.started > self._max_seconds
-        if not expired and not (self.folder / STOP_FILE).exists():
+        if not expired and not self._asked_to_stop.is_set() and not (self.folder / STOP_FILE).exists():
             return None
-        self._record.change(JobState.STOPPING)
+        self._change(JobState.STOPPING)
         phase = "MaxRuntimeExceeded" if expired else None
         return _Ending(JobState.STOPPED, phase, now, now + self._grace.stop)
 
@@ -149,28 +193,37 @@ class LocalJob(threading.Thread):
         for boot in self._boots.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 boot.wait(timeout=self._grace.report)
+        if self._keeper is not None:
+            self._keeper.kill()
+            self._keeper.wait()
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
 
     def _conclude(self) -> None:
-        self._clock.tick()
+        with self._noting_trouble():
+            self._clock.tick()
         ending, ends = self._ending, list(self._ends.values())
         if ending is not None and ending.state is JobState.STOPPED:
-            self._record.change(JobState.STOPPED, ending.phase)
+            self._change(JobState.STOPPED, ending.phase)
         elif any(end.exit_code != 0 for end in ends):
-            self._record.change(JobState.FAILED, failure_reason=failure_reason(ends))
+            self._change(JobState.FAILED, failure_reason=failure_reason(ends))
         else:
-            self._record.change(JobState.COMPLETED)
+            self._change(JobState.COMPLETED)
+
+
+def _is_disk_full(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _start(
     host: Host, command: Sequence[str], environment: Mapping[str, str], lifeline: int
 ) -> subprocess.Popen[bytes]:
+    # What the interpreter prints before the boot runs; from then on the boot writes the log itself.
     with host.log.open("ab") as log:
         return subprocess.Popen(
             list(command),
-            env={**environment, "SLIPWAY_LIFELINE": str(lifeline)},
+            env={**environment, "SLIPWAY_LIFELINE": str(lifeline), "SLIPWAY_LOG": str(host.log)},
             cwd=host.folder,
             stdin=subprocess.DEVNULL,
             stdout=log,

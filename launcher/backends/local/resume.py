@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from launcher.backends.interface import BackendError
 from launcher.backends.local.hosts import hosts_of
+from launcher.documents.files import open_regular
 from launcher.jobs.specification import RESERVED_CHANNEL
 from launcher.planning.request_parts import ENTRY_POINT_OPTION
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import Request, SourcePackage, TrainingPlan
 from launcher.source.packaging import SOURCE_NAME
+from launcher.source.scratch import scratch_folder
 from launcher.source.tree import read_source
 
 
@@ -26,8 +27,8 @@ def resumed_plan(folder: Path, request: Request) -> Iterator[tuple[TrainingPlan,
     where that is gone.
     """
     data = hosts_of(folder, 1)[0].root / "input" / "data"
-    with tempfile.TemporaryDirectory(prefix="slipway-resume-") as scratch:
-        _unpack(data / RESERVED_CHANNEL / SOURCE_NAME, Path(scratch))
+    with scratch_folder("resume-") as scratch:
+        _unpack(data / RESERVED_CHANNEL / SOURCE_NAME, scratch)
         view = RequestView(request)
         plan = TrainingPlan(
             job={
@@ -37,9 +38,7 @@ def resumed_plan(folder: Path, request: Request) -> Iterator[tuple[TrainingPlan,
             },
             region=None,
             request=request,
-            package=SourcePackage(
-                read_source(Path(scratch), view.boot_options.get(ENTRY_POINT_OPTION, "")), ""
-            ),
+            package=SourcePackage(read_source(scratch, view.boot_options.get(ENTRY_POINT_OPTION, "")), ""),
             findings=(),
         )
         inputs = {
@@ -52,7 +51,7 @@ def resumed_plan(folder: Path, request: Request) -> Iterator[tuple[TrainingPlan,
 
 def _unpack(archive: Path, folder: Path) -> None:
     try:
-        with tarfile.open(archive) as packed:
+        with open_regular(archive) as file, tarfile.open(fileobj=file) as packed:
             packed.extractall(folder, filter="data")
     except (OSError, tarfile.TarError) as error:
         raise BackendError(

@@ -1,0 +1,150 @@
+"""The folder of the local runs: which jobs are there, and how those of other launchers are."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from launcher.backends.interface import BackendError, JobState, UnknownJob
+from launcher.backends.local.processes import boots_among, kill_all, processes_of
+from launcher.backends.local.state_files import UnreadableJob, read_state
+from launcher.backends.local.status import JobRecord, read_record, status_file
+
+if TYPE_CHECKING:
+    from launcher.planning.training_plan import Request
+
+REQUEST_FILE = "request.json"
+"""In a job's folder: the request that it was started from."""
+
+_JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+
+
+class JobStore:
+    """The jobs below `home`, as their files and processes show them."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home.absolute()
+
+    def names(self) -> list[str]:
+        """The jobs below the home folder, readable or not, in the order of their names.
+
+        Raises BackendError where the home folder itself cannot be looked into.
+        """
+        try:
+            return sorted(each.name for each in self.home.iterdir() if self.holds(each.name))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise BackendError(
+                f"{self.home}, the folder of the local runs, cannot be read: {error.strerror}.",
+                "Make it readable, or delete what lies there.",
+            ) from error
+
+    def holds(self, job_name: str) -> bool:
+        """Whether there is a job of that name here, readable or not."""
+        return _is_name(job_name) and os.path.lexists(status_file(self.home / job_name))
+
+    def unreadable(self) -> list[UnreadableJob]:
+        """What is wrong with those jobs that cannot be read, in the order of their names."""
+        found = []
+        for name in self.names():
+            try:
+                self.record(name)
+            except UnreadableJob as problem:
+                found.append(problem)
+            except UnknownJob:
+                continue  # Deleted since.
+        return found
+
+    def record(self, job_name: str) -> JobRecord:
+        """What a job's status file says. Raises UnknownJob where there is none, or UnreadableJob."""
+        # What is not a name could be a path to somewhere else.
+        if not self.holds(job_name):
+            raise self._unknown(job_name)
+        try:
+            return read_record(self.home / job_name)
+        except FileNotFoundError as error:
+            file = status_file(self.home / job_name)
+            if os.path.lexists(file):
+                raise UnreadableJob(file, "it is a link to what is not there") from error
+            raise self._unknown(job_name) from None
+
+    def living_record(self, job_name: str) -> JobRecord:
+        """The same, with what has become of the job since: one whose launcher was killed has failed.
+
+        What is left of such a job is ended here.
+        """
+        record = self.record(job_name)
+        if record.state.is_final or record.launcher.is_alive:
+            return record
+        # Its state may have become final between reading it and looking at its launcher.
+        record = self.record(job_name)
+        if record.state.is_final:
+            return record
+        if boots_among(processes_of(record.folder)):
+            return replace(record, state=JobState.STOPPING, phase=JobState.STOPPING.value)
+        kill_all(record.folder)
+        return _buried(record)
+
+    def request(self, job_name: str) -> Request:
+        """The request that a job was started from.
+
+        Raises UnknownJob where there is no such job, UnreadableJob where its request cannot be read.
+        """
+        folder = self.record(job_name).folder
+        try:
+            content = read_state(folder / REQUEST_FILE)
+        except FileNotFoundError:
+            raise UnreadableJob(folder / REQUEST_FILE, "it is not there") from None
+        # The first launchers wrote the request alone.
+        request = content.get("request") if "format" in content else content
+        if not isinstance(request, dict):
+            raise no_request(folder)
+        return request
+
+    def folder(self, job_name: str) -> Path:
+        """Where a job of that name is, or would be. Raises BackendError for what is no name of a job."""
+        if not _is_name(job_name):
+            raise BackendError(
+                f"{job_name!r} is not the name of a training job.",
+                "Names have letters, digits and single hyphens, at most 63.",
+            )
+        return self.home / job_name
+
+    def known(self) -> str:
+        """The names of the jobs, for a message."""
+        return ", ".join(self.names()) or "none"
+
+    def _unknown(self, job_name: str) -> UnknownJob:
+        return UnknownJob(
+            f"there is no local job {job_name} below {self.home}; there are: {self.known()}.",
+            "Correct the name, or go to the folder in which it was launched.",
+        )
+
+
+def no_request(folder: Path) -> UnreadableJob:
+    """What to raise for a request file with something else in it."""
+    return UnreadableJob(folder / REQUEST_FILE, "it holds no request of a training job")
+
+
+def _buried(record: JobRecord) -> JobRecord:
+    """The record of a job whose launcher is gone, as failed, and without the drafts that it left."""
+    record = record.changed(
+        JobState.FAILED,
+        failure_reason=f"ClientError: the launcher that ran this job (process {record.launcher.pid}) "
+        "ended before it, and the job with it",
+    )
+    # On a full or read-only disk the next one to look finds the same.
+    with contextlib.suppress(OSError):
+        for draft in record.folder.glob("*.new"):
+            draft.unlink()
+        record.write()
+    return record
+
+
+def _is_name(text: str) -> bool:
+    return len(text) <= 63 and _JOB_NAME.fullmatch(text) is not None
