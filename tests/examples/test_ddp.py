@@ -1,0 +1,58 @@
+"""The example that people copy, really run: four ranks, as on the two hosts of its job file."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+TRAIN = ROOT / "examples" / "ddp" / "src" / "train.py"
+RANKS = [0, 1, 2, 3]
+
+
+def train(folder: Path, *runs: dict[str, Any]) -> list[str]:
+    """What each run printed."""
+    command = [sys.executable, str(Path(__file__).with_name("forked_ranks.py")), str(TRAIN), str(len(RANKS))]
+    ended = subprocess.run(
+        command, cwd=folder, input=json.dumps(runs), stdout=subprocess.PIPE, text=True, check=True
+    )
+    return json.loads(ended.stdout)
+
+
+def run(folder: str, epochs: int, **interruption: Any) -> dict[str, Any]:
+    """A run with more steps in an epoch than the example's own, to be interrupted between two of them."""
+    arguments = ["--epochs", str(epochs), "--batch_size", "16"]
+    return {
+        "folder": folder,
+        "arguments": arguments,
+        **({"interruption": interruption} if interruption else {}),
+    }
+
+
+def test_a_run_that_was_interrupted_and_resumed_ends_with_the_same_weights_to_the_bit(tmp_path: Path) -> None:
+    terminated = {"signal": signal.SIGTERM, "ranks": [3], "text": "epoch=0", "seconds": 0.1}
+    killed = {"signal": signal.SIGKILL, "ranks": RANKS, "text": "epoch=1", "seconds": 0.1}
+    _, _, after_end, termination, after_termination, _, after_kill = train(
+        tmp_path,
+        run("uninterrupted", 4),
+        run("ended", 2),
+        run("ended", 4),
+        run("terminated", 4, **terminated),
+        run("terminated", 4),
+        run("killed", 4, **killed),
+        run("killed", 4),
+    )
+    assert "resumed from checkpoint-00002-000000.pt" in after_end
+    stopped = re.search(r"stopped in epoch (\d+) after (\d+) steps", termination)
+    assert stopped, termination
+    epoch, step = map(int, stopped.groups())
+    assert f"resumed from checkpoint-{epoch:05d}-{step:06d}.pt" in after_termination
+    assert "resumed from checkpoint-" in after_kill
+    models = {file.parts[-3]: file.read_bytes() for file in tmp_path.glob("*/model/model.pt")}
+    same = [name for name, model in models.items() if model == models["uninterrupted"]]
+    assert sorted(same) == ["ended", "killed", "terminated", "uninterrupted"]
