@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attack.matrix.account import ENDED, FAILED, RUNNING
-from attack.matrix.virtual_time import OUTAGE_SECONDS
 
 LOOKS = 60.0
 """Seconds in which a command that only looks ends, whatever the network does (docs/command-line.md)."""
 
 WORKS = 3600.0
 """Seconds for commands whose calls are repeated patiently, one after the other; not promised, but an end."""
+
+FOLLOWS = 6 * WORKS
+"""Seconds for those that wait out an outage of `OUTAGE_SECONDS`, during which every call may hang to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +32,14 @@ class Command:
 
 COMMANDS: tuple[Command, ...] = (
     Command("launch --detach", ("job.yaml", "--yes", "--detach"), WORKS, creates=True),
-    Command("launch", ("job.yaml", "--yes"), WORKS + OUTAGE_SECONDS, creates=True),
+    Command("launch", ("job.yaml", "--yes"), FOLLOWS, creates=True),
     Command("launch --queue", ("job.yaml", "--yes", "--queue", "--detach"), WORKS, creates=True),
     Command("check --live", ("check", "job.yaml", "--live"), LOOKS),
     Command("plan", ("plan", "job.yaml"), LOOKS),
     Command("list", ("list",), LOOKS),
     Command("status", ("status", RUNNING), LOOKS, beside=("batch",)),
     Command("logs", ("logs", ENDED), LOOKS, beside=("batch",)),
-    Command("logs --follow", ("logs", RUNNING, "--follow"), WORKS + OUTAGE_SECONDS, beside=("batch",)),
+    Command("logs --follow", ("logs", RUNNING, "--follow"), FOLLOWS, beside=("batch",)),
     Command("stop", ("stop", RUNNING), WORKS, beside=("batch",)),
     Command("diagnose", ("diagnose", FAILED), WORKS, beside=("batch",)),
     Command("resume", ("resume", ENDED, "--yes", "--detach"), WORKS, creates=True, beside=("batch",)),

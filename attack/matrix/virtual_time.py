@@ -28,6 +28,9 @@ import launcher.session.run as run
 OUTAGE_SECONDS = 1800.0
 """For which followers wait here; half a day, as they do else, would only be more of the same."""
 
+RENEWAL_SECONDS = 600.0
+"""For which they wait for new credentials."""
+
 _REAL_LIMIT = 120.0
 """Seconds after which a thread that says nothing counts as hanging in earnest."""
 
@@ -62,13 +65,13 @@ def virtual_time(clock: VirtualClock) -> ExitStack:
     stack = ExitStack()
     for place, name, value in (
         (botocore.endpoint, "time", SimpleNamespace(sleep=clock.sleep)),
-        (botocore.retries.bucket, "time", SimpleNamespace(sleep=clock.sleep, time=clock.now)),
+        (botocore.retries.bucket, "time", SimpleNamespace(time=lambda: clock.furthest)),
         (botocore.retries.bucket, "threading", _throttle_of(clock)),
         (bounded, "Future", partial(_Future, clock)),
         (asking, "monotonic", clock.now),
         (asking, "SimpleQueue", partial(_Inbox, clock)),
         (asking, "Thread", partial(_Asker, clock)),
-        (run, "Pace", partial(run.Pace, sleep=clock.sleep, outage=OUTAGE_SECONDS)),
+        (run, "Pace", partial(run.Pace, sleep=clock.sleep, outage=OUTAGE_SECONDS, renewal=RENEWAL_SECONDS)),
     ):
         stack.enter_context(mock.patch.object(place, name, value))
     for function, arguments in (
@@ -154,11 +157,15 @@ class _Asker(threading.Thread):
 
 
 def _throttle_of(clock: VirtualClock) -> SimpleNamespace:
-    """The locks of botocore's client-side throttling, of which the condition waits on the clock."""
+    """The locks of botocore's client-side throttling, of which the condition waits on the clock.
+
+    Threads share what they may still ask, so its time is that of the latest of them, and never goes back.
+    """
 
     class Condition(threading.Condition):
         def wait(self, timeout: float | None = None) -> bool:
-            clock.sleep(timeout or 0.0)
+            # The least step that a clock can tell: what is left may be too small to be added.
+            clock.move_to(clock.furthest + max(timeout or 0.0, 0.001))
             return False
 
     return SimpleNamespace(Lock=threading.Lock, Condition=Condition)
