@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import yaml
@@ -39,6 +38,11 @@ class Attacked:
     folder: Path
 
     @property
+    def manifest(self) -> Cluster:
+        """The manifest of the cluster, which has a queue."""
+        return Cluster.model_validate({**self.account.manifest(), "queue_arn": QUEUE})
+
+    @property
     def jobs(self) -> list[str]:
         """The names of all jobs that were created, those in the queue included."""
         return [
@@ -48,11 +52,8 @@ class Attacked:
 
 
 @contextmanager
-def attacked_account(folder: Path, endpoint: str | None = None) -> Iterator[Attacked]:
-    """The account in moto, and a folder with a job file; the environment is that of its user.
-
-    `endpoint` is the address of moto's server, where launchers reach the account over one.
-    """
+def attacked_account(folder: Path) -> Iterator[Attacked]:
+    """The account in moto, and a folder with a job file; the environment is that of its user."""
     environment = {
         "AWS_ACCESS_KEY_ID": "testing",
         "AWS_SECRET_ACCESS_KEY": "testing",
@@ -62,7 +63,6 @@ def attacked_account(folder: Path, endpoint: str | None = None) -> Iterator[Atta
         "AWS_SHARED_CREDENTIALS_FILE": str(folder / "no-credentials"),
         "XDG_CACHE_HOME": str(folder / "cache"),
         "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",
-        **({"AWS_ENDPOINT_URL": endpoint} if endpoint else {}),
     }
     read_once = cache(lambda path: _read(JSONFileLoader(), path))
     with ExitStack() as stack:
@@ -73,13 +73,13 @@ def attacked_account(folder: Path, endpoint: str | None = None) -> Iterator[Atta
         account = stack.enter_context(emulated_account())
         script = stack.enter_context(emulated_training(TrainingScript(logs=LINES)))
         attacked = Attacked(account, script, EmulatedQueue(QUEUE, account.client("sagemaker")), folder)
-        manifest = Cluster.model_validate({**account.manifest(), "queue_arn": QUEUE})
+        manifest = attacked.manifest
         account.client("ssm").put_parameter(
             Name="/slipway/clusters/dev", Value=manifest.model_dump_json(), Type="String"
         )
         cache_manifest(manifest)
         write_job(folder)
-        _add_jobs(attacked, manifest)
+        _add_jobs(attacked)
         yield attacked
 
 
@@ -104,18 +104,18 @@ def write_job(folder: Path, name: str = "digits") -> Path:
     return file
 
 
-def _add_jobs(attacked: Attacked, manifest: Cluster) -> None:
+def _add_jobs(attacked: Attacked) -> None:
     """Three jobs that were launched before, as far on as their names say."""
-    loaded = read_job(JobSource(attacked.folder / "job.yaml"))
     for name, reason in ((RUNNING, None), (FAILED, REASON), (ENDED, None)):
-        base, _, unique = name.partition("-")
-        plan = prepare_for(loaded, manifest, session_region=REGION, unique=unique)
-        assert plan.name == f"{base}-{unique}", "the job is named as it is to be found"
-        add_job(attacked, json.loads(json.dumps(plan.request)), reason=reason, ended=name != RUNNING)
+        add_job(attacked, name, reason=reason, ended=name != RUNNING)
+    attacked.script.failure_reason = None
 
 
-def add_job(attacked: Attacked, request: dict[str, Any], *, reason: str | None, ended: bool) -> None:
-    """Create a job; one that has `ended` left logs and, where it did not fail, a checkpoint."""
+def add_job(attacked: Attacked, name: str, *, reason: str | None = None, ended: bool = True) -> None:
+    """Create a job from the job file; one that has `ended` left logs and a checkpoint."""
+    loaded = read_job(JobSource(attacked.folder / "job.yaml"))
+    plan = prepare_for(loaded, attacked.manifest, session_region=REGION, unique=name.partition("-")[2])
+    request = json.loads(json.dumps(plan.request).replace(str(plan.name), name))
     sagemaker, script = attacked.account.client("sagemaker"), attacked.script
     script.failure_reason = reason
     sagemaker.create_training_job(**request)
