@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import socket
 import subprocess
 import sys
@@ -49,7 +48,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """How a command took a case: what is `wrong` (None where nothing is), how long it took, how large it got."""
+    """How a command took a case: what is `wrong`, if anything, how long it took, and how large it got."""
 
     case: Case
     wrong: str | None
@@ -95,7 +94,7 @@ def _run(case: Case, folder: Path, words: tuple[str, ...]) -> Tried:
             stdin=subprocess.DEVNULL,
             stdout=printed,
             stderr=subprocess.STDOUT,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES)),  # noqa: PLW1509
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES)),
         )
         code, usage = _wait(process.pid, began)
         process.returncode = 0 if code is None else code
@@ -131,7 +130,9 @@ def _wrong(code: int | None, said: str) -> str | None:
 CHECK = ("check", "job.yaml")
 
 
-def _file(name: str, content: Callable[[], bytes], words: tuple[str, ...] = CHECK) -> Callable[[Path], tuple[str, ...]]:
+def _file(
+    name: str, content: Callable[[], bytes], words: tuple[str, ...] = CHECK
+) -> Callable[[Path], tuple[str, ...]]:
     def prepare(folder: Path) -> tuple[str, ...]:
         (folder / name).write_bytes(content())
         return words
@@ -244,7 +245,9 @@ CASES: tuple[Case, ...] = (
     Case("40,000 open brackets", _file("job.yaml", lambda: b"name: " + b"[" * 40_000)),
     Case("40,000 open braces", _file("job.yaml", lambda: b"{a: " * 40_000)),
     Case("900,000 open brackets", _file("job.yaml", lambda: b"[" * 900_000)),
-    Case("1,300 nested blocks", _file("job.yaml", lambda: b"".join(b" " * n + b"a:\n" for n in range(1_300)))),
+    Case(
+        "1,300 nested blocks", _file("job.yaml", lambda: b"".join(b" " * n + b"a:\n" for n in range(1_300)))
+    ),
     Case("nested sequences in one line", _file("job.yaml", lambda: b"- " * 400_000)),
     Case("100,000 question marks", _file("job.yaml", lambda: b"? " * 100_000)),
     Case("an alias bomb", _file("job.yaml", _alias_bomb)),
@@ -259,8 +262,14 @@ CASES: tuple[Case, ...] = (
     Case("a job file of random bytes", _file("job.yaml", lambda: bytes(range(256)) * 100)),
     Case("a cluster named by 10,000 letters", _file("job.yaml", _job_of(cluster="x" * 10_000))),
     Case("a cluster's path with NUL", _file("job.yaml", _job_of(cluster="./a\x00b.json"))),
-    Case("source_dir that is /proc/self", _file("job.yaml", _job_of(code={"source_dir": "/proc/self", "entry_point": "maps"}))),
-    Case("an entry point that is a device", _file("job.yaml", _job_of(code={"source_dir": "/dev", "entry_point": "zero"}))),
+    Case(
+        "source_dir that is /proc/self",
+        _file("job.yaml", _job_of(code={"source_dir": "/proc/self", "entry_point": "maps"})),
+    ),
+    Case(
+        "an entry point that is a device",
+        _file("job.yaml", _job_of(code={"source_dir": "/dev", "entry_point": "zero"})),
+    ),
     Case("a manifest of 40,000 brackets", _manifest(lambda: b"[" * 40_000)),
     Case("a manifest that is an alias bomb", _manifest(_alias_bomb)),
     Case("a manifest that is empty", _manifest(lambda: b"")),
@@ -274,11 +283,19 @@ CASES: tuple[Case, ...] = (
     Case("a pipe in the source", _in_source(lambda source: os.mkfifo(source / "data.py"))),
     Case("a pipe in the source that is ignored", _in_source(_ignored_fifo)),
     Case("a link to /dev/zero", _in_source(lambda source: (source / "z.py").symlink_to("/dev/zero"))),
-    Case("a link to a pipe", _in_source(lambda s: (os.mkfifo(s.parent / "p"), (s / "z.py").symlink_to("../p")))),
+    Case(
+        "a link to a pipe", _in_source(lambda s: (os.mkfifo(s.parent / "p"), (s / "z.py").symlink_to("../p")))
+    ),
     Case("a socket", _in_source(lambda source: _socket(source / "s.py"))),
     Case("an ignore file that is a pipe", _in_source(lambda source: os.mkfifo(source / ".gitignore"))),
-    Case("an ignore file of 20 MB", _in_source(lambda s: (s / ".gitignore").write_bytes(b"*a*b*c\n" * 3_000_000)), heavy=True),
-    Case("requirements.txt that is a pipe", _in_source(lambda source: os.mkfifo(source / "requirements.txt"))),
+    Case(
+        "an ignore file of 20 MB",
+        _in_source(lambda s: (s / ".gitignore").write_bytes(b"*a*b*c\n" * 3_000_000)),
+        heavy=True,
+    ),
+    Case(
+        "requirements.txt that is a pipe", _in_source(lambda source: os.mkfifo(source / "requirements.txt"))
+    ),
     Case("an entry point that is a pipe", _instead(os.mkfifo)),
     Case("an entry point that is a folder", _instead(Path.mkdir)),
     Case("an entry point that links to /dev/zero", _instead(lambda path: path.symlink_to("/dev/zero"))),
@@ -286,19 +303,38 @@ CASES: tuple[Case, ...] = (
     Case("a dangling link", _in_source(lambda source: (source / "x.py").symlink_to("nowhere"))),
     Case("1,100 nested folders", _in_source(_deep_folder)),
     Case("a name with a line feed", _in_source(lambda source: (source / "a\nb.py").write_text("x = 1\n"))),
-    Case("a name that is not UTF-8", _in_source(lambda s: Path(os.fsdecode(bytes(s) + b"/\xff\xfe.py")).write_text("x"))),
-    Case("a program of 5 MB in one expression", _in_source(lambda s: (s / "x.py").write_text("x = 1" + "+1" * 2_500_000))),
-    Case("a program of 100,000 brackets", _in_source(lambda source: (source / "x.py").write_text("(" * 100_000))),
+    Case(
+        "a name that is not UTF-8",
+        _in_source(lambda s: Path(os.fsdecode(bytes(s) + b"/\xff\xfe.py")).write_text("x")),
+    ),
+    Case(
+        "a program of 5 MB in one expression",
+        _in_source(lambda s: (s / "x.py").write_text("x = 1" + "+1" * 2_500_000)),
+    ),
+    Case(
+        "a program of 100,000 brackets",
+        _in_source(lambda source: (source / "x.py").write_text("(" * 100_000)),
+    ),
     Case("a program with NUL", _in_source(lambda source: (source / "x.py").write_bytes(b"x = '\x00'\n"))),
     Case("a sparse program of 8 GB", _in_source(lambda source: _sparse(source / "x.py", 8 * 1024**3))),
     Case("what may not be read", _in_source(_unreadable)),
     Case(f"{MANY_FILES:,} files", _in_source(_many_files), heavy=True),
     Case("--set with 100,000 brackets", lambda folder: (*CHECK, "--set", f"name={'[' * 100_000}")),
-    Case("--diff with a pipe", lambda f: (os.mkfifo(f / "r.json"), ("plan", "job.yaml", "--diff", "r.json"))[1]),
-    Case("--diff with 40,000 brackets", _file("r.json", lambda: b"[" * 40_000, ("plan", "job.yaml", "--diff", "r.json"))),
+    Case(
+        "--diff with a pipe", lambda f: (os.mkfifo(f / "r.json"), ("plan", "job.yaml", "--diff", "r.json"))[1]
+    ),
+    Case(
+        "--diff with 40,000 brackets",
+        _file("r.json", lambda: b"[" * 40_000, ("plan", "job.yaml", "--diff", "r.json")),
+    ),
     Case("a log that is a pipe", lambda f: (os.mkfifo(f / "x.log"), ("diagnose", "--log", "."))[1]),
-    Case("a log of one line of 50 MB", _file("x.log", lambda: b"step=1 loss 0.5 " * 3_200_000, ("diagnose", "--log", "x.log"))),
-    Case("a log of random bytes", _file("x.log", lambda: os.urandom(2_000_000), ("diagnose", "--log", "x.log"))),
+    Case(
+        "a log of one line of 50 MB",
+        _file("x.log", lambda: b"step=1 loss 0.5 " * 3_200_000, ("diagnose", "--log", "x.log")),
+    ),
+    Case(
+        "a log of random bytes", _file("x.log", lambda: os.urandom(2_000_000), ("diagnose", "--log", "x.log"))
+    ),
 )
 
 

@@ -7,7 +7,6 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -29,8 +28,8 @@ _CALIBRATIONS = 3
 class Way:
     """One way of creating a job. `{job}` in its words is a name of the trial's own.
 
-    A way that `resumes` finds an ended job of that name. With `homes` of two the second launcher is on another
-    machine, as far as what the first one noted there goes.
+    A way that `resumes` finds an ended job of that name. With `homes` of two the second launcher is on
+    another machine: it does not see what the first one noted.
     """
 
     name: str
@@ -39,7 +38,9 @@ class Way:
     homes: int = 1
 
 
-_RUN_ID = Way("launch --run-id, in two homes", ("job.yaml", "--yes", "--detach", "--run-id", "{job}"), homes=2)
+_RUN_ID = Way(
+    "launch --run-id, in two homes", ("job.yaml", "--yes", "--detach", "--run-id", "{job}"), homes=2
+)
 WAYS: tuple[Way, ...] = (
     Way("launch", ("job.yaml", "--yes", "--detach")),
     Way("launch --queue", ("job.yaml", "--yes", "--detach", "--queue")),
@@ -74,21 +75,23 @@ def campaign(way: Way, kills: int, folder: Path, *, seed: int = 0) -> Campaign:
     """Kill as many launchers of one way, each at a moment of its own between its first call and its end."""
     done = Campaign(way)
     with served_account(folder) as (server, attacked), ThreadPoolExecutor(AT_ONCE) as pool:
-        trials = _Trials(way, server, attacked)
+        trials = Trials(way, server, attacked)
         first, last = trials.calibrate()
         chosen, number = Random(f"{way.name} {seed}"), 0
         while done.killed < kills:
             moments = [(number + n, chosen.uniform(first, last)) for n in range(AT_ONCE)]
             number += AT_ONCE
             for outcome in pool.map(lambda moment: trials.run(*moment), moments):
-                _add(done, outcome)
+                take_up(done, outcome)
             if done.too_late > 3 * kills + 10:
                 break
     return done
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
+class Outcome:
+    """What came of one launcher: the jobs `before` and `after` the second one, and how that one ended."""
+
     killed_after: float | None
     """Seconds; None where the launcher was quicker."""
     before: list[str]
@@ -98,7 +101,9 @@ class _Outcome:
 
 
 @dataclass(slots=True)
-class _Trials:
+class Trials:
+    """The trials of one way, each with a folder, a job and homes of its own."""
+
     way: Way
     server: FaultyServer
     attacked: Attacked
@@ -108,10 +113,10 @@ class _Trials:
         """Seconds from the start of a launcher to its first call, and to its end, with as many at once."""
         firsts, lasts = [], []
         for number in range(_CALIBRATIONS):
-            job, folder = self._prepare(f"calibration{number}")
+            job, folder = self.prepare(f"calibration{number}")
             self.server.calls.clear()
             began, called = time.monotonic(), None
-            process = self._start(job, folder, 0)
+            process = self.start(job, folder, 0)
             while process.poll() is None:
                 if called is None and self.server.calls:
                     called = time.monotonic() - began
@@ -123,27 +128,27 @@ class _Trials:
                 raise RuntimeError(f"{self.way.name} does not work without a kill: {said}")
         return median(firsts), 1.1 * median(lasts)
 
-    def run(self, number: int, moment: float) -> _Outcome:
+    def run(self, number: int, moment: float) -> Outcome:
         """Start a launcher, kill it at that moment, and give the command again."""
-        job, folder = self._prepare(f"trial{number}")
-        process = self._start(job, folder, 0)
+        job, folder = self.prepare(f"trial{number}")
+        process = self.start(job, folder, 0)
         try:
             process.wait(moment)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
         process.communicate()
-        before = self._jobs(job)
+        before = self.jobs(job)
         if process.returncode != -signal.SIGKILL:
-            return _Outcome(None, before, before, None, "")
-        second = self._start(job, folder, self.way.homes - 1)
+            return Outcome(None, before, before, None, "")
+        second = self.start(job, folder, self.way.homes - 1)
         try:
             said, _ = second.communicate(timeout=_LONGEST_SECONDS)
         except subprocess.TimeoutExpired:
             second.kill()
             said, _ = second.communicate()
-        return _Outcome(moment, before, self._jobs(job), second.returncode, said)
+        return Outcome(moment, before, self.jobs(job), second.returncode, said)
 
-    def _prepare(self, name: str) -> tuple[str, Path]:
+    def prepare(self, name: str) -> tuple[str, Path]:
         """A folder with a job file of that name, and the job to resume where there is to be one."""
         folder = self.attacked.folder / name
         job = f"{name}-ended" if self.way.resumes else name
@@ -153,27 +158,29 @@ class _Trials:
                 add_job(self.attacked, job)
         return job, folder
 
-    def _start(self, job: str, folder: Path, home: int) -> subprocess.Popen[str]:
+    def start(self, job: str, folder: Path, home: int) -> subprocess.Popen[str]:
+        """Start the command of a trial; `home` is the number of the machine."""
         words = [word.format(job=job) for word in self.way.words]
         place = folder / f"home{home}"
         place.mkdir(exist_ok=True)
         return start(self.server, words, folder, place)
 
-    def _jobs(self, job: str) -> list[str]:
+    def jobs(self, job: str) -> list[str]:
         """The jobs that launchers of this trial created."""
         return [name for name in self.attacked.jobs if name.startswith(f"{job}-")]
 
 
-def _add(done: Campaign, outcome: _Outcome) -> None:
+def take_up(done: Campaign, outcome: Outcome) -> None:
+    """Count what came of one launcher."""
     if outcome.killed_after is None:
         done.too_late += 1
         return
     done.killed += 1
     if len(outcome.after) > 1:
-        done.doubled.append(
-            f"killed after {outcome.killed_after:.2f} s: {', '.join(f'{n} x{c}' for n, c in Counter(outcome.after).items())}"
-        )
+        done.doubled.append(f"killed after {outcome.killed_after:.2f} s: {' and '.join(outcome.after)}")
     elif outcome.again != 0 or not outcome.after:
-        done.other.append(f"ended with {outcome.again}, {len(outcome.after)} jobs: {outcome.said.strip()[-300:]}")
+        done.other.append(
+            f"ended with {outcome.again}, {len(outcome.after)} jobs: {outcome.said.strip()[-300:]}"
+        )
     elif outcome.before:
         done.adopted += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from tests.emulator.faulty_server import FaultyServer, faulty_server
 @contextmanager
 def served_account(folder: Path, *, in_earnest: bool = False) -> Iterator[tuple[FaultyServer, Attacked]]:
     """The account of the matrix behind a server, its queue included."""
+    logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
     # The server first: it empties moto.
     with faulty_server(in_earnest=in_earnest) as server, attacked_account(folder) as attacked:
         server.queue = attacked.queue

@@ -1,4 +1,4 @@
-"""The promise of a minute, held against a clock: real commands, a real connection, answers that drip or hang."""
+"""The promise of a minute, by the clock: real commands, a real connection, answers that drip or hang."""
 
 from __future__ import annotations
 
@@ -63,7 +63,13 @@ def _under(fault: Fault, folder: Path) -> Iterator[Measured]:
         for words, process in running.items():
             said, _ = process.communicate()
             seconds = took.get(words, 2 * LOOKS)
-            yield Measured(" ".join(words), fault.name, seconds, process.returncode, _wrong(process.returncode, seconds, said))
+            yield Measured(
+                " ".join(words),
+                fault.name,
+                seconds,
+                process.returncode,
+                _wrong(process.returncode, seconds, said),
+            )
 
 
 def _wrong(code: int, seconds: float, said: str) -> str | None:

@@ -107,7 +107,9 @@ def _local_state(chosen: Random, folder: Path) -> None:
         if command == 0:
             _command("list", "--local", "--output", chosen.choice(("text", "json")))
         elif command == 4:
-            _unless_refused(lambda: plan_resumption(LocalBackend(folder / ".slipway/local"), "digits-0unique"))
+            _unless_refused(
+                lambda: plan_resumption(LocalBackend(folder / ".slipway/local"), "digits-0unique")
+            )
         else:
             _command(("status", "logs", "diagnose")[command - 1], "digits-0unique")
 
@@ -151,9 +153,17 @@ AREAS: tuple[Area, ...] = (
     Area("job files", "check and plan", _job_file),
     Area("cluster files", "the input of cdk deploy", _cluster_file),
     Area("manifests", "by path and from the cache, with a plan", _manifest),
-    Area("local state", "status.json, request.json, log, log.times: list, status, logs, diagnose, resume", _local_state),
+    Area(
+        "local state",
+        "status.json, request.json, log, log.times: list, status, logs, diagnose, resume",
+        _local_state,
+    ),
     Area("requests", "RequestView, its cost, plan --diff", _request),
-    Area("log lines", f"{LINES_IN_A_CASE} a case: progress, stall, screen, JSON, diagnosis, redaction", _log_lines),
+    Area(
+        "log lines",
+        f"{LINES_IN_A_CASE} a case: progress, stall, screen, JSON, diagnosis, redaction",
+        _log_lines,
+    ),
 )
 
 

@@ -1,4 +1,4 @@
-"""Cases by the thousand, in forks: a case that crashes, hangs or eats memory is one finding, and the rest go on."""
+"""Cases by the thousand, in forks: one that crashes, hangs or eats memory does not end the others."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ CASE_SECONDS = 10
 """Of wall clock, after which a case counts as hanging; on a quiet machine one takes milliseconds."""
 
 MEMORY_BYTES = 6 * 1024**3
-"""Of address space: a process that has everything loaded needs half a gigabyte, and each thread that a command
-leaves behind is given eight megabytes, and now and then 64."""
+"""Of address space: a process that has everything loaded needs half a gigabyte, and each thread that a
+command leaves behind is given eight megabytes, and now and then 64."""
 
 
 @dataclass(slots=True)

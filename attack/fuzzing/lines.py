@@ -5,11 +5,13 @@ from __future__ import annotations
 from random import Random
 
 _WORDS = (
-    "step", "loss", "samples", "samples/s", "images", "epoch", "checkpoint", "saving checkpoint", "save", "model",
-    "token", "secret", "password=", "AKIA", "eyJ", "://", "@", "=", ":", "-----BEGIN", "PRIVATE KEY", "Bearer",
-    "Traceback (most recent call last):", '  File "train.py", line 9, in main', "Error", "ValueError: x",
-    "[rank3]:", "[1,3]<stderr>:", "algo-1:77:79 [3]", "NCCL WARN", "NCCL INFO", "CUDA out of memory", "Killed",
-    "signal 9", "exit code: 1", "0.", "1e", "-", "+", ".", "_", "/", " ", "\t", "nan", "inf", "environ({",
+    "step", "loss", "samples", "samples/s", "images", "epoch", "checkpoint", "saving checkpoint", "save",
+    "model", "token", "secret", "password=", "AKIA", "eyJ", "://", "@", "=", ":", "-----BEGIN", "PRIVATE KEY",
+    "Bearer", "Traceback (most recent call last):", '  File "train.py", line 9, in main', "Error",
+    "ValueError: x",
+    "[rank3]:", "[1,3]<stderr>:", "algo-1:77:79 [3]", "NCCL WARN", "NCCL INFO", "CUDA out of memory",
+    "Killed", "signal 9", "exit code: 1", "0.", "1e", "-", "+", ".", "_", "/", " ", "\t", "nan",
+    "inf", "environ({",
 )  # fmt: skip
 _UNITS = (
     "0", "9.", "1e", "a-", "a_", "a.", ".", "-", "_", "checkpoint-", "checkpoint ", "save ", "samples ",

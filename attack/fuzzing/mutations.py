@@ -102,7 +102,9 @@ def odd_value(chosen: Random, depth: int = 0) -> Any:
     if kind < 5:
         return chosen.choice(_ODD_NUMBERS)
     if kind == 5:
-        return chosen.choice((None, [], {}, [[]], {"": ""}, [None], date(2026, 1, 1), datetime(2026, 1, 1), b"\xff"))
+        return chosen.choice(
+            (None, [], {}, [[]], {"": ""}, [None], date(2026, 1, 1), datetime(2026, 1, 1), b"\xff")
+        )
     if kind == 6 and depth < 3:
         return [odd_value(chosen, depth + 1) for _ in range(chosen.randrange(4))]
     if kind == 7 and depth < 3:

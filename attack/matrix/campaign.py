@@ -1,4 +1,4 @@
-"""The matrix: each command, each of its calls, each fault, once and for good; each cell in a fork of its own."""
+"""The matrix: each command, each of its calls, each fault, once and for good; a fork for each cell."""
 
 from __future__ import annotations
 
@@ -73,18 +73,22 @@ def healthy_runs(folder: Path) -> dict[str, Run]:
 
 
 def attacked_cells(
-    number: int | None = None, *, seed: int = 0, only: str = "", at_once: int = 2
+    number: int | None = None, *, seed: int = 0, also: Sequence[str] = (), at_once: int = 2
 ) -> Iterator[Judged]:
-    """Run the cells, or a sample of them, and judge each; `only` keeps those whose text has it."""
+    """Run the cells, or a sample of so many and the first whose text holds each of `also`; judge each."""
     with tempfile.TemporaryDirectory(prefix="slipway-attack-") as one:
         healthy = healthy_runs(Path(one))
-    cells = [cell for cell in all_cells(healthy) if only in str(cell)]
+    cells = all_cells(healthy)
     if number is not None:
-        cells = sampled(cells, number, seed)
+        named = [next(cell for cell in cells if text in str(cell)) for text in also]
+        cells = list(dict.fromkeys([*sampled(cells, number, seed), *named]))
     # What is there by now is there for good: collecting it in every fork would copy it.
     gc.collect()
     gc.freeze()
-    with tempfile.TemporaryDirectory(prefix="slipway-attack-") as two, attacked_account(Path(two)) as attacked:
+    with (
+        tempfile.TemporaryDirectory(prefix="slipway-attack-") as two,
+        attacked_account(Path(two)) as attacked,
+    ):
 
         def work(cell: Cell) -> dict[str, object]:
             return run(attacked, cell.command, cell.attack).to_json()

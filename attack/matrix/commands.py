@@ -13,7 +13,7 @@ WORKS = 3600.0
 """Seconds for commands whose calls are repeated patiently, one after the other; not promised, but an end."""
 
 FOLLOWS = 6 * WORKS
-"""Seconds for those that wait out an outage of `OUTAGE_SECONDS`, during which every call may hang to its end."""
+"""Seconds for those that wait out an outage, in which every call may hang until its time-out."""
 
 
 @dataclass(frozen=True, slots=True)
