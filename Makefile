@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 
-.PHONY: setup demo test lint audit bench synth docs clean
+.PHONY: setup demo test lint audit bench attack synth docs clean
 
 setup: .venv/installed node_modules/installed
 
@@ -61,6 +61,10 @@ bench: setup
 	@test -x build/torchx/bin/torchx || { $(PYTHON) -m venv build/torchx && \
 	  build/torchx/bin/python -m pip install --quiet --disable-pip-version-check torchx==0.7.0 sagemaker==2.257.7; }
 	@missed=0; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || missed=1; done; exit $$missed
+
+# Half an hour on two cores that have nothing else to do. `python -m attack -h` tells of parts and shares of it.
+attack: setup
+	$(BIN)/python -m attack
 
 docs: setup
 	$(BIN)/python -m scripts.generate_failure_mode_page

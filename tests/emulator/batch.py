@@ -1,7 +1,7 @@
 """AWS Batch's queues of SageMaker training jobs, which moto does not know.
 
 Each DescribeServiceJob moves a job one step on, as the emulated training jobs do. The emulation answers a
-client in place of the network, after botocore has checked what was asked.
+client in place of the network, after botocore has checked what was asked; or what comes over a network.
 """
 
 from __future__ import annotations
@@ -44,6 +44,23 @@ class EmulatedQueue:
         ):
             events.register(f"provide-client-params.batch.{operation}", self._remember)
             events.register(f"before-call.batch.{operation}", _answering(self, answer))
+
+    def over_http(self, path: str, body: bytes) -> tuple[int, dict[str, Any]] | None:
+        """Status and document of the answer to a call as it comes over the network; None for other calls."""
+        answers = {
+            "/v1/submitservicejob": self._submit,
+            "/v1/listservicejobs": self._list,
+            "/v1/describeservicejob": self._describe,
+            "/v1/terminateservicejob": self._terminate,
+        }
+        answer = answers.get(path)
+        if answer is None:
+            return None
+        try:
+            return 200, answer(json.loads(body))
+        except ClientError as refused:
+            error = refused.response["Error"]
+            return 400, {"__type": error["Code"], "message": error["Message"]}
 
     def _remember(self, params: dict[str, Any], **_: Any) -> None:
         self._asked = params

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +27,8 @@ from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 from moto.core.models import botocore_stubber
 
 _NOWHERE = "http://nowhere.invalid/"
+_HEAD_BYTES = 300
+"""About as many as the status line and the headers of an answer of AWS have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Fault:
     With a `status` it is an answer: AWS's error `code` with the `message`, or the `body` whatever was asked,
     with the `headers`.
     Else the connection ends (`reset`) or nothing comes (`hang`); `executed` tells whether AWS had done what
-    was asked by then.
+    was asked by then. A `drip` is the right answer, a byte every half second.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Fault:
     hang: bool = False
     executed: bool = False
     headers: dict[str, str] = field(default_factory=dict, hash=False)
+    drip: bool = False
 
 
 THROTTLED = Fault("throttled", 400, "ThrottlingException", "Rate exceeded")
@@ -74,10 +77,22 @@ ODD = (EMPTY, PORTAL, PORTAL_XHTML, CUT_JSON, CUT_XML, BAD_GZIP, OTHER_JSON, NO_
 """Answers that AWS does not give: of something between here and AWS, or cut on their way."""
 
 PAGE_500 = Fault("page of a failing service", 500, body=b"<!DOCTYPE html><html><body>Oops<br></body></html>")
+PAGE_403 = Fault("page that forbids", 403, body=b"<!DOCTYPE html><html><body>Blocked<br></body></html>")
+PAGE_404 = Fault("page that is not found", 404, body=b"<!DOCTYPE html><html><body>Gone<br></body></html>")
+REDIRECT = Fault(
+    "redirect", 302, body=b"<html>Moved<br></html>", headers={"Location": "http://portal.invalid/login"}
+)
 RESET = Fault("reset")
 LOST = Fault("lost response", executed=True)
 HANG = Fault("hang", hang=True)
 LOST_IN_TIME = Fault("hang after the work", hang=True, executed=True)
+DRIP = Fault("drip", drip=True, executed=True)
+
+SECONDS_A_BYTE = 0.5
+"""Of a drip."""
+
+Work = Callable[[str, AWSPreparedRequest], AWSResponse | None]
+"""What carries a call out, given botocore's name of the event and the request: moto."""
 
 
 @dataclass(slots=True)
@@ -109,17 +124,47 @@ def inject(client: Any, operation: str, *faults: Fault | None) -> Faults:
     return state
 
 
-def meet(fault: Fault, request: AWSPreparedRequest, event_name: str, protocol: str) -> AWSResponse:
-    """What a call that botocore is about to send gets: the fault's answer, or the error of its connection."""
-    if fault.executed:
-        botocore_stubber(event_name, request)
+def meet(
+    fault: Fault,
+    request: AWSPreparedRequest,
+    event_name: str,
+    protocol: str,
+    *,
+    work: Work = botocore_stubber,
+    wait: Callable[[float | None], None] | None = None,
+) -> AWSResponse:
+    """What a call that botocore is about to send gets: the fault's answer, or the error of its connection.
+
+    `wait` is called with the seconds that a drip takes, and with None for a hang: until the caller's own
+    time-out. Without it no time passes.
+    """
+    url = request.url
+    done = work(event_name, request) if fault.executed else None
+    if fault.drip and done is not None:
+        if wait is not None:
+            wait(SECONDS_A_BYTE * (_HEAD_BYTES + len(done.content)))
+        leave_alone(request)
+        return done
     if fault.status is not None:
-        # botocore asks every handler and takes the first answer: moto, asked next, must not act.
-        request.url = _NOWHERE
-        return AWSResponse(_NOWHERE, fault.status, fault.headers, _Raw(body_of(fault, protocol)))
+        return answered(request, fault.status, body_of(fault, protocol), fault.headers)
     if fault.hang:
-        raise ReadTimeoutError(endpoint_url=request.url)
-    raise ConnectionClosedError(endpoint_url=request.url)
+        if wait is not None:
+            wait(None)
+        raise ReadTimeoutError(endpoint_url=url)
+    raise ConnectionClosedError(endpoint_url=url)
+
+
+def answered(
+    request: AWSPreparedRequest, status: int, body: bytes, headers: dict[str, str] | None = None
+) -> AWSResponse:
+    """An answer to a call that moto is not to carry out."""
+    leave_alone(request)
+    return AWSResponse(_NOWHERE, status, headers or {}, _Raw(body))
+
+
+def leave_alone(request: AWSPreparedRequest) -> None:
+    """Keep moto from acting: botocore asks every handler, and takes the first answer."""
+    request.url = _NOWHERE
 
 
 def body_of(fault: Fault, protocol: str) -> bytes:

@@ -6,13 +6,18 @@ test kills who made it:
     with faulty_server() as server:
         server.rule("CreateTrainingJob", LOST)
         gate = server.hold("PutObject", answered=False)
+
+A rule for `all` is met by every call that has none of its own. Where the server is told to take its time, a
+drip and a hang last as long as they do in earnest.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -23,9 +28,11 @@ from moto.moto_api._internal.models import moto_api_backend
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
-from tests.emulator.faults import Fault, Faults, body_of
+from tests.emulator.batch import EmulatedQueue
+from tests.emulator.faults import SECONDS_A_BYTE, Fault, Faults, body_of
 
 _LONGEST_HOLD_SECONDS = 60
+_LONGEST_HANG_SECONDS = 600
 
 
 @dataclass(slots=True)
@@ -51,15 +58,22 @@ class Gate:
 
 
 class FaultyServer:
-    """moto's server with rules; `calls` holds the operations in the order in which they came."""
+    """moto's server with rules; `calls` holds the operations in the order in which they came.
 
-    def __init__(self) -> None:
+    `on_call` is told of each of them as it comes. A `queue` answers what AWS Batch is asked.
+    """
+
+    def __init__(self, *, in_earnest: bool = False) -> None:
         self.calls: list[str] = []
+        self.on_call: Callable[[str], None] = lambda operation: None
+        self.queue: EmulatedQueue | None = None
+        self._in_earnest = in_earnest
         self.url = ""
         self._application = DomainDispatcherApplication(create_backend_app)
         self._rules: dict[str, Faults] = {}
         self._gates: list[Gate] = []
         self._waiting: dict[str, Gate] = {}
+        self._closing = threading.Event()
 
     def rule(self, operation: str, *faults: Fault | None) -> Faults:
         """Let the next calls of an operation meet the faults, one each."""
@@ -74,7 +88,8 @@ class FaultyServer:
         return gate
 
     def open(self) -> None:
-        """Release every call that is held."""
+        """Release every call that is held, and end those that hang."""
+        self._closing.set()
         for gate in self._gates:
             gate.release()
 
@@ -82,23 +97,40 @@ class FaultyServer:
         """The WSGI application."""
         operation = _operation(environ)
         self.calls.append(operation)
+        self.on_call(operation)
         gate = self._waiting.pop(operation, None)
         if gate is not None and not gate.answered:
             gate.hold()
-        fault = self._rules[operation].next() if operation in self._rules else None
+        rule = self._rules.get(operation, self._rules.get("all"))
+        fault = rule.next() if rule is not None else None
         if fault is not None:
             return self._fail(fault, environ, start_response)
-        answer: Iterable[bytes] = self._application(environ, start_response)
+        answer = self._work(environ, start_response)
         if gate is not None and gate.answered:
             answer = list(answer)
             gate.hold()
         return answer
 
+    def _work(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if self.queue is not None and environ["PATH_INFO"].endswith(("servicejob", "servicejobs")):
+            body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+            answered = self.queue.over_http(environ["PATH_INFO"], body)
+            if answered is not None:
+                status, document = answered
+                start_response(f"{status} answered", [("Content-Type", "application/json")])
+                return [json.dumps(document).encode()]
+        answer: Iterable[bytes] = self._application(environ, start_response)
+        return answer
+
     def _fail(
         self, fault: Fault, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
+        if fault.drip:
+            return _drip(self._work(environ, start_response))
         if fault.executed:
-            list(self._application(environ, lambda *_: lambda data: None))
+            list(self._work(environ, lambda *_: lambda data: None))
+        if fault.hang and self._in_earnest:
+            self._closing.wait(_LONGEST_HANG_SECONDS)
         if fault.status is not None:
             start_response(f"{fault.status} {fault.name}", [("Content-Type", "text/plain")])
             return [body_of(fault, "json" if "HTTP_X_AMZ_TARGET" in environ else "rest-xml")]
@@ -109,11 +141,21 @@ class FaultyServer:
         raise ConnectionAbortedError(fault.name)
 
 
+def _drip(answer: Iterable[bytes]) -> Iterator[bytes]:
+    """The answer, a byte at a time."""
+    for byte in b"".join(answer):
+        time.sleep(SECONDS_A_BYTE)
+        yield bytes((byte,))
+
+
 @contextmanager
-def faulty_server() -> Iterator[FaultyServer]:
-    """moto's server on a free port of loopback, with rules; its state is this process's moto, emptied."""
+def faulty_server(*, in_earnest: bool = False) -> Iterator[FaultyServer]:
+    """moto's server on a free port of loopback, with rules; its state is this process's moto, emptied.
+
+    With `in_earnest` a call that hangs is not answered for minutes, where else its connection is cut.
+    """
     moto_api_backend.reset()
-    server = FaultyServer()
+    server = FaultyServer(in_earnest=in_earnest)
     listening = make_server("127.0.0.1", 0, server, threaded=True)
     server.url = f"http://127.0.0.1:{listening.server_port}"
     thread = threading.Thread(target=listening.serve_forever, args=(0.05,), daemon=True)
@@ -139,6 +181,13 @@ _S3_OPERATIONS = (
     ("GET", "", "GetObject"),
 )
 
+_BATCH_OPERATIONS = {
+    "/v1/submitservicejob": "SubmitServiceJob",
+    "/v1/listservicejobs": "ListServiceJobs",
+    "/v1/describeservicejob": "DescribeServiceJob",
+    "/v1/terminateservicejob": "TerminateServiceJob",
+}
+
 
 def _operation(environ: dict[str, Any]) -> str:
     """The API's name of the call: by its target header, or by what S3 is asked."""
@@ -152,4 +201,5 @@ def _operation(environ: dict[str, Any]) -> str:
     for verb, word, name in _S3_OPERATIONS:
         if verb == method and (not word or word in names):
             return name
-    return f"{method} {environ['PATH_INFO']}"
+    path = environ["PATH_INFO"]
+    return _BATCH_OPERATIONS.get(path, f"{method} {path}")

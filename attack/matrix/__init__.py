@@ -1,0 +1,1 @@
+"""Every command, under every fault, at each of its calls to AWS."""

@@ -1,0 +1,128 @@
+"""The account of the matrix: a cluster with a queue, a job that runs, one that failed and one to resume."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from unittest import mock
+
+import yaml
+from botocore.loaders import JSONFileLoader
+
+from launcher.backends.interface import Backend, Polling
+from launcher.cluster.manifest import Cluster
+from launcher.cluster.manifest_store import cache_manifest
+from launcher.session.preparation import JobSource, prepare_for, read_job
+from tests.emulator.account import INSTANCE_TYPE, REGION, EmulatedAccount, emulated_account
+from tests.emulator.batch import EmulatedQueue
+from tests.emulator.sagemaker import TrainingScript, emulated_training
+
+QUEUE = f"arn:aws:batch:{REGION}:123456789012:job-queue/dev"
+RUNNING, FAILED, ENDED = "digits-running", "digits-failed", "digits-ended"
+REASON = "AlgorithmError: CODE001 rank 3 on algo-2: ValueError: planted (train.py:9), exit code: 1"
+LINES = {"algo-1": ["step=1 loss=0.5", "step=2 loss=0.4"], "algo-2": ["ValueError: planted"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Attacked:
+    """What the commands are run against, and the folder in which they are."""
+
+    account: EmulatedAccount
+    script: TrainingScript
+    queue: EmulatedQueue
+    folder: Path
+
+    @property
+    def manifest(self) -> Cluster:
+        """The manifest of the cluster, which has a queue."""
+        return Cluster.model_validate({**self.account.manifest(), "queue_arn": QUEUE})
+
+    @property
+    def jobs(self) -> list[str]:
+        """The names of all jobs that were created, those in the queue included."""
+        return [
+            *(request["TrainingJobName"] for request in self.script.requests),
+            *(job["jobName"] for job in self.queue.jobs.values()),
+        ]
+
+
+@contextmanager
+def attacked_account(folder: Path) -> Iterator[Attacked]:
+    """The account in moto, and a folder with a job file; the environment is that of its user."""
+    environment = {
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_REGION": REGION,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": str(folder / "no-config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(folder / "no-credentials"),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",
+    }
+    read_once = cache(lambda path: _read(JSONFileLoader(), path))
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.dict(os.environ, environment))
+        # Every session of botocore would read the models of its services again.
+        stack.enter_context(mock.patch.object(JSONFileLoader, "load_file", lambda _, path: read_once(path)))
+        stack.enter_context(mock.patch.object(Backend, "polling", Polling(5, 0.2)))
+        account = stack.enter_context(emulated_account())
+        script = stack.enter_context(emulated_training(TrainingScript(logs=LINES)))
+        attacked = Attacked(account, script, EmulatedQueue(QUEUE, account.client("sagemaker")), folder)
+        manifest = attacked.manifest
+        account.client("ssm").put_parameter(
+            Name="/slipway/clusters/dev", Value=manifest.model_dump_json(), Type="String"
+        )
+        cache_manifest(manifest)
+        write_job(folder)
+        _add_jobs(attacked)
+        yield attacked
+
+
+_read = JSONFileLoader.load_file
+
+
+def write_job(folder: Path, name: str = "digits") -> Path:
+    """A job file with its code, for the cluster."""
+    (folder / "src").mkdir(parents=True, exist_ok=True)
+    (folder / "src" / "train.py").write_text("print('trained')\n")
+    job = {
+        "name": name,
+        "cluster": "dev",
+        "code": {"source_dir": "src", "entry_point": "train.py"},
+        "framework": {"name": "pytorch", "version": "2.8.0", "python": "py312"},
+        "resources": {"instance_type": INSTANCE_TYPE, "instance_count": 2},
+        "distribution": {"strategy": "torchrun"},
+        "metrics": {"loss": "loss=(\\S+)"},
+    }
+    file = folder / "job.yaml"
+    file.write_text(yaml.safe_dump(job))
+    return file
+
+
+def _add_jobs(attacked: Attacked) -> None:
+    """Three jobs that were launched before, as far on as their names say."""
+    for name, reason in ((RUNNING, None), (FAILED, REASON), (ENDED, None)):
+        add_job(attacked, name, reason=reason, ended=name != RUNNING)
+    attacked.script.failure_reason = None
+
+
+def add_job(attacked: Attacked, name: str, *, reason: str | None = None, ended: bool = True) -> None:
+    """Create a job from the job file; one that has `ended` left logs and a checkpoint."""
+    loaded = read_job(JobSource(attacked.folder / "job.yaml"))
+    plan = prepare_for(loaded, attacked.manifest, session_region=REGION, unique=name.partition("-")[2])
+    request = json.loads(json.dumps(plan.request).replace(str(plan.name), name))
+    sagemaker, script = attacked.account.client("sagemaker"), attacked.script
+    script.failure_reason = reason
+    sagemaker.create_training_job(**request)
+    for _ in range(5 if ended else 2):
+        sagemaker.describe_training_job(TrainingJobName=request["TrainingJobName"])
+    if ended:
+        prefix = request["CheckpointConfig"]["S3Uri"].removeprefix("s3://team-checkpoints/")
+        s3 = attacked.account.client("s3")
+        for name in ("step-1/.metadata", "step-1/__0_0.distcp"):
+            s3.put_object(Bucket="team-checkpoints", Key=f"{prefix}/{name}", Body=b"saved")

@@ -1,0 +1,46 @@
+"""The commands of the matrix, and what is promised of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attack.matrix.account import ENDED, FAILED, RUNNING
+
+LOOKS = 60.0
+"""Seconds in which a command that only looks ends, whatever the network does (docs/command-line.md)."""
+
+WORKS = 3600.0
+"""Seconds for commands whose calls are repeated patiently, one after the other; not promised, but an end."""
+
+FOLLOWS = 6 * WORKS
+"""Seconds for those that wait out an outage, in which every call may hang until its time-out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command line with its bound in seconds; `creates` where it creates a job.
+
+    What becomes of calls to the services `beside` the job's own way must not change how the command ends.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    bound: float
+    creates: bool = False
+    beside: tuple[str, ...] = ()
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("launch --detach", ("job.yaml", "--yes", "--detach"), WORKS, creates=True),
+    Command("launch", ("job.yaml", "--yes"), FOLLOWS, creates=True),
+    Command("launch --queue", ("job.yaml", "--yes", "--queue", "--detach"), WORKS, creates=True),
+    Command("check --live", ("check", "job.yaml", "--live"), LOOKS),
+    Command("plan", ("plan", "job.yaml"), LOOKS),
+    Command("list", ("list",), LOOKS),
+    Command("status", ("status", RUNNING), LOOKS, beside=("batch",)),
+    Command("logs", ("logs", ENDED), LOOKS, beside=("batch",)),
+    Command("logs --follow", ("logs", RUNNING, "--follow"), FOLLOWS, beside=("batch",)),
+    Command("stop", ("stop", RUNNING), WORKS, beside=("batch",)),
+    Command("diagnose", ("diagnose", FAILED), WORKS, beside=("batch",)),
+    Command("resume", ("resume", ENDED, "--yes", "--detach"), WORKS, creates=True, beside=("batch",)),
+)

@@ -1,0 +1,71 @@
+"""Launchers killed right after their job was created, and the same command again: still one job."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from attack.kills import WAYS, Campaign, Outcome, Trials, Way, take_up
+from attack.processes import served_account
+
+CREATION = {"launch --queue": "SubmitServiceJob"}
+OPEN = ("launch --queue", "resume")
+"""Ways that are known to create a second job."""
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(
+            way,
+            marks=[pytest.mark.xfail(strict=True, reason="it keeps no note of what it is about to create")]
+            if way.name in OPEN
+            else [],
+        )
+        for way in WAYS
+    ],
+    ids=lambda way: way.name,
+)
+def test_a_launcher_that_is_killed_once_its_job_is_there_makes_no_second_one(
+    way: Way, tmp_path: Path
+) -> None:
+    with served_account(tmp_path) as (server, attacked):
+        trials = Trials(way, server, attacked)
+        job, folder = trials.prepare("trial")
+        gate = server.hold(CREATION.get(way.name, "CreateTrainingJob"), answered=True)
+        killed = trials.start(job, folder, 0)
+        assert gate.wait(), server.calls
+        killed.send_signal(signal.SIGKILL)
+        killed.communicate()
+        assert len(trials.jobs(job)) == 1
+        gate.release()
+        again = trials.start(job, folder, way.homes - 1)
+        said, _ = again.communicate(timeout=120)
+        assert again.returncode == 0, said
+        assert len(trials.jobs(job)) == 1
+
+
+@pytest.mark.parametrize(
+    ("outcome", "killed", "adopted", "doubled", "other"),
+    [
+        (Outcome(None, ["a"], ["a"], None, ""), 0, 0, 0, 0),
+        (Outcome(1.0, [], ["a"], 0, ""), 1, 0, 0, 0),
+        (Outcome(1.0, ["a"], ["a"], 0, ""), 1, 1, 0, 0),
+        (Outcome(1.0, ["a"], ["a", "b"], 0, ""), 1, 0, 1, 0),
+        (Outcome(1.0, [], [], 0, ""), 1, 0, 0, 1),
+        (Outcome(1.0, ["a"], ["a"], 3, "error"), 1, 0, 0, 1),
+    ],
+)
+def test_what_came_of_a_kill_is_counted(
+    outcome: Outcome, killed: int, adopted: int, doubled: int, other: int
+) -> None:
+    done = Campaign(WAYS[0])
+    take_up(done, outcome)
+    assert (done.killed, done.adopted, len(done.doubled), len(done.other)) == (
+        killed,
+        adopted,
+        doubled,
+        other,
+    )

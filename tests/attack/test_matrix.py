@@ -1,0 +1,93 @@
+"""A sample of the matrix of faults: no command crashes, hangs, creates two jobs or ends in an unknown way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+
+from attack import ROOT
+from attack.matrix.commands import LOOKS, Command
+from attack.matrix.judging import complaints
+from attack.matrix.running import Attack, Run
+from tests.emulator.faults import DENIED
+
+CELLS, SEED = 60, 1
+OPEN = (
+    "stop / batch.ListServiceJobs / denied / for good",
+    "status / batch.ListServiceJobs / portal / once",
+    "check --live / s3.HeadBucket / page that is not found / for good",
+)
+"""Cells that are known to fail; others of the same calls are left out of the sample."""
+
+LOOK = Command("status", ("status", "x"), LOOKS, beside=("batch",))
+CREATE = Command("launch", ("job.yaml",), 100.0, creates=True)
+AT_SAGEMAKER = Attack("sagemaker.DescribeTrainingJob", DENIED, for_good=True)
+REFUSED = "error: AWS refused.\n  → Ask for the permission."
+
+
+@cache
+def judged() -> dict[str, list[str]]:
+    """What was wrong with each cell of the sample, run in a process of one thread, which can fork."""
+    command = [sys.executable, "-m", "attack.matrix", str(CELLS), str(SEED), *OPEN]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=230)
+    lines = [json.loads(line) for line in ran.stdout.splitlines()]
+    return {line["cell"]: line["wrong"] for line in lines}
+
+
+def is_open(cell: str) -> bool:
+    return any(cell.split(" / ")[1:3] == known.split(" / ")[1:3] for known in OPEN) or "batch.List" in cell
+
+
+def test_no_fault_brings_a_command_down() -> None:
+    wrong = {cell: complaints for cell, complaints in judged().items() if complaints and not is_open(cell)}
+    assert wrong == {}
+    assert len(judged()) >= CELLS
+
+
+@pytest.mark.parametrize("cell", OPEN)
+@pytest.mark.xfail(strict=True, reason="the queue is asked first; a page with 404 counts as an answer")
+def test_what_is_known_to_be_open(cell: str) -> None:
+    assert judged()[cell] == []
+
+
+def run(code: int = 0, printed: str = "", seconds: float = 1.0, created: tuple[str, ...] = ()) -> Run:
+    return Run(code, printed, seconds, seconds, [], list(created))
+
+
+@pytest.mark.parametrize(
+    ("command", "attack", "seen", "says"),
+    [
+        (LOOK, AT_SAGEMAKER, run(1, "Traceback (most recent call last)"), "a traceback"),
+        (
+            LOOK,
+            AT_SAGEMAKER,
+            run(1, "error: KeyError: 'x'\n  → This is a fault of the launcher."),
+            "KeyError",
+        ),
+        (LOOK, AT_SAGEMAKER, run(2, "error: no such job"), "ended with 2"),
+        (LOOK, AT_SAGEMAKER, run(3, "no"), "did not say"),
+        (LOOK, AT_SAGEMAKER, run(seconds=60.1), "took 60 s"),
+        (LOOK, Attack("batch.ListServiceJobs", DENIED, for_good=False), run(3, REFUSED), "does not need"),
+        (LOOK, AT_SAGEMAKER, run(created=("a",), printed="a"), "created a job"),
+        (CREATE, AT_SAGEMAKER, run(created=("a", "b"), printed="a b"), "created 2 jobs"),
+        (CREATE, AT_SAGEMAKER, run(3, REFUSED, created=("a-1",)), "without naming it"),
+        (CREATE, AT_SAGEMAKER, run(0, "submitted"), "created no job"),
+    ],
+)
+def test_what_should_not_be_is_seen(command: Command, attack: Attack, seen: Run, says: str) -> None:
+    (complaint,) = complaints(command, attack, run(), seen)
+    assert says in complaint
+
+
+def test_a_refusal_and_an_end_as_without_the_fault_are_good() -> None:
+    assert list(complaints(LOOK, AT_SAGEMAKER, run(), run(3, REFUSED, seconds=59.0))) == []
+    assert list(complaints(CREATE, AT_SAGEMAKER, run(), run(0, "submitted a-1", created=("a-1",)))) == []
+
+
+def test_a_job_that_is_not_stopped_is_seen_where_the_command_says_it_was() -> None:
+    healthy = Run(0, "", 1.0, 1.0, [], [], stops=1)
+    assert list(complaints(LOOK, AT_SAGEMAKER, healthy, run())) == ["ended with 0 and stopped nothing"]
