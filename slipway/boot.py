@@ -19,6 +19,7 @@ from slipway.evidence import judge
 from slipway.failure import BootError, Cause, RankEnd, exit_status, root_cause, write_failure
 from slipway.kept_log import everything_kept_in
 from slipway.processes import Ended, StopRequest, itself, supervise, workers
+from slipway.rank_files import RankFiles
 from slipway.rendezvous import Rendezvous, check_port, find_rendezvous
 from slipway.source import CODE_DIGEST_VARIABLE, find_entry_point, unpack, verify
 from slipway.torchrun import failed_ranks, torchrun_command
@@ -112,7 +113,14 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
     if torchrun:
         command = torchrun_command(container, rendezvous, task.processes_per_host, words)
         targets = ranks_to_stop(container.logs)
-        ended = supervise(command, environment=inner, folder=container.code, stop=stop, targets=targets)
+        ended = supervise(
+            command,
+            environment=inner,
+            folder=container.code,
+            stop=stop,
+            targets=targets,
+            beside=RankFiles(container.logs).trim,
+        )
     else:
         command = [sys.executable, "-u", *words]
         streams = (container.logs / "stdout.log", container.logs / "stderr.log")

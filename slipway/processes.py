@@ -85,13 +85,14 @@ def supervise(
     stop: StopRequest,
     targets: Callable[[int], list[int]],
     streams: tuple[Path | None, Path | None] | None = None,
+    beside: Callable[[int], None] = lambda _: None,
 ) -> Ended:
     """Run a command to its end, and everything that it started.
 
     A requested stop is sent to the processes that `targets` names for the command's own process id, as
     soon as it names any; what is left after the grace is killed. With `streams`, the lines of its stdout are
     passed on whole, as those of its stderr always are, and both are also kept in these two files, where they
-    are given.
+    are given. `beside` is called with the command's process id as long as it runs, ten times a second.
     """
     adopt_orphans()
     process = subprocess.Popen(
@@ -107,7 +108,7 @@ def supervise(
     if streams:
         relays.append(Relay(process.stdout, sys.stdout, streams[0]))
     try:
-        _wait(process, stop, targets)
+        _wait(process, stop, targets, beside)
         ended = time.time()
     finally:
         sweep()
@@ -171,9 +172,15 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _wait(process: subprocess.Popen[bytes], stop: StopRequest, targets: Callable[[int], list[int]]) -> None:
+def _wait(
+    process: subprocess.Popen[bytes],
+    stop: StopRequest,
+    targets: Callable[[int], list[int]],
+    beside: Callable[[int], None],
+) -> None:
     deadline = math.inf
     while process.poll() is None:
+        beside(process.pid)
         if stop.pending:
             deadline = min(deadline, time.monotonic() + stop.grace)
             asked = targets(process.pid)

@@ -136,7 +136,9 @@ def _account(folder: Path) -> _Account:
         return _Account(recorded, error_file.stat().st_mtime, recorded=True)
     if not stderr.exists():
         return _Account("", None)
-    text = stderr.read_bytes()[-_TAIL_BYTES:].decode("utf-8", "replace")
+    with stderr.open("rb") as file:
+        file.seek(max(0, stderr.stat().st_size - _TAIL_BYTES))
+        text = file.read(_TAIL_BYTES).decode("utf-8", "replace")
     return _Account(text, stderr.stat().st_mtime if last_chain(text) else None)
 
 

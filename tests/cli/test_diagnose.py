@@ -76,10 +76,9 @@ def test_a_local_job_is_diagnosed_by_name(
     folder = tmp_path / ".slipway" / "local" / "llama-1"
     (folder / "hosts" / "algo-1" / "ml").mkdir(parents=True)
     (folder / "hosts" / "algo-1" / "log").write_text("starting\n")
-    record = JobRecord("llama-1", str(folder), ProcessId.of_this_process(), 1)
-    record.change(
-        JobState.FAILED, failure_reason="AlgorithmError: MEM001 rank 2 on algo-1: full, exit code: 1"
-    )
+    reason = "AlgorithmError: MEM001 rank 2 on algo-1: full, exit code: 1"
+    record = JobRecord(folder, ProcessId.of_this_process(), 1)
+    record.changed(JobState.FAILED, failure_reason=reason).write()
     (folder / "request.json").write_text(json.dumps({"TrainingJobName": "llama-1", "ResourceConfig": {}}))
     code, out, _ = run_launch("diagnose", "llama-1")
     assert code == 1
