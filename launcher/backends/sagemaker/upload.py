@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from launcher.backends.interface import BackendError, OnProgress, Progress
 from launcher.backends.sagemaker.stored_code import CodeObject, check_stored, is_stored
 from launcher.backends.sagemaker.transfers import ByteCounter, transfer_config
 from launcher.source.packaging import BOOT_NAME, build_boot, build_source, package_digest
+from launcher.source.scratch import scratch_folder
 from launcher.text.uris import split_uri
 
 if TYPE_CHECKING:
@@ -36,8 +37,10 @@ def upload_code(s3: Any, package: SourcePackage, on_progress: OnProgress | None 
     """
     if package.source.problem is not None:
         raise package.source.problem
-    with tempfile.TemporaryDirectory(prefix="slipway-") as folder:
-        missing = [each for each in _objects(package, Path(folder)) if not is_stored(s3, each)]
+    with ExitStack() as stack:
+        with _packing():
+            folder = stack.enter_context(scratch_folder())
+        missing = [each for each in _objects(package, folder) if not is_stored(s3, each)]
         if not missing:
             if on_progress is not None:
                 on_progress(Progress("the code is on S3 already"))
@@ -55,7 +58,7 @@ def _objects(package: SourcePackage, folder: Path) -> Iterator[CodeObject]:
     source = package.source
 
     def build() -> Path:
-        with _packing(folder):
+        with _packing():
             build_source(source, folder / package.archive)
         return folder / package.archive
 
@@ -69,7 +72,7 @@ def _objects(package: SourcePackage, folder: Path) -> Iterator[CodeObject]:
     )
     if package.with_boot:
         boot = folder / BOOT_NAME
-        with _packing(folder):
+        with _packing():
             build_boot(boot)
         # What is written stays under its key: it must be what the key was made of.
         if package_digest(str(source.digest), package.archive) != package.digest:
@@ -142,11 +145,11 @@ def _only_where_nothing_lies(s3: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _packing(folder: Path) -> Iterator[None]:
+def _packing() -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise BackendError(
-            f"the code cannot be packed in {folder.parent}: {error.strerror or error}.",
+            f"the code cannot be packed in {tempfile.gettempdir()}: {error.strerror or error}.",
             "Make room there, or set TMPDIR to a folder with room.",
         ) from error
