@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.backends.sagemaker.launching import FOR_GOOD, PlanOf
 
 from launcher.backends.interface import BackendError
 from launcher.backends.sagemaker import transfers
@@ -21,6 +20,7 @@ from launcher.planning.training_plan import TrainingPlan
 from launcher.source.packaging import build_source
 from tests.emulator.faults import CONFLICT, DENIED_S3, inject
 from tests.emulator.sagemaker import TrainingScript
+from tests.session.submission.launching import FOR_GOOD, PlanOf
 
 Place = Callable[..., None]
 
