@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -47,7 +48,8 @@ class TrainingPlan:
     sent as it is to `operation` (None where errors kept it from being built), `placeholders` the names
     of the values that stand in for what only a cluster or an account knows; a submission to AWS refuses
     while there are any. `settings` are what the plan chose for the environment, with reasons, also where
-    the user's own choice stands instead. `queue_arn` is the cluster's queue, through which the job may go.
+    the user's own choice stands instead. `queue_arn` is the cluster's queue, through which the job may go,
+    `bucket_owners` the accounts of the cluster's buckets, by their names.
 
     What was derived on the way is there also without a request: `processes_per_host` and `world_size`, the
     processes of all hosts of a job (None where only the user can say, and did not), `with_boot`, whether
@@ -69,6 +71,7 @@ class TrainingPlan:
     debugger: PlannedDebugger = field(default_factory=PlannedDebugger)
     operation: Operation = "CreateTrainingJob"
     queue_arn: str | None = None
+    bucket_owners: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str | None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from launcher.aws.bucket_owners import expected_owners
 from launcher.backends.interface import BackendError, OnProgress, Progress, UnusablePlan
 from launcher.backends.sagemaker.creation import (
     NameTakenError,
@@ -62,11 +63,12 @@ def provide(sagemaker: Any, s3: Any, plan: TrainingPlan, on_progress: OnProgress
     Raises BackendError or AwsRefusal where that fails; no half object is left that a job could read.
     """
     _check(plan)
-    if plan.package is not None:
-        upload_code(s3, plan.package, on_progress)
-    reference = (plan.job.get("checkpoint") or {}).get("resume_from")
-    if reference and plan.view is not None:
-        copy_checkpoint(sagemaker, s3, str(reference), plan.view, on_progress)
+    with expected_owners(s3, plan.bucket_owners):
+        if plan.package is not None:
+            upload_code(s3, plan.package, on_progress)
+        reference = (plan.job.get("checkpoint") or {}).get("resume_from")
+        if reference and plan.view is not None:
+            copy_checkpoint(sagemaker, s3, str(reference), plan.view, on_progress)
 
 
 @dataclass(frozen=True, slots=True)
