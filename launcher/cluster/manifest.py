@@ -61,3 +61,9 @@ class Cluster(_ManifestPart):
     lustre: Lustre | None = None
     queue_arn: str | None = None
     topic_arn: str | None = None
+
+    @property
+    def bucket_owners(self) -> dict[str, str]:
+        """The account of each of the cluster's buckets, by its name: that of the role, as for all of it."""
+        account = self.role_arn.split(":")[4]
+        return dict.fromkeys((self.buckets.code, self.buckets.checkpoints, self.buckets.output), account)

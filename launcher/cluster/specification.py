@@ -122,7 +122,8 @@ class ClusterSpec(Section):
     lustre: LustreSpec | None = Field(default=None, description="No file system when left out.")
     vpc: VpcSpec
     buckets: BucketsSpec = Field(
-        default_factory=BucketsSpec, description="Existing buckets; by default all three are created."
+        default_factory=BucketsSpec,
+        description="Existing buckets of the same account; by default all three are created.",
     )
     data_buckets: list[BucketName] = Field(
         default_factory=list, description="Further buckets that jobs may read."

@@ -184,7 +184,7 @@ class LustreSpec(Section):
 
 
 class BucketsSpec(Section):
-    """Buckets that exist already; those that are left out are created."""
+    """Buckets of the cluster's account that exist already; those that are left out are created."""
 
     code: BucketName | None = Field(default=None, description="What the launcher uploads and jobs read.")
     checkpoints: BucketName | None = Field(default=None, description="What jobs write and resume from.")

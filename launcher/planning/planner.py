@@ -107,4 +107,5 @@ def plan_job(
         debugger=debugger,
         operation=operation,
         queue_arn=cluster.queue_arn if cluster else None,
+        bucket_owners=cluster.bucket_owners if cluster else {},
     )

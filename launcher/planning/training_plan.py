@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -51,6 +52,9 @@ class TrainingPlan:
     people see of the plan, without them. `settings` are what the plan chose for the environment, with
     reasons, also where the user's own choice stands instead. `queue_arn` is the cluster's queue, through
     which the job may go.
+    while there are any. `settings` are what the plan chose for the environment, with reasons, also where
+    the user's own choice stands instead. `queue_arn` is the cluster's queue, through which the job may go,
+    `bucket_owners` the accounts of the cluster's buckets, by their names.
 
     What was derived on the way is there also without a request: `processes_per_host` and `world_size`, the
     processes of all hosts of a job (None where only the user can say, and did not), `with_boot`, whether
@@ -73,6 +77,7 @@ class TrainingPlan:
     operation: Operation = "CreateTrainingJob"
     queue_arn: str | None = None
     substitutions: Substitutions = NOTHING_REPLACED
+    bucket_owners: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str | None:

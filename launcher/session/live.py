@@ -94,7 +94,7 @@ def look(
             f"the plan still holds placeholders for: {missing}; nothing in an account answers to them.",
             "Give them in the job file, or name a provisioned `cluster`.",
         )
-    wanted = wanted_of(plan.view, plan.region)
+    wanted = wanted_of(plan.view, plan.region, plan.bucket_owners)
     # Bad credentials end it here; and with the caller known, nothing asked below waits for anything else.
     region = plan.region
     caller = bounded(

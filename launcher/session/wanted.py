@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from launcher.account.questions.wanted import Wanted
 from launcher.planning.request_view import RequestView
 
 
-def wanted_of(request: RequestView, region: str) -> Wanted:
-    """What a request names, in the region where it would be sent.
+def wanted_of(request: RequestView, region: str, bucket_owners: Mapping[str, str] | None = None) -> Wanted:
+    """What a request names, in the region where it would be sent, and the accounts of the cluster's buckets.
 
     Nothing is named twice, and everything in the order of the request. Raises KeyError for a request
     without a role.
@@ -36,6 +36,7 @@ def wanted_of(request: RequestView, region: str) -> Wanted:
         looked_into=_unique([*inputs, *checkpoints]),
         output_keys=_unique([request.output_key]),
         volume_keys=_unique([request.volume_key]),
+        bucket_owners=bucket_owners or {},
     )
 
 

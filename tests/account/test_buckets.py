@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import boto3
@@ -11,8 +11,9 @@ from botocore.stub import Stubber
 from moto import mock_aws
 
 from launcher.account.buckets import Bucket, BucketEncryption
-from launcher.account.questions.storage import fetch_bucket, fetch_bucket_encryption
+from launcher.account.questions.storage import fetch_bucket, fetch_bucket_encryption, fetch_prefix
 from launcher.failure_modes.refusal import AwsRefusal
+from tests.emulator.buckets import emulated_buckets
 from tests.emulator.faults import DENIED_S3, inject
 
 REGION = "us-west-2"
@@ -58,6 +59,26 @@ def test_bucket_of_somebody_else_is_refused_with_the_permission(s3: Any) -> None
     with Stubber(s3) as stubbed, pytest.raises(AwsRefusal, match=r"bucket theirs \(s3:ListBucket\)"):
         stubbed.add_client_error("head_bucket", "403", "Forbidden", 403)
         fetch_bucket(s3, "theirs")
+
+
+@pytest.mark.parametrize(
+    "fetch",
+    [
+        lambda s3, owner: fetch_bucket(s3, "ours", owner),
+        lambda s3, owner: fetch_bucket_encryption(s3, "ours", owner),
+        lambda s3, owner: fetch_prefix(s3, "s3://ours/data", owner),
+    ],
+    ids=["bucket", "encryption", "prefix"],
+)
+def test_a_bucket_of_another_owner_than_expected_is_refused_with_both_causes(
+    s3: Any, fetch: Callable[[Any, str | None], Any]
+) -> None:
+    create(s3, "ours")
+    with emulated_buckets():
+        fetch(s3, None)
+        fetch(s3, "123456789012")
+        with pytest.raises(AwsRefusal, match=r"\(s3:.*ours to the account 999999999999"):
+            fetch(s3, "999999999999")
 
 
 def test_bucket_that_sets_no_encryption(s3: Any) -> None:

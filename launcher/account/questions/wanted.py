@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from launcher.text.uris import split_uri
 
@@ -13,7 +14,8 @@ class Wanted:
 
     `reads` and `writes` are the S3 URIs that the job's role reads and writes, `looked_into` those that
     should hold something, or nothing, before it starts: the inputs and the checkpoints, not the code
-    that is not yet uploaded. `image` is None where an algorithm is named instead.
+    that is not yet uploaded. `image` is None where an algorithm is named instead. `bucket_owners` are the
+    accounts that own the cluster's buckets, by their names; whose the others are is not known.
     """
 
     region: str
@@ -33,6 +35,7 @@ class Wanted:
     looked_into: tuple[str, ...]
     output_keys: tuple[str, ...]
     volume_keys: tuple[str, ...]
+    bucket_owners: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def buckets(self) -> tuple[str, ...]:

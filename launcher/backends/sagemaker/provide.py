@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from launcher.aws.bucket_owners import expected_owners
 from launcher.backends.interface import BackendError, OnProgress, UnusablePlan
 from launcher.backends.sagemaker.resume import copy_checkpoint
 from launcher.backends.sagemaker.upload import upload_code
@@ -26,7 +27,8 @@ def provide(sagemaker: Any, s3: Any, plan: TrainingPlan, on_progress: OnProgress
             f"the plan still holds placeholders for: {missing}.",
             "Give them in the job file, or name a provisioned `cluster`.",
         )
-    upload_code(s3, plan.package, on_progress)
-    reference = (plan.job.get("checkpoint") or {}).get("resume_from")
-    if reference and plan.view is not None:
-        copy_checkpoint(sagemaker, s3, str(reference), plan.view, on_progress)
+    with expected_owners(s3, plan.bucket_owners):
+        upload_code(s3, plan.package, on_progress)
+        reference = (plan.job.get("checkpoint") or {}).get("resume_from")
+        if reference and plan.view is not None:
+            copy_checkpoint(sagemaker, s3, str(reference), plan.view, on_progress)

@@ -20,6 +20,8 @@ from tests.emulator.faults import no_backoff
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 REGION = "us-west-2"
+ACCOUNT = "123456789012"
+"""moto's, which the buckets belong to."""
 BUCKETS = ("dev-code", "dev-checkpoints")
 
 
@@ -55,8 +57,11 @@ def backend(clients: dict[str, Any]) -> SageMakerBackend:
 def plan_of(write_job: Callable[..., Path], manifest: dict[str, Any]) -> Callable[..., TrainingPlan]:
     """The plan of a job; without `unique` every call gives it another name, as every launch does."""
 
-    def plan(unique: str | None = None, cluster: bool = True, **changes: Any) -> TrainingPlan:
-        known = Cluster.model_validate(manifest) if cluster else None
+    def plan(
+        unique: str | None = None, cluster: bool = True, account: str = ACCOUNT, **changes: Any
+    ) -> TrainingPlan:
+        ours = {**manifest, "role_arn": f"arn:aws:iam::{account}:role/slipway-dev-training"}
+        known = Cluster.model_validate(ours) if cluster else None
         return prepare_for(load_job(write_job(**changes)), known, session_region=REGION, unique=unique)
 
     return plan
