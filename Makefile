@@ -7,20 +7,22 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 
-.PHONY: setup demo test lint audit bench attack synth docs clean
+.PHONY: setup demo test lint audit bench attack synth lock wheel docs clean
 
 setup: .venv/installed node_modules/installed
 
 # The lock holds every version and its hashes, pip's own first. Only wheels: no package's program runs here.
-.venv/installed: requirements.txt requirements.lock pyproject.toml
+PIP_INSTALL := -m pip install --disable-pip-version-check --require-hashes --only-binary :all:
+
+.venv/installed: requirements.txt requirements.lock requirements-cpu.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
-	@echo "Installing Python packages into .venv: 2.7 GB, three to six minutes the first time"
-	@sed -n '/^pip==/,/# via/p' requirements.lock | \
-	  $(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r /dev/stdin
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off \
-	  --require-hashes --only-binary :all: -r requirements.txt -c requirements.lock
+	@echo "Installing Python packages into .venv: three to seven minutes the first time"
+	@sed -n '/^pip==/,/# via/p' requirements.lock | $(BIN)/python $(PIP_INSTALL) --quiet -r /dev/stdin
+	@$(BIN)/python $(PIP_INSTALL) --quiet --no-deps -r requirements-cpu.lock 2>/dev/null || \
+	  echo "PyTorch comes from PyPI: pip has no index with its build for CPUs alone"
+	$(BIN)/python $(PIP_INSTALL) --progress-bar off -r requirements.txt -c requirements.lock
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation \
 	  --config-settings editable_mode=compat -e .
 	@touch $@
@@ -50,7 +52,10 @@ lint: setup
 	$(BIN)/lint-imports --no-cache
 
 # checkov needs other versions of many packages than the tests do, so it gets an environment of its own.
-audit: setup
+audit: setup build/supply/installed
+	@rm -f build/vulnerabilities.json; build/supply/bin/pip-audit --require-hashes --disable-pip \
+	  -r requirements.lock -f json -o build/vulnerabilities.json >/dev/null 2>&1; \
+	  $(BIN)/python -m scripts.known_vulnerabilities build/vulnerabilities.json
 	@test -x build/checkov/bin/checkov || { $(PYTHON) -m venv build/checkov && \
 	  build/checkov/bin/python -m pip install --quiet --disable-pip-version-check checkov==3.3.30; }
 	@for file in clusters/*.yaml; do node_modules/.bin/cdk synth --quiet -c cluster=$$(basename $$file .yaml) || exit 1; done
@@ -66,6 +71,34 @@ bench: setup
 attack: setup
 	$(BIN)/python -m attack
 
+# uv, pip-audit and cyclonedx-py, in an environment of their own.
+build/supply/installed: Makefile
+	$(PYTHON) -m venv build/supply
+	build/supply/bin/python -m pip install --quiet --disable-pip-version-check \
+	  uv==0.13.9 pip-audit==2.10.1 cyclonedx-bom==7.5.0
+	@touch $@
+
+# Versions stay where the ranges allow them; `make lock UPGRADE=--upgrade` takes the newest.
+lock: build/supply/installed
+	build/supply/bin/uv pip compile requirements.txt pyproject.toml -o requirements.lock --universal \
+	  --python-version 3.11 --generate-hashes --no-build --quiet $(UPGRADE) \
+	  --custom-compile-command "make lock (uv 0.13.9)"
+
+# The wheel, and beside it its bill of materials: what an installation of it holds, in CycloneDX's format.
+wheel: setup build/supply/installed
+	rm -rf dist build/lib build/bdist.* build/wheel
+	$(BIN)/python -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation -w dist .
+	$(PYTHON) -m venv build/wheel
+	@sed -n '/^pip==/,/# via/p' requirements.lock | build/wheel/bin/python $(PIP_INSTALL) --quiet -r /dev/stdin
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
+	  > build/wheel/requirements.txt
+	build/wheel/bin/python $(PIP_INSTALL) --quiet -r build/wheel/requirements.txt -c requirements.lock
+	@build/wheel/bin/python -m pip list --format freeze | grep -q '^setuptools' && \
+	  build/wheel/bin/python -m pip uninstall --yes --quiet setuptools; \
+	  build/wheel/bin/python -m pip uninstall --yes --quiet pip
+	build/supply/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application \
+	  --output-reproducible --validate -o "$$(ls dist/*.whl | sed 's/whl$$/cdx.json/')" build/wheel/bin/python
+
 docs: setup
 	$(BIN)/python -m scripts.generate_failure_mode_page
 	$(BIN)/python -m scripts.generate_job_file_page
@@ -77,4 +110,4 @@ docs: setup
 	$(BIN)/python -m scripts.generate_rooms_diagram
 
 clean:
-	rm -rf .venv node_modules cdk.out build *.egg-info
+	rm -rf .venv node_modules cdk.out build dist *.egg-info

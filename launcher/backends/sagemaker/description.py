@@ -8,6 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from launcher.backends.interface import JobState, JobStatus, Transition
+from launcher.failure_modes.refusal import AwsRefusal
 
 _OTHER_STATES = {"Deleting": JobState.STOPPED, "DeleteFailed": JobState.STOPPED}
 """States of a job that has ended and is taken away (TrainingJobStatus of the API model)."""
@@ -37,8 +38,14 @@ def status_of(job: Mapping[str, Any]) -> JobStatus:
 
 
 def job_state(text: str) -> JobState:
-    """A TrainingJobStatus or HyperParameterTuningJobStatus of the API."""
-    return _OTHER_STATES.get(text) or JobState(text)
+    """A TrainingJobStatus or HyperParameterTuningJobStatus of the API. Raises AwsRefusal for another text."""
+    try:
+        return _OTHER_STATES.get(text) or JobState(text)
+    except ValueError:
+        raise AwsRefusal(
+            f"AWS says that a job is {text!r}, a state that this launcher does not know.",
+            "Check the network (a proxy that answers in AWS's place), and look for a newer launcher.",
+        ) from None
 
 
 def seconds_of(job: Mapping[str, Any]) -> float | None:
