@@ -12,7 +12,7 @@ from attack.fuzzing.areas import AREAS, Area, user_in
 from attack.fuzzing.campaign import CASE_SECONDS, try_case
 from attack.fuzzing.mutations import mutated, written
 
-CASES = 200
+CASES = 120
 OPEN = "local state"
 """Known to fail."""
 

@@ -14,6 +14,9 @@ CREATION = {"launch --queue": "SubmitServiceJob"}
 OPEN = ("launch --queue", "resume")
 """Ways that are known to create a second job."""
 
+FOLLOWED_ELSEWHERE = "launch"
+"""The way that tests/backends/sagemaker/test_killed_launchers.py kills at each of its steps."""
+
 
 @pytest.mark.parametrize(
     "way",
@@ -25,6 +28,7 @@ OPEN = ("launch --queue", "resume")
             else [],
         )
         for way in WAYS
+        if way.name != FOLLOWED_ELSEWHERE
     ],
     ids=lambda way: way.name,
 )
