@@ -15,13 +15,14 @@ from typing import Any, ParamSpec, TypeVar
 
 from launcher.aws.errors import Unreachable
 
-LOOK_SECONDS = 50.0
-"""For all that a command asks that only looks: with its start and its output it ends within a minute."""
+LOOK_SECONDS = 40.0
+"""For all that a command asks that only looks: with its start and its output it ends within a minute, also
+where the machine has much else to do."""
 
-FIND_SECONDS = 20.0
+FIND_SECONDS = 15.0
 """For the first of two things that such a command asks."""
 
-SHOW_SECONDS = 30.0
+SHOW_SECONDS = 25.0
 """For the second, and for each part of what comes in parts: while something comes, it may take longer."""
 
 T = TypeVar("T")

@@ -63,11 +63,11 @@ class _CheckedParser:
             if status >= 500:
                 # As for other pages of a failing service: botocore tries again.
                 return self._parser.parse({**response, "body": b""}, shape)
-            said = f"it says {status} and" if status >= 400 else "it"
+            said = f"it says {status} and" if status >= 300 else "it"
             raise OddAnswer(error=f"{said} cannot be parsed ({type(error).__name__})") from error
-        if not isinstance(parsed, dict) or 300 <= status < 400 or status >= 500:
+        if not isinstance(parsed, dict) or status >= 500:
             return parsed
-        if status >= 400:
+        if status >= 300:
             # botocore parses an error of AWS a second time, for the members that its own shape has.
             second = shape is not None and shape.metadata.get("exception")
             if not second and not _is_awss_error(parsed, response["headers"]):

@@ -24,6 +24,7 @@ from tests.emulator.faults import (
     PAGE_500,
     PORTAL,
     PORTAL_XHTML,
+    REDIRECT,
     Fault,
     inject,
     no_backoff,
@@ -125,7 +126,7 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("page", [*PAGES, REDIRECT], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("protocol", CALLS)
 def test_a_proxys_page_is_no_refusal_of_aws(clients: Clients, protocol: str, page: Fault) -> None:
     service, operation, call = CALLS[protocol]
@@ -138,7 +139,7 @@ def test_a_proxys_page_is_no_refusal_of_aws(clients: Clients, protocol: str, pag
         call(client)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("page", [*PAGES, REDIRECT], ids=lambda fault: fault.name)
 def test_a_proxys_page_does_not_say_that_there_is_no_bucket(clients: Clients, page: Fault) -> None:
     s3 = clients("s3", REGION)
     inject(s3, "HeadBucket", *[page] * 100)

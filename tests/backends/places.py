@@ -18,7 +18,7 @@ from launcher.backends.interface import Backend
 from launcher.backends.local.backend import LocalBackend
 from launcher.backends.queue import QueueBackend
 from launcher.backends.sagemaker.backend import SageMakerBackend
-from launcher.backends.sagemaker.submission import provide
+from launcher.backends.sagemaker.provide import provide
 from launcher.cluster.manifest import Cluster
 from launcher.jobs.load import load_job
 from launcher.planning.training_plan import TrainingPlan

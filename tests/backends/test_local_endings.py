@@ -137,7 +137,8 @@ def test_torchruns_workers_are_asked_themselves_and_end_well(
     local.stop("job-1")
     assert finish(local).state is JobState.STOPPED
     assert all(workplace.shared(f"saved-{rank}").exists() for rank in range(4))
-    assert not any("Traceback" in line.text for line in all_lines(local))
+    printed = [line.text for line in all_lines(local)]
+    assert not any("Traceback" in text for text in printed), "\n".join(printed)
     assert workplace.processes() == []
 
 

@@ -101,8 +101,8 @@ def _is_there(page: Path, span: str) -> bool:
     return span in MADE_LATER
 
 
-MADE_LATER = {".slipway/local", "build/torchx"}
-"""Folders that are no part of the repository: what a run leaves, what a first benchmark installs."""
+MADE_LATER = {".slipway/local", "build/torchx", "dist/"}
+"""Folders that are no part of the repository: what a run leaves, what a first benchmark installs, the wheel."""
 
 
 @each_page

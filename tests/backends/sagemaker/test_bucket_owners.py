@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.backends.sagemaker.launching import PlanOf
 
 from launcher.backends.sagemaker import transfers
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.backends.sagemaker.conftest import ACCOUNT, REGION
 from tests.emulator.sagemaker import TrainingScript
+from tests.session.submission.launching import PlanOf
 
 ANOTHER = "999999999999"
 
