@@ -102,7 +102,7 @@ def _is_there(page: Path, span: str) -> bool:
 
 
 MADE_LATER = {".slipway/local", "build/torchx", "dist/"}
-"""Folders that are no part of the repository: what a run leaves, what a first benchmark installs, the wheel."""
+"""Folders that are no part of the repository: of runs, of what a first benchmark installs, of the wheel."""
 
 
 @each_page
