@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_network
 from typing import Any
 
 from launcher.cluster.security_groups import ALL_TRAFFIC, Direction
@@ -56,7 +57,7 @@ class NetworkAcl:
 
 
 def parse_network_acl(described: Mapping[str, Any]) -> NetworkAcl:
-    """A network ACL from one element of DescribeNetworkAcls."""
+    """A network ACL from one element of DescribeNetworkAcls. ValueError for an entry without a range."""
     entries = [_entry(each) for each in described.get("Entries", ())]
     return NetworkAcl(
         id=described["NetworkAclId"],
@@ -75,7 +76,12 @@ def _entry(described: Mapping[str, Any]) -> NetworkAclEntry:
         direction="egress" if described.get("Egress") else "ingress",
         allows=described["RuleAction"] == "allow",
         protocol=str(described["Protocol"]),
-        cidr=described.get("CidrBlock") or described.get("Ipv6CidrBlock") or "",
+        cidr=_network(described.get("CidrBlock") or described.get("Ipv6CidrBlock")),
         first_port=ports.get("From"),
         last_port=ports.get("To"),
     )
+
+
+def _network(cidr: str | None) -> str:
+    ip_network(cidr or "", strict=False)
+    return cidr or ""

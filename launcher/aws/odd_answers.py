@@ -68,9 +68,9 @@ class _CheckedParser:
         if not isinstance(parsed, dict) or status >= 500:
             return parsed
         if status >= 300:
-            # botocore parses an error of AWS a second time, for the members that its own shape has.
-            second = shape is not None and shape.metadata.get("exception")
-            if not second and not _is_awss_error(parsed, response["headers"]):
+            # A refusal of a kind that the model knows is parsed once more, by that kind's shape.
+            is_known = shape is not None and shape.metadata.get("exception", False)
+            if not is_known and not _is_awss_error(parsed, response["headers"]):
                 raise OddAnswer(error=f"it says {status} without an error of AWS or a request id")
             return parsed
         odd = _oddness(parsed, shape)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launcher.aws.errors import aws_errors
+from launcher.aws.errors import Unreachable, aws_errors
 
 
 def session_region() -> str | None:
@@ -45,4 +45,10 @@ def fetch_caller(sts: Any) -> Caller:
     """
     with aws_errors("look up who you are (sts:GetCallerIdentity)"):
         identity = sts.get_caller_identity()
-    return Caller(str(identity["Account"]), str(identity["Arn"]))
+    account, arn = str(identity["Account"]), str(identity["Arn"])
+    if len(arn.split(":", 5)) < 6:
+        raise Unreachable(
+            f"AWS's answer about who you are cannot be understood: {arn!r} is no ARN.",
+            "Check the network (a proxy that answers in AWS's place), then try again.",
+        )
+    return Caller(account, arn)

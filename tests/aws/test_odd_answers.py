@@ -17,6 +17,8 @@ from launcher.aws.session import fetch_caller
 from launcher.aws.training_job import fetch_request
 from launcher.backends.interface import JobQuery
 from launcher.backends.sagemaker.job_list import list_jobs
+from launcher.backends.sagemaker.logs import LogStreams
+from launcher.failure_modes.refusal import AwsRefusal
 from tests.emulator.faults import (
     EMPTY,
     ODD,
@@ -105,6 +107,15 @@ def test_a_member_that_is_asked_for_and_not_there_is_an_outage(clients: Clients)
         fetch_caller(sts)
 
 
+def test_a_caller_that_is_no_arn_is_an_outage(clients: Clients) -> None:
+    sts = clients("sts", REGION)
+    identity = b"<A><GetCallerIdentityResult><Account>1</Account><Arn>me</Arn></GetCallerIdentityResult></A>"
+    inject(sts, "GetCallerIdentity", Fault("odd", 200, body=identity))
+
+    with pytest.raises(Unreachable, match="'me' is no ARN"):
+        fetch_caller(sts)
+
+
 def test_a_member_that_is_missing_while_following_is_waited_for(clients: Clients) -> None:
     sagemaker = clients("sagemaker", REGION)
     inject(sagemaker, "DescribeTrainingJob", Fault("half", 200, body=b'{"TrainingJobName": "job"}'))
@@ -137,6 +148,33 @@ def test_a_proxys_page_is_no_refusal_of_aws(clients: Clients, protocol: str, pag
         call(client)
     with pytest.raises(Outage), answers("try it"):
         call(client)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "code"),
+    [
+        ("json", "ParameterNotFound"),
+        ("json", "AccessDeniedException"),
+        ("rest-xml", "NoSuchBucket"),
+        ("rest-xml", "AccessDenied"),
+        ("ec2", "UnauthorizedOperation"),
+        ("query", "ExpiredTokenException"),
+        ("rest-json", "ClientException"),
+    ],
+)
+def test_a_refusal_with_a_code_is_awss_whether_the_model_knows_it_or_not(
+    clients: Clients, protocol: str, code: str
+) -> None:
+    service, operation, call = CALLS[protocol]
+    client = clients(service, REGION)
+    inject(client, operation, Fault(code, 400, code, "not you"))
+
+    with (
+        pytest.raises(AwsRefusal, match=f"AWS refused to try it: {code}: not you") as refused,
+        aws_errors("try it"),
+    ):
+        call(client)
+    assert not isinstance(refused.value, Unreachable)
 
 
 @pytest.mark.parametrize("page", [*PAGES, REDIRECT], ids=lambda fault: fault.name)
@@ -182,6 +220,29 @@ def test_an_odd_shape_within_a_list_is_an_outage(clients: Clients, shape: str) -
 
     with pytest.raises((Unreachable, Outage)):
         list_jobs(sagemaker, JobQuery())
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        '"x"',
+        "null",
+        "{}",
+        '{"timestamp": 1}',
+        '{"message": "a"}',
+        '{"timestamp": "soon", "message": "a"}',
+        '{"timestamp": 1, "message": 5}',
+    ],
+)
+def test_an_odd_log_event_is_an_outage(clients: Clients, event: str) -> None:
+    logs = clients("logs", REGION)
+    streams = b'{"logStreams": [{"logStreamName": "job/algo-1-1"}]}'
+    inject(logs, "DescribeLogStreams", Fault("one stream", 200, body=streams))
+    body = f'{{"events": [{event}], "nextForwardToken": "f/1", "nextBackwardToken": "b/1"}}'
+    inject(logs, "GetLogEvents", *[Fault("odd event", 200, body=body.encode())] * 6)
+
+    with pytest.raises(Outage):
+        LogStreams(logs, "job").read({})
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,13 @@ def ask_all(
 def _ask(question: Question[Any], clients: Clients, inbox: SimpleQueue[tuple[Question[Any], Any]]) -> None:
     try:
         inbox.put((question, question.ask(clients)))
+    except ValueError as error:
+        # A text in the answer that has not its form, such as half a policy.
+        odd = Unreachable(
+            f"AWS's answer about {question.what} cannot be understood: {error}.",
+            "Check the network (a proxy that answers in AWS's place), then try again.",
+        )
+        inbox.put((question, odd))
     except BaseException as error:  # handed over, not swallowed: who gathers turns it or raises it
         inbox.put((question, error))
 

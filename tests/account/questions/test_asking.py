@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -100,6 +101,16 @@ def test_refusal_leaves_its_own_fact_open() -> None:
         refused: Unverified("the thing", "service:DescribeThing", "not you."),
         had: 1,
     }
+
+
+def test_an_answer_that_cannot_be_understood_leaves_its_own_fact_open() -> None:
+    odd, had = question(lambda: json.loads('{"Version": ')), question(lambda: "there")
+    answers = ask_all(no_clients, lambda _: [odd, had])
+
+    unverified = answers.of(odd)
+    assert isinstance(unverified, Unverified)
+    assert "AWS's answer about the thing cannot be understood" in unverified.reason
+    assert answers.of(had) == "there"
 
 
 def test_silence_is_cut_at_its_bound() -> None:
