@@ -110,6 +110,8 @@ def main(words: Sequence[str]) -> int:
     )
     parser.add_argument("--keep", action="store_true", help="keep the figures of a share as well")
     asked = parser.parse_args(words)
+    # What was fuzzed may be named by a case, half surrogates and all.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     failed = False
     for name in asked.areas or ATTACKS:
         began = time.monotonic()

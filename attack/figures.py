@@ -37,7 +37,7 @@ def keep(figures: Iterable[Figure], file: Path = FILE, page: Path = PAGE) -> Non
     """Put the figures in the place of earlier ones of their areas, and the table into the page."""
     known = {figure.area: figure for figure in read(file)} if file.exists() else {}
     known |= {figure.area: figure for figure in figures}
-    text = json.dumps([asdict(each) for each in known.values()], indent=1, ensure_ascii=False)
+    text = json.dumps([asdict(each) for each in known.values()], indent=1)
     file.write_text(f"{text}\n", "utf-8")
     page.write_text(with_table(page.read_text("utf-8"), known.values()), "utf-8")
 

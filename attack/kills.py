@@ -20,6 +20,13 @@ from launcher.cli.launch import launch
 from tests.emulator.faulty_server import FaultyServer
 
 AT_ONCE = 2
+CREATION_SECONDS = 0.2
+"""For which the server thinks before it creates a job, whoever is still there by then; AWS takes as long."""
+
+NEAR_SECONDS = 0.3
+"""A little longer: half of the launchers die before their job is created, half after it."""
+
+CREATIONS = ("CreateTrainingJob", "SubmitServiceJob")
 _LONGEST_SECONDS = 120.0
 _CALIBRATIONS = 3
 
@@ -56,7 +63,8 @@ class Campaign:
     way: Way
     killed: int = 0
     too_late: int = 0
-    """Launchers that had ended before they were to be killed; these are not tried again."""
+    """Launchers that had named their job, or ended, before they were killed: giving the command again then
+    asks for another job. They do not count."""
     adopted: int = 0
     """Killed after the job was there, which the second launcher then went on with."""
     doubled: list[str] = field(default_factory=list)
@@ -72,16 +80,23 @@ def campaigns(kills: int, *, seed: int = 0) -> Iterator[Campaign]:
 
 
 def campaign(way: Way, kills: int, folder: Path, *, seed: int = 0) -> Campaign:
-    """Kill as many launchers of one way, each at a moment of its own between its first call and its end."""
+    """Kill as many launchers of one way, each at a random moment.
+
+    Every second one just after its call that creates the job has come: what may go wrong goes wrong there,
+    and of all moments between the first call and the last word only one in fifty is so near.
+    """
     done = Campaign(way)
     with served_account(folder) as (server, attacked), ThreadPoolExecutor(AT_ONCE) as pool:
         trials = Trials(way, server, attacked)
         first, last = trials.calibrate()
         chosen, number = Random(f"{way.name} {seed}"), 0
         while done.killed < kills:
-            moments = [(number + n, chosen.uniform(first, last)) for n in range(AT_ONCE)]
-            number += AT_ONCE
-            for outcome in pool.map(lambda moment: trials.run(*moment), moments):
+            moments = [
+                Moment(chosen.uniform(first, last)),
+                Moment(chosen.uniform(0, NEAR_SECONDS), near=True),
+            ]
+            started, number = range(number, number + len(moments)), number + len(moments)
+            for outcome in pool.map(trials.run, started, moments):
                 take_up(done, outcome)
             if done.too_late > 3 * kills + 10:
                 break
@@ -89,11 +104,23 @@ def campaign(way: Way, kills: int, folder: Path, *, seed: int = 0) -> Campaign:
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """When a launcher is killed: so many seconds after its start, or `near` the creation of its job."""
+
+    seconds: float
+    near: bool = False
+
+    def __str__(self) -> str:
+        since = "the creating call" if self.near else "its start"
+        return f"{self.seconds:.2f} s after {since}"
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What came of one launcher: the jobs `before` and `after` the second one, and how that one ended."""
 
-    killed_after: float | None
-    """Seconds; None where the launcher was quicker."""
+    killed: Moment | None
+    """None where the launcher was quicker."""
     before: list[str]
     after: list[str]
     again: int | None
@@ -107,38 +134,44 @@ class Trials:
     way: Way
     server: FaultyServer
     attacked: Attacked
+    _creating: dict[str, threading.Event] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def calibrate(self) -> tuple[float, float]:
-        """Seconds from the start of a launcher to its first call, and to its end, with as many at once."""
+        """Seconds from a launcher's start to its first call, and to its last word, which names the job."""
         firsts, lasts = [], []
         for number in range(_CALIBRATIONS):
             job, folder = self.prepare(f"calibration{number}")
-            self.server.calls.clear()
-            began, called = time.monotonic(), None
+            called: list[float] = []
+            self.server.on_call = lambda *_, called=called: called.append(time.monotonic())
+            began = time.monotonic()
             process = self.start(job, folder, 0)
-            while process.poll() is None:
-                if called is None and self.server.calls:
-                    called = time.monotonic() - began
-                time.sleep(0.005)
-            lasts.append(time.monotonic() - began)
-            firsts.append(called or lasts[-1])
-            said, _ = process.communicate()
-            if process.returncode != 0:
+            said, told = "", began
+            for line in process.stdout or ():
+                said, told = said + line, time.monotonic()
+            if process.wait() != 0 or not called:
                 raise RuntimeError(f"{self.way.name} does not work without a kill: {said}")
-        return median(firsts), 1.1 * median(lasts)
+            firsts.append(called[0] - began)
+            lasts.append(told - began)
+        self.server.on_call = self._note
+        return median(firsts), median(lasts)
 
-    def run(self, number: int, moment: float) -> Outcome:
+    def run(self, number: int, moment: Moment) -> Outcome:
         """Start a launcher, kill it at that moment, and give the command again."""
         job, folder = self.prepare(f"trial{number}")
+        creating = self._creating[job] = threading.Event()
         process = self.start(job, folder, 0)
+        if moment.near:
+            creating.wait(_LONGEST_SECONDS)
         try:
-            process.wait(moment)
+            process.wait(moment.seconds)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
-        process.communicate()
+        told, _ = process.communicate()
         before = self.jobs(job)
-        if process.returncode != -signal.SIGKILL:
+        if process.returncode != -signal.SIGKILL or any(
+            name in told.rpartition("submitted")[2] for name in before
+        ):
             return Outcome(None, before, before, None, "")
         second = self.start(job, folder, self.way.homes - 1)
         try:
@@ -163,7 +196,13 @@ class Trials:
         words = [word.format(job=job) for word in self.way.words]
         place = folder / f"home{home}"
         place.mkdir(exist_ok=True)
-        return start(self.server, words, folder, place)
+        return start(self.server, words, folder, place, key=job)
+
+    def _note(self, operation: str, key: str) -> None:
+        """A call has come; the access key is the name of a trial's job."""
+        if operation in CREATIONS and key in self._creating:
+            self._creating[key].set()
+            time.sleep(CREATION_SECONDS)
 
     def jobs(self, job: str) -> list[str]:
         """The jobs that launchers of this trial created."""
@@ -172,12 +211,12 @@ class Trials:
 
 def take_up(done: Campaign, outcome: Outcome) -> None:
     """Count what came of one launcher."""
-    if outcome.killed_after is None:
+    if outcome.killed is None:
         done.too_late += 1
         return
     done.killed += 1
     if len(outcome.after) > 1:
-        done.doubled.append(f"killed after {outcome.killed_after:.2f} s: {' and '.join(outcome.after)}")
+        done.doubled.append(f"killed {outcome.killed}: {' and '.join(outcome.after)}")
     elif outcome.again != 0 or not outcome.after:
         done.other.append(
             f"ended with {outcome.again}, {len(outcome.after)} jobs: {outcome.said.strip()[-300:]}"

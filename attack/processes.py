@@ -26,8 +26,10 @@ def served_account(folder: Path, *, in_earnest: bool = False) -> Iterator[tuple[
         yield server, attacked
 
 
-def start(server: FaultyServer, words: Sequence[str], folder: Path, home: Path) -> subprocess.Popen[str]:
-    """Start `launch` in a folder, for a user with that home."""
+def start(
+    server: FaultyServer, words: Sequence[str], folder: Path, home: Path, key: str = "testing"
+) -> subprocess.Popen[str]:
+    """Start `launch` in a folder, for a user with that home and access key."""
     return subprocess.Popen(
         [sys.executable, "-m", "launcher.cli.app", *words],
         cwd=folder,
@@ -36,7 +38,7 @@ def start(server: FaultyServer, words: Sequence[str], folder: Path, home: Path) 
             "HOME": str(home),
             "PYTHONPATH": str(ROOT),
             "AWS_ENDPOINT_URL": server.url,
-            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_ACCESS_KEY_ID": key,
             "AWS_SECRET_ACCESS_KEY": "testing",
             "AWS_REGION": REGION,
             "AWS_EC2_METADATA_DISABLED": "true",

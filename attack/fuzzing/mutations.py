@@ -41,13 +41,14 @@ def mutated(chosen: Random, document: Any) -> Any:
     """The document with some of its parts changed: types, numbers, texts, depth, what is there at all."""
     document = deepcopy(document)
     for _ in range(_few(chosen)):
-        places = list(islice(_places(document), _MOST_PLACES))
+        places = list(_places(document))
         if not places:
             return odd_value(chosen)
-        if len(places) == _MOST_PLACES:
-            break
+        before = deepcopy(document)
         parent, key = chosen.choice(places)
         _change(chosen, parent, key)
+        if len(list(islice(_places(document), _MOST_PLACES))) == _MOST_PLACES:
+            return before
     return document
 
 

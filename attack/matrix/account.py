@@ -22,6 +22,7 @@ from tests.emulator.account import INSTANCE_TYPE, REGION, EmulatedAccount, emula
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
+CREATED_BY_THE_QUEUE = "AWSBatch"
 QUEUE = f"arn:aws:batch:{REGION}:123456789012:job-queue/dev"
 RUNNING, FAILED, ENDED = "digits-running", "digits-failed", "digits-ended"
 REASON = "AlgorithmError: CODE001 rank 3 on algo-2: ValueError: planted (train.py:9), exit code: 1"
@@ -44,9 +45,10 @@ class Attacked:
 
     @property
     def jobs(self) -> list[str]:
-        """The names of all jobs that were created, those in the queue included."""
+        """The names of all jobs that launchers created, those in the queue included; not the queue's own."""
+        names = [request["TrainingJobName"] for request in self.script.requests]
         return [
-            *(request["TrainingJobName"] for request in self.script.requests),
+            *(name for name in names if not name.startswith(CREATED_BY_THE_QUEUE)),
             *(job["jobName"] for job in self.queue.jobs.values()),
         ]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attack.kills import WAYS, Campaign, Outcome, Trials, Way, take_up
+from attack.kills import WAYS, Campaign, Moment, Outcome, Trials, Way, take_up
 from attack.processes import served_account
 
 CREATION = {"launch --queue": "SubmitServiceJob"}
@@ -55,11 +55,11 @@ def test_a_launcher_that_is_killed_once_its_job_is_there_makes_no_second_one(
     ("outcome", "killed", "adopted", "doubled", "other"),
     [
         (Outcome(None, ["a"], ["a"], None, ""), 0, 0, 0, 0),
-        (Outcome(1.0, [], ["a"], 0, ""), 1, 0, 0, 0),
-        (Outcome(1.0, ["a"], ["a"], 0, ""), 1, 1, 0, 0),
-        (Outcome(1.0, ["a"], ["a", "b"], 0, ""), 1, 0, 1, 0),
-        (Outcome(1.0, [], [], 0, ""), 1, 0, 0, 1),
-        (Outcome(1.0, ["a"], ["a"], 3, "error"), 1, 0, 0, 1),
+        (Outcome(Moment(1.0), [], ["a"], 0, ""), 1, 0, 0, 0),
+        (Outcome(Moment(1.0), ["a"], ["a"], 0, ""), 1, 1, 0, 0),
+        (Outcome(Moment(1.0), ["a"], ["a", "b"], 0, ""), 1, 0, 1, 0),
+        (Outcome(Moment(1.0), [], [], 0, ""), 1, 0, 0, 1),
+        (Outcome(Moment(1.0), ["a"], ["a"], 3, "error"), 1, 0, 0, 1),
     ],
 )
 def test_what_came_of_a_kill_is_counted(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import threading
 import time
@@ -60,12 +61,13 @@ class Gate:
 class FaultyServer:
     """moto's server with rules; `calls` holds the operations in the order in which they came.
 
-    `on_call` is told of each of them as it comes. A `queue` answers what AWS Batch is asked.
+    `on_call` is told of each of them as it comes, with the access key of who calls. A `queue` answers what
+    AWS Batch is asked.
     """
 
     def __init__(self, *, in_earnest: bool = False) -> None:
         self.calls: list[str] = []
-        self.on_call: Callable[[str], None] = lambda operation: None
+        self.on_call: Callable[[str, str], None] = lambda operation, key: None
         self.queue: EmulatedQueue | None = None
         self._in_earnest = in_earnest
         self.url = ""
@@ -97,7 +99,7 @@ class FaultyServer:
         """The WSGI application."""
         operation = _operation(environ)
         self.calls.append(operation)
-        self.on_call(operation)
+        self.on_call(operation, _access_key(environ))
         gate = self._waiting.pop(operation, None)
         if gate is not None and not gate.answered:
             gate.hold()
@@ -181,12 +183,19 @@ _S3_OPERATIONS = (
     ("GET", "", "GetObject"),
 )
 
+_CREDENTIAL = re.compile(r"Credential=([^/]+)/")
 _BATCH_OPERATIONS = {
     "/v1/submitservicejob": "SubmitServiceJob",
     "/v1/listservicejobs": "ListServiceJobs",
     "/v1/describeservicejob": "DescribeServiceJob",
     "/v1/terminateservicejob": "TerminateServiceJob",
 }
+
+
+def _access_key(environ: dict[str, Any]) -> str:
+    """Whose signature a call has; nobody's where it has none."""
+    found = _CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", ""))
+    return found[1] if found else ""
 
 
 def _operation(environ: dict[str, Any]) -> str:
