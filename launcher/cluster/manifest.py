@@ -6,6 +6,8 @@ by name or from a file. Nobody copies ids by hand.
 
 from __future__ import annotations
 
+import re
+
 from pydantic import BaseModel, ConfigDict, Field
 
 CODE_FOLDER = "code"
@@ -47,6 +49,9 @@ class Lustre(_ManifestPart):
     security_group_id: str
 
 
+_ROLE = re.compile(r"arn:[^:]+:iam::(?P<account>\d{12}):role/")
+
+
 class Cluster(_ManifestPart):
     """What is provisioned under one name."""
 
@@ -64,6 +69,10 @@ class Cluster(_ManifestPart):
 
     @property
     def bucket_owners(self) -> dict[str, str]:
-        """The account of each of the cluster's buckets, by its name: that of the role, as for all of it."""
-        account = self.role_arn.split(":")[4]
-        return dict.fromkeys((self.buckets.code, self.buckets.checkpoints, self.buckets.output), account)
+        """The account of each of the cluster's buckets, by its name: that of the role, as for all of it.
+
+        Empty for a role that is none: AWS refuses that itself.
+        """
+        role = _ROLE.match(self.role_arn)
+        names = (self.buckets.code, self.buckets.checkpoints, self.buckets.output)
+        return dict.fromkeys(names, role["account"]) if role else {}

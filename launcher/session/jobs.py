@@ -143,9 +143,10 @@ def sagemaker_backend(clients: Clients, region: str | None) -> SageMakerBackend:
     return SageMakerBackend(*made(), renewed)
 
 
-def queue_backend(clients: Clients, queue_arn: str, share: str | None = None) -> QueueBackend:
-    """The backend of a queue, in the queue's own region; `share` names the fair share to submit under."""
-    region = queue_arn.split(":")[3]
+def queue_backend(
+    clients: Clients, queue_arn: str, region: str | None, share: str | None = None
+) -> QueueBackend:
+    """The backend of a queue of that region; `share` names the fair share to submit under."""
     training = sagemaker_backend(clients, region)
 
     def batch() -> Any:
@@ -157,15 +158,15 @@ def queue_backend(clients: Clients, queue_arn: str, share: str | None = None) ->
 
 
 def _queue_of(cluster: str, clients: Clients) -> QueueBackend:
-    known = {each.name: each.queue_arn for each in cached_manifests()}
-    queue_arn = known.get(cluster)
-    if queue_arn is None:
-        names = ", ".join(name for name, queue in known.items() if queue) or "none"
+    known = {each.name: each for each in cached_manifests() if each.queue_arn}
+    found = known.get(cluster)
+    if found is None or found.queue_arn is None:
+        names = ", ".join(known) or "none"
         raise Refusal(
             f"no queue of a cluster {cluster} is known on this machine; known are: {names}.",
             "Correct the name, or submit a job to the cluster once, which reads its manifest.",
         )
-    return queue_backend(clients, queue_arn)
+    return queue_backend(clients, found.queue_arn, found.region)
 
 
 def _queued(name: str, clients: Clients, region: str | None) -> tuple[FoundJob | None, str]:
@@ -174,7 +175,7 @@ def _queued(name: str, clients: Clients, region: str | None) -> tuple[FoundJob |
     for cluster in cached_manifests():
         if cluster.queue_arn and region in (None, cluster.region):
             try:
-                queue = queue_backend(clients, cluster.queue_arn)
+                queue = queue_backend(clients, cluster.queue_arn, cluster.region)
                 if queue.holds(name):
                     return FoundJob(queue, queue.describe(name)), silent
             except Refusal as refusal:

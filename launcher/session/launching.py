@@ -109,7 +109,7 @@ class Launch:
                 f"the cluster {cluster} has no queue." if cluster else "the job names no cluster.",
                 "Leave out --queue, or add `queue: {}` to the cluster file and deploy it again.",
             )
-        return queue_backend(self.clients, plan.queue_arn, self.share)
+        return queue_backend(self.clients, plan.queue_arn, plan.region, self.share)
 
     def run(
         self,
