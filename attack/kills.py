@@ -168,6 +168,8 @@ class Trials:
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
         told, _ = process.communicate()
+        # What was on its way by then is carried out.
+        time.sleep(CREATION_SECONDS)
         before = self.jobs(job)
         if process.returncode != -signal.SIGKILL or any(
             name in told.rpartition("submitted")[2] for name in before

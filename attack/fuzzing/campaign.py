@@ -69,10 +69,12 @@ def fuzz(area: Area, number: int, *, first_seed: int = 0, at_once: int = 2) -> F
                     (seed,) = struct.unpack_from("q", noted, 8 * slots[batch.first])
                     hung = f"hung for {CASE_SECONDS} s" if "SIGALRM" in ended.trouble else ended.trouble
                     found.failed[seed] = hung
-                    found.tried += seed + 1 - batch.first
-                    if seed + 1 < batch.last:
-                        again.append(_Batch(seed + 1, batch.last))
-                        slots[seed + 1] = slots[batch.first]
+                    found.tried += 1
+                    # What came before it went down with its process, and is tried again.
+                    for rest in (_Batch(batch.first, seed), _Batch(seed + 1, batch.last)):
+                        if rest.first < rest.last:
+                            again.append(rest)
+                            slots.setdefault(rest.first, len(slots))
                     continue
                 _add(found, ended.answer)
             left = again

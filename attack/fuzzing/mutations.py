@@ -164,10 +164,14 @@ def _change(chosen: Random, parent: Any, key: Any) -> None:
 
 def _as_another_type(chosen: Random, value: Any) -> Any:
     if isinstance(value, str):
-        return chosen.choice((value.upper(), value * 50, value[:-1], f" {value}\t", value.encode(), [value]))
+        return chosen.choice((value.upper(), value * 50, value[:-1], f" {value}\t", _bytes(value), [value]))
     if isinstance(value, bool | int | float):
         return chosen.choice((str(value), -value, value * 10**9, f"{value}.0", [value], not value))
     return str(value)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
 
 
 def _with_odd_lines(chosen: Random, text: str) -> str:

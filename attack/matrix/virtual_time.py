@@ -52,6 +52,10 @@ class VirtualClock:
         """Let time pass."""
         self.move_to(self.now() + max(0.0, seconds))
 
+    def begin_at(self, time: float) -> None:
+        """Take up work that came at this time."""
+        self._threads.now = time
+
     def move_to(self, time: float) -> None:
         """Go on at this time, unless it is past already."""
         self._threads.now = max(self.now(), time)
@@ -93,7 +97,8 @@ class _Future(Future[Any]):
         self._late = False
 
     def set_running_or_notify_cancel(self) -> bool:
-        self._clock.move_to(self._submitted)
+        # A thread that has ended its last task in no time stands for one that was free.
+        self._clock.begin_at(self._submitted)
         return super().set_running_or_notify_cancel()
 
     def set_result(self, result: Any) -> None:

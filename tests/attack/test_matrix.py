@@ -61,7 +61,7 @@ def run(code: int = 0, printed: str = "", seconds: float = 1.0, created: tuple[s
 @pytest.mark.parametrize(
     ("command", "attack", "seen", "says"),
     [
-        (LOOK, AT_SAGEMAKER, run(1, "Traceback (most recent call last)"), "a traceback"),
+        (LOOK, AT_SAGEMAKER, run(0, "Traceback (most recent call last)"), "a traceback"),
         (
             LOOK,
             AT_SAGEMAKER,

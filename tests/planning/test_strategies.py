@@ -189,6 +189,8 @@ def test_degrees_that_do_not_fit_come_with_those_that_do() -> None:
         ("smp1", {"version": 1}, "1 for no pipeline"),
         ("smp1", {"version": 1, "parameters": {"partitions": 2, "pipeline_parallel_degree": 4}}, "differ"),
         ("smp1", {"version": 1, "parameters": {"partitions": 0}}, "at least 1"),
+        ("smp1", {"version": 1, "parameters": {"partitions": {"a": 2}}}, "partitions"),
+        ("smp1", {"version": 1, "parameters": {"partitions": [2], "pipeline_parallel_degree": 4}}, "differ"),
         ("smp1", {"version": 1, "parameters": {"partitions": 1, "pipeline": "fast"}}, "interleaved"),
         ("smp1", {"version": 1, "parameters": {"partitions": 1, "memory_weight": 2}}, "at most 1"),
         ("smp1", {"version": 1, "parameters": {"partitions": 1, "tensor_parallel_degree": 2}}, "ddp: true"),

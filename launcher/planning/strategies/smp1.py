@@ -123,8 +123,9 @@ class SmpVersion1(ToolkitStrategy):
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
 def _incomplete(parameters: Mapping[str, Any]) -> Iterator[Finding]:
     """What the library demands of its parameters together: one pipeline degree, and `ddp` beside others."""
-    pipeline = {parameters[name] for name in ("partitions", "pipeline_parallel_degree") if name in parameters}
-    if len(pipeline) != 1:
+    # Not a set: a value may be anything that YAML has, a mapping too, which is then refused as a degree.
+    pipeline = [parameters[name] for name in ("partitions", "pipeline_parallel_degree") if name in parameters]
+    if not pipeline or pipeline[0] != pipeline[-1]:
         yield job_file.INVALID_VALUE.at(
             PARAMETERS,
             "smp version 1 needs `pipeline_parallel_degree` (formerly `partitions`)"
