@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -171,9 +171,7 @@ class Trials:
         # What was on its way by then is carried out.
         time.sleep(CREATION_SECONDS)
         before = self.jobs(job)
-        if process.returncode != -signal.SIGKILL or any(
-            name in told.rpartition("submitted")[2] for name in before
-        ):
+        if process.returncode != -signal.SIGKILL or has_named(told, before):
             return Outcome(None, before, before, None, "")
         second = self.start(job, folder, self.way.homes - 1)
         try:
@@ -209,6 +207,12 @@ class Trials:
     def jobs(self, job: str) -> list[str]:
         """The jobs that launchers of this trial created."""
         return [name for name in self.attacked.jobs if name.startswith(f"{job}-")]
+
+
+def has_named(told: str, jobs: Sequence[str]) -> bool:
+    """Whether a launcher had said that one of these jobs was submitted; what it is going to submit, it names
+    before."""
+    return any(f"submitted {name}" in told for name in jobs)
 
 
 def take_up(done: Campaign, outcome: Outcome) -> None:

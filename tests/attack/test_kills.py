@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attack.kills import WAYS, Campaign, Moment, Outcome, Trials, Way, take_up
+from attack.kills import WAYS, Campaign, Moment, Outcome, Trials, Way, has_named, take_up
 from attack.processes import served_account
 
 CREATION = {"launch --queue": "SubmitServiceJob"}
@@ -73,3 +73,9 @@ def test_what_came_of_a_kill_is_counted(
         doubled,
         other,
     )
+
+
+def test_a_job_is_named_once_it_is_said_to_be_submitted() -> None:
+    assert has_named("resume a as a-1\nsubmitted a-1\n", ["a-1"])
+    assert not has_named("resume a as a-1\ncost: 50.50 USD an hour\n", ["a-1"])
+    assert not has_named("", [])
