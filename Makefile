@@ -67,7 +67,7 @@ bench: setup
 	  build/torchx/bin/python -m pip install --quiet --disable-pip-version-check torchx==0.7.0 sagemaker==2.257.7; }
 	@missed=0; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || missed=1; done; exit $$missed
 
-# Half an hour on two cores that have nothing else to do. `python -m attack -h` tells of parts and shares of it.
+# About an hour on two cores. `python -m attack -h` tells of parts and shares of it.
 attack: setup
 	$(BIN)/python -m attack
 
