@@ -38,6 +38,7 @@ from launcher.planning.request_view import RequestView
 from launcher.session.following.monitor import Monitor
 from launcher.session.preparation import JobSource, prepare, read_job
 from launcher.session.resume import plan_resumption
+from launcher.session.submission import Start
 
 REGION = "us-west-2"
 LINES_IN_A_CASE = 5
@@ -108,7 +109,7 @@ def _local_state(chosen: Random, folder: Path) -> None:
             _command("list", "--local", "--output", chosen.choice(("text", "json")))
         elif command == 4:
             _unless_refused(
-                lambda: plan_resumption(LocalBackend(folder / ".slipway/local"), "digits-0unique")
+                lambda: plan_resumption(Start(LocalBackend(folder / ".slipway/local")), "digits-0unique")
             )
         else:
             _command(("status", "logs", "diagnose")[command - 1], "digits-0unique")

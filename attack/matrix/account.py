@@ -9,14 +9,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
+import boto3
 import yaml
 from botocore.loaders import JSONFileLoader
 
 from launcher.backends.interface import Backend, Polling
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.manifest_store import cache_manifest
+from launcher.cluster.sagemaker_names import TRAINING_IN_BATCH
 from launcher.session.preparation import JobSource, prepare_for, read_job
 from tests.emulator.account import INSTANCE_TYPE, REGION, EmulatedAccount, emulated_account
 from tests.emulator.batch import EmulatedQueue
@@ -25,6 +28,8 @@ from tests.emulator.sagemaker import TrainingScript, emulated_training
 CREATED_BY_THE_QUEUE = "AWSBatch"
 QUEUE = f"arn:aws:batch:{REGION}:123456789012:job-queue/dev"
 RUNNING, FAILED, ENDED = "digits-running", "digits-failed", "digits-ended"
+WAITING = "digits-waiting"
+"""In the queue; SageMaker does not know it yet."""
 REASON = "AlgorithmError: CODE001 rank 3 on algo-2: ValueError: planted (train.py:9), exit code: 1"
 LINES = {"algo-1": ["step=1 loss=0.5", "step=2 loss=0.4"], "algo-2": ["ValueError: planted"]}
 
@@ -107,17 +112,23 @@ def write_job(folder: Path, name: str = "digits") -> Path:
 
 
 def _add_jobs(attacked: Attacked) -> None:
-    """Three jobs that were launched before, as far on as their names say."""
+    """Jobs that were launched before, as far on as their names say."""
     for name, reason in ((RUNNING, None), (FAILED, REASON), (ENDED, None)):
         add_job(attacked, name, reason=reason, ended=name != RUNNING)
     attacked.script.failure_reason = None
+    attacked.queue.attach(boto3.client("batch", region_name=REGION)).submit_service_job(
+        jobName=WAITING,
+        jobQueue=QUEUE,
+        serviceJobType=TRAINING_IN_BATCH,
+        serviceRequestPayload=json.dumps(_request(attacked, WAITING)),
+        retryStrategy={"attempts": 1},
+        clientToken=WAITING,
+    )
 
 
 def add_job(attacked: Attacked, name: str, *, reason: str | None = None, ended: bool = True) -> None:
     """Create a job from the job file; one that has `ended` left logs and a checkpoint."""
-    loaded = read_job(JobSource(attacked.folder / "job.yaml"))
-    plan = prepare_for(loaded, attacked.manifest, session_region=REGION, unique=name.partition("-")[2])
-    request = json.loads(json.dumps(plan.request).replace(str(plan.name), name))
+    request = _request(attacked, name)
     sagemaker, script = attacked.account.client("sagemaker"), attacked.script
     script.failure_reason = reason
     sagemaker.create_training_job(**request)
@@ -128,3 +139,11 @@ def add_job(attacked: Attacked, name: str, *, reason: str | None = None, ended: 
         s3 = attacked.account.client("s3")
         for name in ("step-1/.metadata", "step-1/__0_0.distcp"):
             s3.put_object(Bucket="team-checkpoints", Key=f"{prefix}/{name}", Body=b"saved")
+
+
+def _request(attacked: Attacked, name: str) -> dict[str, Any]:
+    """What the job file asks for, under a name."""
+    loaded = read_job(JobSource(attacked.folder / "job.yaml"))
+    plan = prepare_for(loaded, attacked.manifest, session_region=REGION, unique=name.partition("-")[2])
+    request: dict[str, Any] = json.loads(json.dumps(plan.request).replace(str(plan.name), name))
+    return request

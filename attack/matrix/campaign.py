@@ -49,10 +49,16 @@ def all_cells(healthy: Mapping[str, Run]) -> list[Cell]:
     return [
         Cell(command, Attack(call, fault, for_good))
         for command in COMMANDS
-        for call in dict.fromkeys(healthy[command.name].calls)
+        for call in calls_of(command, healthy)
         for fault in FAULTS
         for for_good in (False, True)
     ]
+
+
+def calls_of(command: Command, healthy: Mapping[str, Run]) -> list[str]:
+    """The calls of a healthy command at which it is attacked, each once."""
+    elsewhere = healthy[command.repeats].calls if command.repeats else ()
+    return [call for call in dict.fromkeys(healthy[command.name].calls) if call not in elsewhere]
 
 
 def sampled(cells: Sequence[Cell], number: int, seed: int) -> list[Cell]:

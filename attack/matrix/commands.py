@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attack.matrix.account import ENDED, FAILED, RUNNING
+from attack.matrix.account import ENDED, FAILED, RUNNING, WAITING
 
 LOOKS = 60.0
 """Seconds in which a command that only looks ends, whatever the network does (docs/command-line.md)."""
@@ -21,6 +21,7 @@ class Command:
     """One command line with its bound in seconds; `creates` where it creates a job.
 
     What becomes of calls to the services `beside` the job's own way must not change how the command ends.
+    Calls that it makes as the command of the name `repeats` does, in the same code, are attacked only there.
     """
 
     name: str
@@ -28,12 +29,19 @@ class Command:
     bound: float
     creates: bool = False
     beside: tuple[str, ...] = ()
+    repeats: str | None = None
 
 
 COMMANDS: tuple[Command, ...] = (
     Command("launch --detach", ("job.yaml", "--yes", "--detach"), WORKS, creates=True),
-    Command("launch", ("job.yaml", "--yes"), FOLLOWS, creates=True),
-    Command("launch --queue", ("job.yaml", "--yes", "--queue", "--detach"), WORKS, creates=True),
+    Command("launch", ("job.yaml", "--yes"), FOLLOWS, creates=True, repeats="launch --detach"),
+    Command(
+        "launch --queue",
+        ("job.yaml", "--yes", "--queue", "--detach"),
+        WORKS,
+        creates=True,
+        repeats="launch --detach",
+    ),
     Command("check --live", ("check", "job.yaml", "--live"), LOOKS),
     Command("plan", ("plan", "job.yaml"), LOOKS),
     Command("list", ("list",), LOOKS),
@@ -41,6 +49,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("logs", ("logs", ENDED), LOOKS, beside=("batch",)),
     Command("logs --follow", ("logs", RUNNING, "--follow"), FOLLOWS, beside=("batch",)),
     Command("stop", ("stop", RUNNING), WORKS, beside=("batch",)),
+    Command("status of a queued job", ("status", WAITING), LOOKS),
+    Command("stop of a queued job", ("stop", WAITING), WORKS),
     Command("diagnose", ("diagnose", FAILED), WORKS, beside=("batch",)),
     Command("resume", ("resume", ENDED, "--yes", "--detach"), WORKS, creates=True, beside=("batch",)),
 )

@@ -155,7 +155,7 @@ class _Wire:
             answer = self._batch.over_http(urlsplit(request.url).path, request.body)
             if answer is not None:
                 status, document = answer
-                return answered(request, status, json.dumps(document).encode())
+                return answered(request, status, json.dumps(document).encode(), {"x-amzn-requestid": "1"})
         answer_of_moto: AWSResponse | None = botocore_stubber(event_name, request)
         leave_alone(request)
         return answer_of_moto

@@ -54,8 +54,8 @@ class StopAnswer:
 def find_job(name: str, clients: Clients, region: str | None, home: Path = LOCAL_HOME) -> FoundJob:
     """The job of that name.
 
-    Raises UnknownJob, with the nearest known names, where no place has it, and AwsRefusal where SageMaker
-    cannot be asked and no queue has it.
+    Raises UnknownJob, with the nearest known names, where no place has it, and AwsRefusal where a place that
+    may have it cannot be asked.
     """
     local = LocalBackend(home)
     if local.holds(name):
@@ -69,7 +69,9 @@ def find_job(name: str, clients: Clients, region: str | None, home: Path = LOCAL
             return queued
         near = _nearest(name, [*_names(local), *_names(backend)])
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
-        raise UnknownJob(unknown.message + silent, hint + unknown.remedy) from None
+        # Where a queue did not answer, nobody knows.
+        kind = AwsRefusal if silent else UnknownJob
+        raise kind(unknown.message + silent, hint + unknown.remedy) from None
     except AwsRefusal as refusal:
         # A queue has a region of its own; without credentials no queue can be asked either.
         if region is None or not isinstance(refusal, UnusableSession):
@@ -89,8 +91,11 @@ def stop_job(name: str, clients: Clients, region: str | None, home: Path = LOCAL
         job = find_job(name, clients, region, home)
     except UnusableSession:
         raise
-    except AwsRefusal:
-        sagemaker_backend(clients, region).stop(name)
+    except AwsRefusal as unseen:
+        try:
+            sagemaker_backend(clients, region).stop(name)
+        except UnknownJob:
+            raise unseen from None
         return StopAnswer(asked=True, state=None)
     ended = job.status.state.is_final
     if not ended:
@@ -178,7 +183,7 @@ def _queued(name: str, clients: Clients, region: str | None) -> tuple[FoundJob |
                 queue = queue_backend(clients, cluster.queue_arn, cluster.region)
                 if queue.holds(name):
                     return FoundJob(queue, queue.describe(name)), silent
-            except Refusal as refusal:
+            except AwsRefusal as refusal:
                 silent += f" The queue of the cluster {cluster.name} could not be asked: {refusal.message}"
     return None, silent
 

@@ -13,23 +13,9 @@ from attack.fuzzing.campaign import CASE_SECONDS, try_case
 from attack.fuzzing.mutations import mutated, written
 
 CASES = 120
-OPEN = "local state"
-"""Known to fail."""
 
 
-@pytest.mark.parametrize(
-    "area",
-    [
-        pytest.param(
-            area,
-            marks=[pytest.mark.xfail(strict=True, reason="a spoilt record is not expected")]
-            if area.name == OPEN
-            else [],
-        )
-        for area in AREAS
-    ],
-    ids=lambda area: area.name,
-)
+@pytest.mark.parametrize("area", AREAS, ids=lambda area: area.name)
 def test_nothing_that_is_made_of_a_valid_input_brings_the_launcher_down(
     area: Area, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,26 +11,12 @@ from attack.kills import WAYS, Campaign, Moment, Outcome, Trials, Way, has_named
 from attack.processes import served_account
 
 CREATION = {"launch --queue": "SubmitServiceJob"}
-OPEN = ("launch --queue", "resume")
-"""Ways that are known to create a second job."""
-
 FOLLOWED_ELSEWHERE = "launch"
-"""The way that tests/backends/sagemaker/test_killed_launchers.py kills at each of its steps."""
+"""The way that tests/session/submission/test_killed_launchers.py kills at each of its steps."""
 
 
 @pytest.mark.parametrize(
-    "way",
-    [
-        pytest.param(
-            way,
-            marks=[pytest.mark.xfail(strict=True, reason="it keeps no note of what it is about to create")]
-            if way.name in OPEN
-            else [],
-        )
-        for way in WAYS
-        if way.name != FOLLOWED_ELSEWHERE
-    ],
-    ids=lambda way: way.name,
+    "way", [way for way in WAYS if way.name != FOLLOWED_ELSEWHERE], ids=lambda way: way.name
 )
 def test_a_launcher_that_is_killed_once_its_job_is_there_makes_no_second_one(
     way: Way, tmp_path: Path

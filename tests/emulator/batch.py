@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,7 +100,9 @@ class EmulatedQueue:
         job = self.jobs[asked["jobId"]]
         job |= {"isTerminated": True, "status": "FAILED", "statusReason": asked["reason"]}
         if job["attempts"]:
-            self.training.stop_training_job(TrainingJobName=_training_name(job["attempts"][-1]))
+            # It may have ended just now.
+            with suppress(ClientError):
+                self.training.stop_training_job(TrainingJobName=_training_name(job["attempts"][-1]))
         return {}
 
     def _move(self, job: dict[str, Any]) -> None:

@@ -74,6 +74,13 @@ def test_a_job_that_may_not_be_looked_at_is_stopped_all_the_same(
     assert stopped(account)
 
 
+def test_a_queue_that_does_not_answer_is_what_is_told_of_a_job_that_only_it_may_have(
+    account: TrainingScript, known_queue: None, tmp_path: Path
+) -> None:
+    with pytest.raises(AwsRefusal, match="The queue of the cluster dev could not be asked"):
+        stop_job("waiting-1", ClientsThatAre({"ListServiceJobs": "ServerException"}), REGION, tmp_path)
+
+
 def test_what_refuses_to_stop_a_job_is_what_is_told(account: TrainingScript, tmp_path: Path) -> None:
     clients = ClientsThatAre(
         {"DescribeTrainingJob": "AccessDeniedException", "StopTrainingJob": "AccessDeniedException"}
@@ -82,13 +89,19 @@ def test_what_refuses_to_stop_a_job_is_what_is_told(account: TrainingScript, tmp
         stop_job(NAME, clients, REGION, tmp_path)
 
 
-def test_a_job_that_nobody_has_is_told_with_the_queue_that_could_not_be_asked(
+def test_a_job_that_nobody_is_seen_to_have_is_told_with_the_queue_that_could_not_be_asked(
     account: TrainingScript, known_queue: None, tmp_path: Path
 ) -> None:
     clients = ClientsThatAre({"ListServiceJobs": "AccessDeniedException"})
-    with pytest.raises(UnknownJob, match="The queue of the cluster dev could not be asked") as unknown:
+    with pytest.raises(AwsRefusal, match="The queue of the cluster dev could not be asked") as refused:
         find_job("nothing-of-the-kind", clients, REGION, tmp_path)
-    assert "there is no training job nothing-of-the-kind" in unknown.value.message
+    assert "there is no training job nothing-of-the-kind" in refused.value.message
+    assert refused.value.exit_code == 3
+
+
+def test_a_name_that_no_place_has_is_unknown(queued: EmulatedQueue, tmp_path: Path) -> None:
+    with pytest.raises(UnknownJob, match="there is no training job nothing-of-the-kind"):
+        find_job("nothing-of-the-kind", QueuedClients(queued, {}), REGION, tmp_path)
 
 
 class QueuedClients(ClientsThatAre):
