@@ -52,9 +52,10 @@ def load_job(
         document.override(dotted, text, AS_WRITTEN)
     substitutions, unknown = substitute(document, variables or Variables({}))
     spec, invalid = validate(JobSpec, document)
-    findings = tuple(
-        substitutions.finding(found.located(document.location)) for found in (*unknown, *invalid)
-    )
+    left = {found.path for found in unknown}
+    # What stands where a variable was left as it is was not meant, and says nothing of its own.
+    found = (*unknown, *(each for each in invalid if each.path not in left))
+    findings = tuple(substitutions.finding(each.located(document.location)) for each in found)
     return LoadedJob(file, document, None if findings else spec, findings, substitutions)
 
 

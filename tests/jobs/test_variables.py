@@ -108,3 +108,8 @@ def test_in_ci_nothing_is_replaced_that_was_not_named(load: Load) -> None:
 )
 def test_ci_is_where_the_variable_says_so(environment: dict[str, str], all_are: bool) -> None:
     assert (allowed_by(environment, None) is None) == all_are
+
+
+def test_a_value_that_was_not_replaced_is_not_judged_as_well(load: Load) -> None:
+    (found,) = load({}, limits={"max_runtime": "${NOT_SET}"}).findings
+    assert "NOT_SET is not set" in found.message
