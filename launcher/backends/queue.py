@@ -9,11 +9,8 @@ API reference, SubmitServiceJob and DescribeServiceJob.
 from __future__ import annotations
 
 import json
-import re
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from launcher.aws.faults import answers, never_carried_out
@@ -33,19 +30,20 @@ from launcher.backends.interface import (
     UnknownJob,
     UnusablePlan,
 )
+from launcher.backends.service_job import (
+    attempts_of,
+    phase_in_queue,
+    reason_of,
+    retries_of,
+    seconds_of,
+    state_in_queue,
+    summary_of,
+)
 from launcher.cluster.sagemaker_names import TRAINING_IN_BATCH
 from launcher.failure_modes.refusal import AwsRefusal
 
 if TYPE_CHECKING:
-    from launcher.planning.request_view import RequestView
     from launcher.planning.training_plan import Operation, TrainingPlan
-
-_MOST_ATTEMPTS = 10
-"""Attempts of a service job (AWS Batch API, ServiceJobRetryStrategy)."""
-
-_STATES = {"SUCCEEDED": JobState.COMPLETED, "FAILED": JobState.FAILED}
-_FROM_SAGEMAKER = "Received status from SageMaker: "
-_TRAINING_JOB = re.compile(r":training-job/(?P<name>[^/]+)$")
 
 
 class QueueBackend(Backend):
@@ -107,20 +105,20 @@ class QueueBackend(Backend):
     def state_of(self, job_name: str, operation: Operation) -> JobState | None:
         """How a job stands in the queue; None where the queue has none of that name."""
         job_id = self._find(job_name)
-        return None if job_id is None else _state(self._described(job_name, job_id))
+        return None if job_id is None else state_in_queue(self._described(job_name, job_id))
 
     def describe(self, job_name: str) -> JobStatus:
         """How the job is: the queue's word on whether it has ended, the training job's on the rest."""
         job = self._job(job_name)
-        state = _state(job)
-        attempts = _attempts(job)
+        state = state_of(job)
+        attempts = attempts_of(job)
         if not attempts:
             return JobStatus(
                 name=job_name,
                 state=state,
-                phase=_phase_in_queue(job["status"], state),
-                failure_reason=_reason(job) if state is JobState.FAILED else None,
-                seconds=_seconds(job),
+                phase=phase_in_queue(job["status"], state),
+                failure_reason=reason_of(job) if state is JobState.FAILED else None,
+                seconds=seconds_of(job),
             )
         training = self._training.describe(attempts[-1])
         if state is JobState.FAILED and training.state is JobState.STOPPED:
@@ -131,7 +129,7 @@ class QueueBackend(Backend):
             state=state,
             # A failed attempt that the queue repeats is not a failed job.
             phase=training.phase if state.is_final or not training.state.is_final else "Waiting for a retry",
-            failure_reason=(training.failure_reason or _reason(job)) if state is JobState.FAILED else None,
+            failure_reason=(training.failure_reason or reason_of(job)) if state is JobState.FAILED else None,
         )
 
     def read_logs(self, job_name: str, cursor: Cursor) -> LogBatch:
@@ -139,7 +137,7 @@ class QueueBackend(Backend):
         lines: list[LogLine] = []
         reached: dict[str, str] = {}
         more = False
-        for attempt in _attempts(self._job(job_name)):
+        for attempt in attempts_of(self._job(job_name)):
             prefix = f"{attempt}|"
             inner = {key.removeprefix(prefix): at for key, at in cursor.items() if key.startswith(prefix)}
             batch = self._training.read_logs(attempt, inner)
@@ -151,7 +149,7 @@ class QueueBackend(Backend):
     def stop(self, job_name: str) -> None:
         """Take the job out of the queue, or stop its training job where there is one."""
         job = self._job(job_name)
-        if _state(job).is_final:
+        if state_of(job).is_final:
             return
         with answers(f"stop the queued job {job_name} (batch:TerminateServiceJob)"):
             self._batch.terminate_service_job(jobId=job["jobId"], reason="stopped by its user")
@@ -168,7 +166,7 @@ class QueueBackend(Backend):
                     filters=[{"name": "AFTER_CREATED_AT", "values": [str(since)]}],
                     **token,
                 )
-            found += [job for job in map(_summary, page["jobSummaryList"]) if _is_asked_for(job, query)]
+            found += [job for job in map(summary_of, page["jobSummaryList"]) if _is_asked_for(job, query)]
             if not page.get("nextToken"):
                 break
             token = {"nextToken": page["nextToken"]}
@@ -193,7 +191,7 @@ class QueueBackend(Backend):
                 jobQueue=self._queue_arn,
                 serviceJobType=TRAINING_IN_BATCH,
                 serviceRequestPayload=json.dumps(request),
-                retryStrategy=_retries(RequestView(request)),
+                retryStrategy=retries_of(RequestView(request)),
                 clientToken=name,
                 tags=RequestView(request).tags,
                 **({"shareIdentifier": self._share} if self._share else {}),
@@ -245,69 +243,5 @@ class QueueBackend(Backend):
         return None
 
 
-def _retries(request: RequestView) -> dict[str, Any]:
-    """How often the queue starts a job again, and after what.
-
-    The reason that it compares begins with its own words. It repeats a job without capacity by itself
-    and without counting. Source: AWS Batch user guide, service-job-retries.
-    """
-    return {
-        "attempts": min(request.max_retries + 1, _MOST_ATTEMPTS),
-        "evaluateOnExit": [
-            {"action": "RETRY", "onStatusReason": f"{_FROM_SAGEMAKER}InternalServerError*"},
-            {"action": "EXIT", "onStatusReason": "*"},
-        ],
-    }
-
-
-def _state(job: Mapping[str, Any]) -> JobState:
-    state = _STATES.get(job["status"], JobState.IN_PROGRESS)
-    if not job.get("isTerminated"):
-        return state
-    return JobState.STOPPED if state.is_final else JobState.STOPPING
-
-
-def _phase_in_queue(status: str, state: JobState) -> str:
-    return state.value if state is not JobState.IN_PROGRESS else f"Queued ({status.lower()})"
-
-
-def _reason(job: Mapping[str, Any]) -> str | None:
-    """Why the job failed, in SageMaker's words where the queue only hands them on."""
-    reason = job.get("statusReason")
-    return None if reason is None else str(reason).removeprefix(_FROM_SAGEMAKER)
-
-
-def _attempts(job: Mapping[str, Any]) -> list[str]:
-    """The names of the training jobs that were created for it, the oldest first."""
-    resources = [
-        each.get("serviceResourceId") for each in (*job.get("attempts", ()), job.get("latestAttempt")) if each
-    ]
-    names = [_TRAINING_JOB.search(each["value"]) for each in resources if each]
-    return list(dict.fromkeys(match["name"] for match in names if match))
-
-
-def _summary(job: Mapping[str, Any]) -> JobSummary:
-    state = _state(job)
-    return JobSummary(
-        name=job["jobName"],
-        state=state,
-        phase=_phase_in_queue(job["status"], state),
-        created=_time(job["createdAt"]),
-        ended=_time(job["stoppedAt"]) if job.get("stoppedAt") else None,
-    )
-
-
 def _is_asked_for(job: JobSummary, query: JobQuery) -> bool:
     return (query.name or "") in job.name and query.state in (None, job.state)
-
-
-def _time(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
-
-
-def _seconds(job: Mapping[str, Any]) -> float | None:
-    created = job.get("createdAt")
-    if created is None:
-        return None
-    ended = float(job.get("stoppedAt") or time.time() * 1000)
-    return max(0.0, (ended - float(created)) / 1000)
