@@ -110,7 +110,7 @@ class QueueBackend(Backend):
     def describe(self, job_name: str) -> JobStatus:
         """How the job is: the queue's word on whether it has ended, the training job's on the rest."""
         job = self._job(job_name)
-        state = state_of(job)
+        state = state_in_queue(job)
         attempts = attempts_of(job)
         if not attempts:
             return JobStatus(
@@ -149,7 +149,7 @@ class QueueBackend(Backend):
     def stop(self, job_name: str) -> None:
         """Take the job out of the queue, or stop its training job where there is one."""
         job = self._job(job_name)
-        if state_of(job).is_final:
+        if state_in_queue(job).is_final:
             return
         with answers(f"stop the queued job {job_name} (batch:TerminateServiceJob)"):
             self._batch.terminate_service_job(jobId=job["jobId"], reason="stopped by its user")

@@ -94,6 +94,5 @@ def _resume_on_aws(
     if detach:
         show_started(started, output, resumed_from=name)
         return 0
-    message(f"{'submitted' if started.begun is None else 'following'} {started.name}")
     outcome = attend(backend, started.name, output)
     return EXIT_INTERRUPTED if outcome is None else conclude(outcome, output, {"resumed_from": name})

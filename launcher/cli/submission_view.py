@@ -32,8 +32,7 @@ def show_progress(progress: Progress) -> None:
 
 
 def show_started(job: Started, output: OutputFormat, **more: Any) -> None:
-    """Say that a job runs which nobody follows; as JSON with `more`."""
-    message(f"submitted {job.name}" if job.begun is None else f"{job.name} is {job.begun.state}")
+    """A job that nobody follows, as JSON with `more`; as text its progress has told of it already."""
     if output is OutputFormat.JSON:
         state = JobState.IN_PROGRESS if job.begun is None else job.begun.state
         before = {} if job.begun is None else {"launched_before": True}
@@ -48,10 +47,10 @@ class AttemptsView:
         self._screen = screen
 
     def started(self, job: Started) -> None:
-        """Say the name; from the second attempt on also which it is."""
+        """Keep the name, which its progress has told; from the second attempt on say which it is."""
         self.names.append(job.name)
-        number = f" (attempt {len(self.names)})" if len(self.names) > 1 else ""
-        message(f"{'submitted' if job.begun is None else 'following'} {job.name}{number}")
+        if len(self.names) > 1:
+            message(f"{job.name} is attempt {len(self.names)}")
 
     def decided(self, outcome: Outcome, decision: TryAgain | GiveUp) -> None:
         """Before another attempt, show how the last one ended and why and when the next one comes."""

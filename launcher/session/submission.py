@@ -59,7 +59,7 @@ class Start:
     """The start of a job: where, and how often it can be repeated without starting another.
 
     `run_id` is the identity of the run, None where there is none: then the journal of this user on this
-    machine knows what was interrupted. `on_progress` hears of both.
+    machine knows what was interrupted. `on_progress` hears of both, and the name of what was submitted.
     """
 
     backend: Backend
@@ -91,13 +91,18 @@ class Start:
             plan = self.named(plan)
             begun = self._of_run(plan)
             if begun is None:
-                return Started(send(plan))
+                return self._sent(send(plan))
             self._tell(begun.news)
             return Started(begun.name, begun)
         with self._pending(plan, self._tell, keep=True) as pending:
             if pending.begun is not None:
                 return Started(pending.name, pending.begun)
-            return Started(send(renamed(plan, pending.name)))
+            # Said before the note goes: whoever was told of the job does not need it any more.
+            return self._sent(send(renamed(plan, pending.name)))
+
+    def _sent(self, name: str) -> Started:
+        self._tell(f"submitted {name}")
+        return Started(name)
 
     def _of_run(self, plan: TrainingPlan) -> Begun | None:
         name = str(plan.name)

@@ -146,6 +146,16 @@ def test_a_queued_job_that_cannot_be_seen_is_named_and_found_by_the_next_start(
     assert len(lossy.jobs) == 1
 
 
+def test_the_name_is_told_before_the_note_goes(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    notes: dict[str, int] = {}
+    plan = plan_of()
+    launch(backend, plan, lambda progress: notes.update({progress.step: len(entries())}))
+    assert notes[f"submitted {plan.name}"] == 1
+    assert entries() == []
+
+
 def ended(backend: SageMakerBackend, plan: TrainingPlan) -> str:
     name = launch(backend, plan)
     while not backend.describe(name).state.is_final:
