@@ -137,10 +137,10 @@ def _run(tokens: list[str], debug: bool) -> int:
 
 def _one_too_many(first: str, unused: list[str]) -> str:
     """What to say of arguments that nothing takes: most often a command's name has a slip in it."""
-    from difflib import get_close_matches
+    from launcher.text.nearest import nearest
 
     commands = [name for name in app if not name.startswith("-")]
-    if first not in commands and (meant := get_close_matches(first, commands, n=1)):
+    if first not in commands and (meant := nearest(first, commands)):
         return f"{first} is not a command. Did you mean {meant[0]}?"
     return f"too many arguments: {' '.join(unused)}."
 

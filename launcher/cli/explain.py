@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +13,7 @@ from launcher.cli.output import EXIT_USAGE, OutputFormat, console, message, prin
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.coverage import IN_WORDS, stages_covered
 from launcher.failure_modes.model import FailureMode, Stage
+from launcher.text.nearest import nearest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,7 +67,7 @@ def _shape(mode: FailureMode) -> dict[str, Any]:
 
 
 def _unknown(code: str) -> str:
-    near = get_close_matches(code.upper(), CATALOGUE, n=3, cutoff=0.5)
+    near = nearest(code.upper(), CATALOGUE, most=3, likeness=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else "see `launch explain --all` for all of them."
     return f"error: {code} is not a failure mode; {hint}"
 

@@ -9,12 +9,13 @@ chip). None means unknown: no rule may judge by it.
 
 from __future__ import annotations
 
-import difflib
 import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from launcher.text.nearest import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def training_instance_types() -> list[str]:
 
 def nearest_instance_types(instance_type: str) -> list[str]:
     """Up to three known types that look like the given one."""
-    return difflib.get_close_matches(instance_type, _table(), n=3, cutoff=0.6)
+    return nearest(instance_type, _table(), most=3)
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from types import UnionType
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
@@ -14,6 +13,7 @@ from launcher.documents.document import Document
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import FailureMode, Finding, Path, Severity, Stage, dotted
 from launcher.failure_modes.registry import finds
+from launcher.text.nearest import nearest
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -92,7 +92,7 @@ def _finding(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
     field = dotted(path)
     if detail["type"] == "extra_forbidden":
         known = _fields_at(model, path[:-1])
-        near = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.6)
+        near = nearest(str(path[-1]), known)
         remedy = f"Did you mean `{near[0]}`?" if near else f"Known here: {', '.join(sorted(known))}."
         return job_file.UNKNOWN_FIELD.at(path, f"unknown field `{field}`", remedy=remedy)
     if detail["type"] == "missing":

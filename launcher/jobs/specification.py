@@ -7,7 +7,6 @@ the rules and the plan; only what a field means by itself is checked here.
 
 from __future__ import annotations
 
-import difflib
 import json
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -23,6 +22,7 @@ from launcher.jobs.metrics import MetricName, MetricRegex
 from launcher.jobs.resources import Resources
 from launcher.jobs.tuning import Tuning, check_beside
 from launcher.jobs.values import Duration, Part, RoleArn, S3Uri, ScalarText, Size
+from launcher.text.nearest import nearest
 
 AS_WRITTEN: tuple[Path, ...] = (
     ("environment", "*"),
@@ -264,7 +264,7 @@ class JobSpec(Part):
     def _known_codes(cls, value: list[str]) -> list[str]:
         for code in value:
             if code not in CATALOGUE:
-                near = difflib.get_close_matches(code.upper(), list(CATALOGUE), n=1)
+                near = nearest(code.upper(), list(CATALOGUE))
                 raise ValueError(
                     f"{code!r} is not the code of a failure mode"
                     + (f"; did you mean {near[0]}?" if near else "")

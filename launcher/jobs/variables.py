@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Path, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.substitutions import Substitution, Substitutions
+from launcher.text.nearest import nearest
 
 _REFERENCE = re.compile(r"\$(?P<escape>\$)?\{(?P<name>[^}]*)(?P<end>\}?)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -133,7 +133,7 @@ def _check(name: str, variables: Variables) -> None:
             f"If the job file may have it, add --allow-env {name}.",
         )
     if name not in variables.values:
-        near = difflib.get_close_matches(name, variables.values, n=1)
+        near = nearest(name, variables.values)
         raise _NotReplaced(
             f"${{{name}}}: the environment variable {name} is not set",
             f"Did you mean {near[0]}?" if near else f"Set it before the launch: export {name}=...",

@@ -6,7 +6,6 @@ match the whole value, as they do at the service.
 
 from __future__ import annotations
 
-import difflib
 import json
 import pathlib
 import re
@@ -17,6 +16,7 @@ from typing import Any
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Path, Stage, dotted
 from launcher.failure_modes.registry import finds
+from launcher.text.nearest import nearest
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -101,7 +101,7 @@ def _check_text(value: str, shape: Mapping[str, Any], path: Path) -> Iterator[Fi
     # Environment and hyperparameters may hold secrets, which no message may repeat.
     shown = "has this value" if _PRIVATE.intersection(path[:2]) else f"is {_shortened(value)!r}"
     if "enum" in shape and value not in shape["enum"]:
-        near = difflib.get_close_matches(value, shape["enum"], n=4, cutoff=0.4) or shape["enum"][:12]
+        near = nearest(value, shape["enum"], most=4, likeness=0.4) or shape["enum"][:12]
         yield _violation(
             path, shown, f"one of {', '.join(near)}{' ...' if len(near) < len(shape['enum']) else ''}"
         )

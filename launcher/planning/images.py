@@ -8,13 +8,14 @@ frameworks are the SDK's: `pytorch`, `pytorch-smp` (SMP version 2, by PyTorch ve
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from launcher.text.nearest import nearest
 
 
 class ImageUnavailableError(Exception):
@@ -49,7 +50,7 @@ def training_image(
     release = releases["versions"].get(full)
     if release is None:
         known = list(releases["versions"])
-        near = difflib.get_close_matches(full, known, n=3, cutoff=0.5) or known[-3:]
+        near = nearest(full, known, most=3, likeness=0.5) or known[-3:]
         raise ImageUnavailableError(
             f"there is no {framework} {version} training image",
             f"Use one of the versions near it: {', '.join(near)}; the newest is {known[-1]}. For another, "

@@ -6,7 +6,6 @@ gone, is told only where the job was found nowhere.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from launcher.backends.queue import QueueBackend
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest_store import cached_manifests
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.text.nearest import nearest
 
 LOCAL_HOME = Path(".slipway") / "local"
 """Where local runs are kept, below the current directory."""
@@ -207,5 +207,5 @@ def _names(backend: Backend) -> list[str]:
 def _nearest(name: str, known: list[str]) -> list[str]:
     """The known names that it could be a mistake for: alike, or with it as their beginning."""
     beginning = [each for each in known if name and each.startswith(name)]
-    alike = difflib.get_close_matches(name, known, n=3, cutoff=0.8)
+    alike = nearest(name, known, most=3, likeness=0.8)
     return list(dict.fromkeys([*alike, *beginning]))[:3]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
+from launcher.text.nearest import nearest
 
 OPTIONS = ("distribution", "options")
 
@@ -79,7 +79,7 @@ def check_options(
                     remedy=f"Give {wanted}, or leave it out.",
                 )
             continue
-        near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.6)
+        near = nearest(str(name), known)
         listed = f"Known are: {', '.join(sorted(known))}." if known else "It takes none."
         yield job_file.INVALID_VALUE.at(
             place,

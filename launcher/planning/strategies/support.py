@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -14,6 +13,7 @@ from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
 from launcher.planning.images import image_release, image_versions
 from launcher.planning.strategies.strategy import PYTORCH
+from launcher.text.nearest import nearest
 
 INSTANCE_TYPE = ("resources", "instance_type")
 VERSION = ("framework", "version")
@@ -131,7 +131,7 @@ def _nearest_type(instance_type: str, patterns: tuple[str, ...]) -> str:
     given = instance_facts(instance_type)
     if given is None:
         names = [facts.instance_type for facts in known]
-        return difflib.get_close_matches(instance_type, names, n=1, cutoff=0.0)[0]
+        return (nearest(instance_type, names, likeness=0.0) or names)[0]
 
     def unlike(facts: InstanceFacts) -> tuple[int, int]:
         memory = (facts.accelerator_memory_mib or 0) - (given.accelerator_memory_mib or 0)

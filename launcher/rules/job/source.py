@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 
 from launcher.failure_modes import job_runtime
@@ -11,6 +10,7 @@ from launcher.failure_modes.registry import finds
 from launcher.rules.job.subject import JobSubject
 from launcher.source.files import largest, sizes_in_words
 from launcher.source.tree import SourceTree
+from launcher.text.nearest import nearest
 from launcher.text.sizes import size_in_words
 
 LARGE_BYTES = 100_000_000
@@ -31,7 +31,7 @@ def entry_point_is_there(subject: JobSubject) -> Iterator[Finding]:
             remedy="Correct `code.source_dir`; it is relative to the job file.",
         )
     elif not source.has_entry_point:
-        near = difflib.get_close_matches(entry_point, source.scripts, n=1)
+        near = nearest(entry_point, source.scripts)
         scripts = ", ".join(source.scripts) or "no scripts"
         there = f"Did you mean {near[0]}?" if near else f"There are: {scripts}."
         yield job_runtime.ENTRY_POINT_MISSING.at(
