@@ -241,7 +241,7 @@ def _json_or_worse(chosen: Random, data: dict[str, Any], spoilt: bool) -> bytes:
     if not spoilt:
         return json.dumps(data).encode()
     if chosen.random() < 0.1:
-        return json.dumps(odd_value(chosen), default=str).encode()
+        return json.dumps(odd_value(chosen), default=str, skipkeys=True).encode()
     text = json.dumps(mutated(chosen, data), default=str, skipkeys=True)
     if chosen.random() < 0.2:
         text = text[: chosen.randrange(len(text) + 1)]

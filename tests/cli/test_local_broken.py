@@ -67,6 +67,7 @@ STATUS = {
     f'{WHOLE}, "launcher": 5}}': "its launcher is 5",
     f'{WHOLE}, "launcher": {{"pid": -4, "started": 1}}}}': "its pid is -4",
     f'{WHOLE[:-12]}1e300, "launcher": {{"pid": 4, "started": 1}}}}': "its started is 1e\\+300",
+    f'{WHOLE[:-12]}{"9" * 400}, "launcher": {{"pid": 4, "started": 1}}}}': "its started is 999",
     WHOLE.replace('"hosts": 1', '"hosts": 99999') + ', "launcher": {"pid": 4, "started": 1}}': "hosts is",
     WHOLE.replace("InProgress", "Lost") + ', "launcher": {"pid": 4, "started": 1}}': "its state is 'Lost'",
     "fifo": "it is a pipe",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -119,7 +118,7 @@ def _is_time(value: object) -> bool:
     return (
         isinstance(value, int | float)
         and not isinstance(value, bool)
-        and math.isfinite(value)
+        # Neither holds for what is no number, and both can be asked of an integer of any length.
         and 0 <= value <= LATEST
     )
 
