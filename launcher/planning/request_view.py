@@ -11,6 +11,7 @@ Source of keys and defaults: SageMaker API reference, CreateTrainingJob and Crea
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,8 @@ from launcher.planning.request_parts import (
 
 DEFAULT_MAX_RUNTIME_SECONDS = 86_400
 """MaxRuntimeInSeconds where the request has none (SageMaker API, StoppingCondition)."""
+
+_PROCESSES = re.compile("[0-9]{1,6}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,8 @@ class RequestView:
         count = self.boot_options.get(
             PROCESSES_OPTION, self.hyperparameters.get(MPI_PROCESSES_HYPERPARAMETER)
         )
-        return int(count) if count and str(count).isdigit() else None
+        # Of a request that somebody else made; AWS takes texts only, and no host has a million processes.
+        return int(count) if isinstance(count, str) and _PROCESSES.fullmatch(count) else None
 
     @property
     def keep_alive_seconds(self) -> int:

@@ -219,3 +219,9 @@ def keys_in(file: Path) -> set[Any]:
     tree = ast.parse(file.read_text("utf-8"))
     names = {node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword)}
     return names | {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+
+
+@pytest.mark.parametrize("count", ["²", "9" * 5000, "", "-1", "eight"])
+def test_a_number_of_processes_that_is_none_is_not_known(count: str) -> None:
+    view = RequestView({"HyperParameters": {"sagemaker_mpi_num_of_processes_per_host": count}})
+    assert view.processes_per_host is None
