@@ -10,8 +10,8 @@ LOOKS = 60.0
 """Seconds in which a command that only looks ends, whatever the network does (docs/command-line.md)."""
 
 WORKS = 3 * 3600.0
-"""Seconds for commands whose calls are repeated patiently, one after the other; not promised, but an end. A drip
-at each call of `resume` that describes a job took two hours."""
+"""Seconds for commands whose calls are repeated patiently, one after the other; not promised, but an end. A
+drip at each call of `resume` that describes a job took two hours."""
 
 FOLLOWS = 2 * WORKS
 """Seconds for those that wait out an outage, in which every call may hang until its time-out."""
