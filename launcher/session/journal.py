@@ -70,11 +70,6 @@ class Claim:
         self._file = file
         self._path = path
 
-    @property
-    def recorded(self) -> bool:
-        """Whether there is an entry at all."""
-        return self._file is not None
-
     def done(self) -> None:
         """It is certain what became of the launch."""
         if self._path is not None:

@@ -78,8 +78,12 @@ class Start:
         """
         if self.run_id is not None:
             return self._of_run(self.named(plan))
-        with self._pending(plan, lambda _: None) as pending:
-            return pending.begun
+        found = _interrupted(self.backend, self._entry(plan), self._journal, lambda _: None)
+        if found is None:
+            return None
+        claim, pending = found
+        claim.close()
+        return pending.begun
 
     def once(self, plan: TrainingPlan, send: Send | None = None) -> Started:
         """Start the plan's job, or go on with the one that an earlier launch has started.
@@ -94,7 +98,7 @@ class Start:
                 return self._sent(send(plan))
             self._tell(begun.news)
             return Started(begun.name, begun)
-        with self._pending(plan, self._tell, keep=True) as pending:
+        with self._pending(plan) as pending:
             if pending.begun is not None:
                 return Started(pending.name, pending.begun)
             # Said before the note goes: whoever was told of the job does not need it any more.
@@ -113,27 +117,25 @@ class Start:
         news = f"the run {self.run_id} has launched this job already: {name} is {state}{again}"
         return Begun(name, state, news)
 
-    @contextmanager
-    def _pending(
-        self, plan: TrainingPlan, tell: Callable[[str], None], *, keep: bool = False
-    ) -> Iterator[_Pending]:
-        """An interrupted launch of the same plan, else a new one.
+    @property
+    def _journal(self) -> Journal:
+        return self.journal or Journal()
 
-        With `keep` the new one is written down first, and either stays written down while its fate is open.
-        """
-        journal = self.journal or Journal()
-        new = JournalEntry.of(plan, self.backend.queue_arn)
-        interrupted = _interrupted(self.backend, new, journal, tell)
-        if interrupted is not None:
-            claim, pending = interrupted
-        elif keep:
-            claim, pending = _recorded(new, journal, tell), _Pending(new.name)
+    def _entry(self, plan: TrainingPlan) -> JournalEntry:
+        return JournalEntry.of(plan, self.backend.queue_arn)
+
+    @contextmanager
+    def _pending(self, plan: TrainingPlan) -> Iterator[_Pending]:
+        """An interrupted launch of the same plan, else a new one; its entry stays while its fate is open."""
+        new = self._entry(plan)
+        interrupted = _interrupted(self.backend, new, self._journal, self._tell)
+        if interrupted is None:
+            claim, pending = _recorded(new, self._journal, self._tell), _Pending(new.name)
         else:
-            claim, pending = Claim(new, None, None), _Pending(new.name)
+            claim, pending = interrupted
         try:
             yield pending
-            if keep:
-                claim.done()
+            claim.done()
         except NameTakenError:
             claim.done()
             raise
