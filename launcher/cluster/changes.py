@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
@@ -13,6 +14,13 @@ from launcher.cluster.update_policy import POLICIES, Decided, Effect, File, Poli
 from launcher.failure_modes.model import Path, dotted
 
 Kind = Literal["changed", "added", "removed"]
+
+CLUSTER_FILE_METADATA = "slipway:cluster-file"
+"""Where the manifest's parameter has the cluster file that was deployed, as JSON, in its metadata.
+
+Not in the metadata of the template itself: CloudFormation updates those only together with a resource, so
+that they would tell of an earlier file (CloudFormation user guide, metadata-section-structure).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,21 @@ class FieldChange:
 def cluster_file_data(spec: ClusterSpec) -> dict[str, Any]:
     """A cluster file as plain JSON data, with all defaults: what is kept with a deployment."""
     return spec.model_dump(mode="json")
+
+
+def deployed_cluster_file(template: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The cluster file in the template of a deployed manifest stack; None where an earlier version made it.
+
+    Raises ValueError where what stands there is not the JSON of a mapping.
+    """
+    for resource in template.get("Resources", {}).values():
+        text = resource.get("Metadata", {}).get(CLUSTER_FILE_METADATA)
+        if text is not None:
+            found = json.loads(text) if isinstance(text, str) else text
+            if not isinstance(found, dict):
+                raise ValueError(f"{CLUSTER_FILE_METADATA} holds no mapping")
+            return found
+    return None
 
 
 def changes(deployed: ClusterSpec | File, wanted: ClusterSpec) -> list[FieldChange]:
