@@ -65,11 +65,14 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class DrawnApp:
-    """The resources in the order of deployment, the class of each construct by place, the exports."""
+    """The resources in the order of deployment, the class of each construct by place, and what stacks give.
+
+    `outputs` holds what each output stands for, by the name of its export or by its stack and name.
+    """
 
     resources: tuple[DrawnResource, ...]
     titles: Mapping[str, str]
-    exports: Mapping[str, Key]
+    outputs: Mapping[str, Key]
 
 
 def generated() -> dict[Path, str]:
@@ -110,7 +113,7 @@ def synthesize(cluster: str) -> DrawnApp:
     return DrawnApp(
         tuple(each for name, template in templates.items() for each in _resources(name, template)),
         titles,
-        {name: key for stack, template in templates.items() for name, key in _exports(stack, template)},
+        {name: key for stack, template in templates.items() for name, key in _outputs(stack, template)},
     )
 
 
@@ -130,7 +133,7 @@ def arrows(app: DrawnApp, boxes: Mapping[str, Box]) -> list[Arrow]:
     owners = {each.key: each.box for each in app.resources}
     found: dict[tuple[str, str], Arrow] = {}
     for resource in app.resources:
-        for key, under in _references(resource.properties, resource.key[0], app.exports):
+        for key, under in _references(resource.properties, resource.key[0], app.outputs):
             target = owners.get(key)
             if target is None or target == resource.box or not {target, resource.box} <= boxes.keys():
                 continue
@@ -184,35 +187,36 @@ def dot(boxes: Mapping[str, Box], drawn: Sequence[Arrow], *, first: Collection[s
 
 
 def _resources(stack: str, template: Mapping[str, Any]) -> Iterator[DrawnResource]:
-    for logical_id, resource in template["Resources"].items():
+    for logical_id, resource in template.get("Resources", {}).items():
         path = resource.get("Metadata", {}).get("aws:cdk:path", "")
         box = "/".join(path.split("/")[:2])
         kept = resource.get("DeletionPolicy") == "Retain"
         yield DrawnResource((stack, logical_id), resource["Type"], resource.get("Properties", {}), box, kept)
 
 
-def _exports(stack: str, template: Mapping[str, Any]) -> Iterator[tuple[str, Key]]:
-    for output in template.get("Outputs", {}).values():
+def _outputs(stack: str, template: Mapping[str, Any]) -> Iterator[tuple[str, Key]]:
+    for output_id, output in template.get("Outputs", {}).items():
         for key, _ in _references(output["Value"], stack, {}):
-            if "Export" in output:
-                yield output["Export"]["Name"], key
+            yield output["Export"]["Name"] if "Export" in output else f"{stack}.{output_id}", key
 
 
 def _references(
-    value: Any, stack: str, exports: Mapping[str, Key], under: str = ""
+    value: Any, stack: str, outputs: Mapping[str, Key], under: str = ""
 ) -> Iterator[tuple[Key, str]]:
     """What a value refers to, each with the property that the reference stands under."""
     match value:
         case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), _]}:
             yield (stack, name), under
         case {"Fn::ImportValue": str(export)}:
-            yield exports[export], under
+            yield outputs[export], under
+        case {"Fn::GetStackOutput": {"StackName": str(owner), "OutputName": str(output)}}:
+            yield outputs[f"{owner}.{output}"], under
         case dict():
             for key, each in value.items():
-                yield from _references(each, stack, exports, under if key.startswith("Fn::") else key)
+                yield from _references(each, stack, outputs, under if key.startswith("Fn::") else key)
         case list():
             for each in value:
-                yield from _references(each, stack, exports, under)
+                yield from _references(each, stack, outputs, under)
 
 
 _VERBS = {

@@ -30,7 +30,7 @@ class AccessStack(cdk.Stack):
         spec: ClusterSpec,
         network: NetworkStack,
         storage: StorageStack,
-        queue: QueueStack | None,
+        queue: QueueStack,
         env: cdk.Environment,
     ) -> None:
         """Create the stack for a cluster, beside what the role opens."""
@@ -40,7 +40,8 @@ class AccessStack(cdk.Stack):
             s3.Bucket.from_bucket_name(self, f"Data{number}", name)
             for number, name in enumerate(spec.data_buckets, 1)
         ]
-        file_system_arn = storage.file_system.arn if storage.file_system else None
+        file_system = storage.file_system_seen_from(self)
+        file_system_arn = file_system.arn(self) if file_system else None
         self.role = TrainingRole(
             self,
             "TrainingRole",
@@ -64,8 +65,7 @@ class AccessStack(cdk.Stack):
             data_buckets=data_buckets,
             encryption_key=storage.encryption_key,
             file_system_arn=file_system_arn,
-            queue_arn=queue.queue.queue_arn if queue else None,
-            queue_stack=queue,
+            queue_arn=queue.arn_seen_from(self),
             launchers=spec.launchers,
         )
         cdk.CfnOutput(self, "LauncherPolicyArn", value=self.launcher_policy.managed_policy_arn)
