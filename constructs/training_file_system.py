@@ -61,7 +61,8 @@ class TrainingFileSystem(Construct):
                 rules that lead to the servers.
             lustre: deployment type, throughput, capacity and what goes with them.
             encryption_key: the key of the data on it, persistent types only; by default FSx's own.
-            removal_policy: whether the data outlive the stack.
+            removal_policy: whether the data outlive the stack, with the group, the rules and the links that
+                they are reached by.
         """
         super().__init__(scope, id)
         self.subnet = subnet
@@ -101,6 +102,8 @@ class TrainingFileSystem(Construct):
         self._resource = resource
         self._capacity_gib = lustre.capacity_gib
         self._link(lustre.associations)
+        if removal_policy is cdk.RemovalPolicy.RETAIN:
+            self._keep_what_it_needs()
 
     def seen_from(self, stack: cdk.Stack) -> MountedFileSystem:
         """The file system for use in a stack, which is not its own as a rule.
@@ -121,6 +124,17 @@ class TrainingFileSystem(Construct):
             security_group_id=value(self.security_group.security_group_id),
             capacity_gib=self._capacity_gib,
         )
+
+    def _keep_what_it_needs(self) -> None:
+        """Let group, rules and links outlive the stack as well: without them the data are out of reach.
+
+        A link that is replaced is deleted all the same, as no two may lead to one folder.
+        """
+        for construct in self.node.find_all():
+            if isinstance(construct, fsx.CfnDataRepositoryAssociation):
+                construct.apply_removal_policy(cdk.RemovalPolicy.RETAIN, apply_to_update_replace_policy=False)
+            elif isinstance(construct, cdk.CfnResource):
+                construct.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
 
     def _link(self, associations: list[AssociationSpec]) -> None:
         for number, each in enumerate(associations, 1):
