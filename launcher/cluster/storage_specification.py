@@ -94,8 +94,8 @@ class LustreSpec(Section):
     associations: list[AssociationSpec] = Field(
         default_factory=list,
         max_length=MOST_ASSOCIATIONS,
-        description="Links to S3, at most eight. With `removal_policy: retain`, one that is taken out stays on "
-        "the file system until it is deleted in FSx.",
+        description="Links to S3, at most eight. With `removal_policy: retain`, one that is taken out stays "
+        "on the file system until it is deleted in FSx.",
     )
 
     @field_validator("throughput")
