@@ -14,7 +14,6 @@ from constructs.permissions import (
     Permission,
     acknowledge_wildcards,
     bucket_arn,
-    exported,
     key_arn,
     policy_document,
 )
@@ -59,7 +58,6 @@ class LauncherPolicy(iam.ManagedPolicy):
         encryption_key: kms.IKey | None = None,
         file_system: bool = False,
         queue_arn: str | None = None,
-        queue_stack: cdk.Stack | None = None,
         launchers: Sequence[iam.IRole | str] = (),
     ) -> None:
         """Create the policy; attaching it is left to whoever keeps the team's roles.
@@ -76,7 +74,6 @@ class LauncherPolicy(iam.ManagedPolicy):
             encryption_key: the key of the buckets and volumes, if it is the account's own.
             file_system: whether there is a Lustre file system, which it looks at before it submits.
             queue_arn: the queue that it may submit to, if any.
-            queue_stack: the stack of the queue, where it is another one.
             launchers: roles, or their ARNs, through which people launch: they may then ask IAM what they
                 themselves may do, which users may anyway.
         """
@@ -92,7 +89,7 @@ class LauncherPolicy(iam.ManagedPolicy):
         if encryption_key is not None:
             permissions += _key(key_arn(encryption_key, stack))
         if queue_arn is not None:
-            permissions += _queue(stack, exported(queue_arn, queue_stack or stack, stack))
+            permissions += _queue(stack, queue_arn)
         super().__init__(
             scope,
             id,

@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
 
 
 def read_templates(folder: Path) -> Iterator[tuple[str, TemplateBody]]:
-    """The stacks of a cloud assembly with their templates, in the order of deployment.
+    """The stacks of a cloud assembly with their templates, in the order of deployment, without empty ones.
 
     Raises:
         OSError: a file cannot be read.
@@ -53,7 +53,9 @@ def read_templates(folder: Path) -> Iterator[tuple[str, TemplateBody]]:
     stacks = {name: each for name, each in artifacts.items() if each["type"] == "aws:cloudformation:stack"}
     for name in _in_order(stacks):
         path = folder / stacks[name]["properties"]["templateFile"]
-        yield name, json.loads(path.read_text("utf-8"))
+        template = json.loads(path.read_text("utf-8"))
+        if "Resources" in template:
+            yield name, template
 
 
 def rows(template: TemplateBody) -> list[Row]:

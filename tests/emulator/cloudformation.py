@@ -20,7 +20,7 @@ from moto.kms.models import kms_backends
 from moto.s3.models import s3_backends
 from moto.ssm.models import ssm_backends
 
-from tests.emulator import cloudformation_batch
+from tests.emulator import cloudformation_batch, stack_outputs
 
 _resource_class_from_type = parsing.resource_class_from_type
 
@@ -30,6 +30,7 @@ def install() -> None:
     for remembered in (parsing.get_model_list, parsing.get_model_map, parsing.get_name_type_map):
         remembered.cache_clear()
     parsing.resource_class_from_type = _class_of
+    stack_outputs.install()
     # moto finds the classes by themselves, but only those of modules that someone has imported.
     assert cloudformation_batch.ServiceJobQueue.cloudformation_type()
 

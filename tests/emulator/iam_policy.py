@@ -40,7 +40,7 @@ def allows(document: Mapping[str, Any], action: str, resource: str, context: Map
 def flat(value: Any, names: Mapping[str, str]) -> Any:
     """A template's value with its references replaced: by what `names` has for them, else `<NAME>`."""
     match value:
-        case {"Ref": name} | {"Fn::ImportValue": name}:
+        case {"Ref": name} | {"Fn::ImportValue": name} | {"Fn::GetStackOutput": {"OutputName": name}}:
             return names.get(name, f"<{name}>")
         case {"Fn::GetAtt": [resource, attribute]}:
             return names.get(f"{resource}.{attribute}", f"<{resource}.{attribute}>")

@@ -247,12 +247,12 @@ def resolved(access: Synthesized, document: Any) -> Any:
     (role,) = access.resources("access", "AWS::IAM::Role")
     names[f"{role}.Arn"] = ROLE
     for part, arn in (("storage", KEY), ("queue", QUEUE)):
-        (export,) = [
-            output["Export"]["Name"]
-            for output in access.template(part)["Outputs"].values()
-            if "Fn::GetAtt" in output["Value"] and output["Value"]["Fn::GetAtt"][1] in ("Arn", "JobQueueArn")
+        (read,) = [
+            name
+            for name, output in access.template(part)["Outputs"].items()
+            if "Export" not in output and output["Value"].get("Fn::GetAtt", [""])[-1].endswith("Arn")
         ]
-        names[export] = arn
+        names[read] = arn
     return shortened(flat(document, names))
 
 
