@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 
 from launcher.cluster.specification import ClusterSpec
-from launcher.cluster.update_policy import POLICIES, Decided, Effect, File, Policy, Row, Values
+from launcher.cluster.update_policy import POLICIES, Decided, Effect, FieldPolicy, File, Policy, Values
 from launcher.failure_modes.model import Path, dotted
 
 Kind = Literal["changed", "added", "removed"]
@@ -150,7 +150,7 @@ def _comparable(old: Any, new: Any) -> bool:
     return old is not None and new is not None and type(old) is type(new)
 
 
-def _change(path: Path, row: Row, old: Any, new: Any, files: tuple[File, File]) -> FieldChange:
+def _change(path: Path, row: FieldPolicy, old: Any, new: Any, files: tuple[File, File]) -> FieldChange:
     kind: Kind = "changed"
     if old in (None, [], {}) or (_lists(old, new) and len(old) < len(new)):
         kind = "added"
