@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+
+import psutil
+
+from stacks.validation import SWITCH, only_looks
 
 
 def main() -> int:
@@ -17,9 +23,18 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
+    if SWITCH not in os.environ and only_looks(_command_lines_above()):
+        os.environ[SWITCH] = "false"  # before node starts, which reads it
     from stacks.synthesis import synthesize
 
     return synthesize()
+
+
+def _command_lines_above() -> Iterator[list[str]]:
+    """The words of the command lines that this process was started from, as far as they may be seen."""
+    for parent in psutil.Process().parents():
+        with contextlib.suppress(psutil.Error):
+            yield parent.cmdline()
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ class LauncherPolicy(iam.ManagedPolicy):
         output: s3.IBucket,
         data_buckets: Sequence[s3.IBucket] = (),
         encryption_key: kms.IKey | None = None,
-        file_system_arn: str | None = None,
+        file_system: bool = False,
         queue_arn: str | None = None,
         queue_stack: cdk.Stack | None = None,
         launchers: Sequence[iam.IRole | str] = (),
@@ -74,7 +74,7 @@ class LauncherPolicy(iam.ManagedPolicy):
             output: bucket in which it looks for what jobs leave.
             data_buckets: buckets that it looks into before it submits.
             encryption_key: the key of the buckets and volumes, if it is the account's own.
-            file_system_arn: the Lustre file system that it looks at before it submits, if any.
+            file_system: whether there is a Lustre file system, which it looks at before it submits.
             queue_arn: the queue that it may submit to, if any.
             queue_stack: the stack of the queue, where it is another one.
             launchers: roles, or their ARNs, through which people launch: they may then ask IAM what they
@@ -86,7 +86,7 @@ class LauncherPolicy(iam.ManagedPolicy):
             *_cluster(stack, cluster_name),
             *object_permissions(*own, data=[bucket_arn(bucket, stack) for bucket in data_buckets]),
             *_jobs(stack, role.role_arn),
-            *_checks(stack, role.role_arn, file_system_arn),
+            *_checks(stack, role.role_arn, file_system=file_system),
             *_oneself(stack, [each if isinstance(each, str) else each.role_arn for each in launchers]),
         ]
         if encryption_key is not None:
@@ -127,19 +127,29 @@ def _jobs(stack: cdk.Stack, role_arn: str) -> list[Permission]:
         resource_name=TRAINING_LOGS,
         arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
     )
+
+    def arn(resource: str) -> str:
+        return stack.format_arn(service="sagemaker", resource=resource, resource_name="*")
+
     return [
+        Permission(
+            "CreateJobs",
+            ["sagemaker:CreateTrainingJob"],
+            [arn("training-job"), arn("training-plan"), arn("reserved-capacity")],
+            "People name their jobs; a job in a training plan needs the plan and its capacity, whose names "
+            "AWS chooses.",
+        ),
         Permission(
             "RunJobs",
             [
                 "sagemaker:AddTags",
-                "sagemaker:CreateTrainingJob",
                 "sagemaker:DescribeTrainingJob",
                 "sagemaker:ListTags",
                 "sagemaker:StopTrainingJob",
                 "sagemaker:UpdateTrainingJob",
             ],
-            [stack.format_arn(service="sagemaker", resource="training-job", resource_name="*")],
-            "People name their jobs; what a job may do is bounded by the one role that can be passed.",
+            [arn("training-job")],
+            "People name their jobs.",
         ),
         Permission(
             "TuneJobs",
@@ -149,7 +159,7 @@ def _jobs(stack: cdk.Stack, role_arn: str) -> list[Permission]:
                 "sagemaker:DescribeHyperParameterTuningJob",
                 "sagemaker:StopHyperParameterTuningJob",
             ],
-            [stack.format_arn(service="sagemaker", resource="hyper-parameter-tuning-job", resource_name="*")],
+            [arn("hyper-parameter-tuning-job")],
             "As for training jobs, which a tuning job makes with the same role.",
         ),
         Permission(
@@ -174,7 +184,7 @@ def _jobs(stack: cdk.Stack, role_arn: str) -> list[Permission]:
     ]
 
 
-def _checks(stack: cdk.Stack, role_arn: str, file_system_arn: str | None) -> list[Permission]:
+def _checks(stack: cdk.Stack, role_arn: str, *, file_system: bool) -> list[Permission]:
     permissions = [
         Permission(
             "LookAtTheNetwork",
@@ -205,21 +215,16 @@ def _checks(stack: cdk.Stack, role_arn: str, file_system_arn: str | None) -> lis
             "AWS keeps its training images in accounts that differ by region and framework.",
         ),
     ]
-    if file_system_arn is not None:
-        permissions += [
+    if file_system:
+        permissions.append(
             Permission(
                 "LookAtTheFileSystem",
-                ["fsx:DescribeFileSystems"],
-                [file_system_arn],
-                "Whether the file system is available.",
-            ),
-            Permission(
-                "LookAtItsLinks",
-                ["fsx:DescribeDataRepositoryAssociations"],
+                ["fsx:DescribeDataRepositoryAssociations", "fsx:DescribeFileSystems"],
                 ["*"],
-                "FSx chooses the ids of the links to S3, which are asked for by their file system.",
-            ),
-        ]
+                "Whether the file system is available, and its links to S3; FSx's Describe actions know no "
+                "resources.",
+            )
+        )
     return permissions
 
 
@@ -272,13 +277,19 @@ def _queue(stack: cdk.Stack, queue_arn: str) -> list[Permission]:
     return [
         Permission(
             "QueueJobs",
-            ["batch:ListServiceJobs", "batch:SubmitServiceJob", "batch:TagResource"],
+            ["batch:SubmitServiceJob", "batch:TagResource"],
             [queue_arn, jobs],
             "The cluster's queue; Batch chooses the ids of the jobs in it.",
         ),
         Permission(
-            "FollowQueuedJobs",
-            ["batch:DescribeServiceJob", "batch:TerminateServiceJob"],
+            "FindQueuedJobs",
+            ["batch:DescribeServiceJob", "batch:ListServiceJobs"],
+            ["*"],
+            "Batch's List and Describe actions for service jobs know no resources.",
+        ),
+        Permission(
+            "StopQueuedJobs",
+            ["batch:TerminateServiceJob"],
             [jobs],
             "Batch chooses the ids of queued jobs.",
         ),

@@ -34,7 +34,6 @@ class TrainingFileSystem(Construct):
         security_group: the group of the file system's interfaces.
         file_system_id: such as `fs-0123456789abcdef0`.
         mount_name: the first element of every path on it.
-        arn: the file system's ARN.
         subnet: the subnet it stands in; jobs that mount it run in that subnet's zone.
     """
 
@@ -100,9 +99,6 @@ class TrainingFileSystem(Construct):
         resource.node.add_dependency(self.security_group, *rules)
         self.file_system_id = resource.ref
         self.mount_name = resource.attr_lustre_mount_name
-        self.arn = cdk.Stack.of(self).format_arn(
-            service="fsx", resource="file-system", resource_name=resource.ref
-        )
         self._capacity_gib = lustre.capacity_gib
         self._link(lustre.associations)
 

@@ -42,7 +42,7 @@ class TrainingRole(iam.Role):
         output: s3.IBucket,
         subnets: Sequence[ec2.ISubnet],
         security_groups: Sequence[ec2.ISecurityGroup],
-        file_system_arn: str | None = None,
+        file_system: bool = False,
         data_buckets: Sequence[s3.IBucket] = (),
         encryption_key: kms.IKey | None = None,
     ) -> None:
@@ -56,7 +56,7 @@ class TrainingRole(iam.Role):
             output: bucket that jobs read and write.
             subnets: where jobs may put network interfaces.
             security_groups: what they may attach to them.
-            file_system_arn: the Lustre file system that jobs mount, if any.
+            file_system: whether jobs mount a Lustre file system.
             data_buckets: other buckets that jobs read.
             encryption_key: the key of the buckets and of the hosts' volumes, if it is the account's own.
         """
@@ -68,8 +68,8 @@ class TrainingRole(iam.Role):
             *_logs_and_metrics(stack),
             *_network_interfaces(stack, subnets, security_groups),
         ]
-        if file_system_arn is not None:
-            permissions.append(_file_system(file_system_arn))
+        if file_system:
+            permissions.append(_file_system())
         if encryption_key is not None:
             permissions += _key(key_arn(encryption_key, stack))
         super().__init__(
@@ -213,22 +213,20 @@ def _network_interfaces(
             "Every host gets interfaces, whose ids are not known before, in the cluster's subnets.",
         ),
         Permission(
-            "AttachInterfaces",
-            ["ec2:CreateNetworkInterfacePermission"],
+            "UseInterfaces",
+            [
+                "ec2:CreateNetworkInterfacePermission",
+                "ec2:DeleteNetworkInterface",
+                "ec2:DeleteNetworkInterfacePermission",
+            ],
             [any_interface],
-            "The hosts that the interfaces are attached to belong to SageMaker's account.",
+            "The ids of the interfaces are not known before; those of other subnets are out of reach. The "
+            "hosts that they are attached to belong to SageMaker's account.",
             {"ArnEquals": {"ec2:Subnet": subnet_arns}},
-        ),
-        Permission(
-            "RemoveInterfaces",
-            ["ec2:DeleteNetworkInterface"],
-            [any_interface],
-            "The interfaces of a job go with it.",
         ),
         Permission(
             "LookAtTheNetwork",
             [
-                "ec2:DeleteNetworkInterfacePermission",
                 "ec2:DescribeDhcpOptions",
                 "ec2:DescribeNetworkInterfaces",
                 "ec2:DescribeSecurityGroups",
@@ -236,15 +234,15 @@ def _network_interfaces(
                 "ec2:DescribeVpcs",
             ],
             ["*"],
-            "EC2's Describe actions and the taking back of an interface permission know no resources.",
+            "EC2's Describe actions know no resources.",
         ),
     ]
 
 
-def _file_system(arn: str) -> Permission:
+def _file_system() -> Permission:
     return Permission(
         "FindFileSystem",
         ["fsx:DescribeFileSystems"],
-        [arn],
-        "SageMaker looks up the mount name and the state before it mounts.",
+        ["*"],
+        "SageMaker looks up the mount name and the state before it mounts; the action knows no resources.",
     )

@@ -3,73 +3,25 @@
     python -m scripts.generate_architecture_diagram           write the picture
     python -m scripts.generate_architecture_diagram --check   exit 1 when it is not current
 
-A box is a construct of a stack, its lines are the resources below it, an arrow is a reference from one
-construct's resources to another's. Nothing of that is written down here: this file only says how a
-resource type is put into words.
+It is the picture that `launch cluster show --picture` draws of what is deployed, with the constructs called
+by their classes.
 """
 
 from __future__ import annotations
 
-import json
 import sys
-import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from html import escape
 from pathlib import Path
-from typing import Any
 
-import aws_cdk as cdk
-
-from launcher.cluster.specification import load_cluster_file
-from scripts.architecture_in_words import DrawnResource, Key, in_words, ports
+from launcher.provisioning import picture
+from launcher.session.clusters.graphviz import render
 from scripts.generated import ROOT, write_or_check
-from scripts.graphviz import FONT, quoted, render
-from stacks.slipway_app import add_stacks
+from scripts.synthesis import synthesize
 
 PICTURE = ROOT / "docs" / "architecture.svg"
 CLUSTER = "p5-large"
 """The cluster that is drawn: the one with every part."""
 
 COMMAND = "python -m scripts.generate_architecture_diagram"
-
-_RULES = ("AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress")
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A construct: its place (`stack/id`), its class, and its resources in words.
-
-    Each line says whether what it tells of outlives the stack.
-    """
-
-    place: str
-    title: str
-    lines: Mapping[str, bool]
-
-    @property
-    def stack(self) -> str:
-        """The stack that it is in."""
-        return self.place.split("/")[0]
-
-
-@dataclass(slots=True)
-class Arrow:
-    """References from one box to another, or to several of a stack."""
-
-    source: str
-    targets: list[str]
-    labels: dict[str, None] = field(default_factory=dict)
-    both_ways: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnApp:
-    """The resources in the order of deployment, the class of each construct by place, the exports."""
-
-    resources: tuple[DrawnResource, ...]
-    titles: Mapping[str, str]
-    exports: Mapping[str, Key]
 
 
 def generated() -> dict[Path, str]:
@@ -80,187 +32,7 @@ def generated() -> dict[Path, str]:
 def graph_of(cluster: str) -> str:
     """The graph of a cluster file, in Graphviz' language."""
     app = synthesize(cluster)
-    boxes = boxes_of(app)
-    found = arrows(app, boxes)
-    everywhere = refer_to_all(found, boxes)
-    shown = {
-        place: replace(box, lines={**box.lines, "names what all other stacks hold": False})
-        if place in everywhere
-        else box
-        for place, box in boxes.items()
-    }
-    return dot(
-        shown, merged([arrow for arrow in found if arrow.source not in everywhere]), first=sorted(everywhere)
-    )
-
-
-def synthesize(cluster: str) -> DrawnApp:
-    """The app of a cluster file."""
-    context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
-    with tempfile.TemporaryDirectory(prefix="slipway-diagram-") as folder:
-        app = cdk.App(context={**context, "aws:cdk:enable-path-metadata": True}, outdir=folder)
-        add_stacks(app, load_cluster_file(ROOT / "clusters" / f"{cluster}.yaml"))
-        templates = {stack.stack_name: stack.template for stack in app.synth().stacks}
-    titles = {
-        child.node.path: type(child).__name__
-        for stack in app.node.children
-        if cdk.Stack.is_stack(stack)
-        for child in stack.node.children
-    }
-    return DrawnApp(
-        tuple(each for name, template in templates.items() for each in _resources(name, template)),
-        titles,
-        {name: key for stack, template in templates.items() for name, key in _exports(stack, template)},
-    )
-
-
-def boxes_of(app: DrawnApp) -> dict[str, Box]:
-    """A box for each construct with something to say, by place."""
-    boxes = {}
-    for place in dict.fromkeys(resource.box for resource in app.resources):
-        own = [resource for resource in app.resources if resource.box == place]
-        lines = {line: resource.kept for resource in own for line in in_words(resource, own)}
-        if lines:
-            boxes[place] = Box(place, app.titles[place], lines)
-    return boxes
-
-
-def arrows(app: DrawnApp, boxes: Mapping[str, Box]) -> list[Arrow]:
-    """One arrow for each pair of boxes of which one refers to the other."""
-    owners = {each.key: each.box for each in app.resources}
-    found: dict[tuple[str, str], Arrow] = {}
-    for resource in app.resources:
-        for key, under in _references(resource.properties, resource.key[0], app.exports):
-            target = owners.get(key)
-            if target is None or target == resource.box or not {target, resource.box} <= boxes.keys():
-                continue
-            arrow = found.setdefault((resource.box, target), Arrow(resource.box, [target]))
-            if resource.type in _RULES:
-                arrow.both_ways = True
-                arrow.labels |= dict.fromkeys(ports(resource.properties))
-            elif under in _VERBS:
-                arrow.labels |= {_VERBS[under]: None}
-    return list(found.values())
-
-
-def refer_to_all(found: Sequence[Arrow], boxes: Mapping[str, Box]) -> set[str]:
-    """The boxes that refer to every other stack: arrows from them would tell nothing."""
-    stacks = {box.stack for box in boxes.values()}
-    reached: dict[str, set[str]] = {place: {box.stack} for place, box in boxes.items()}
-    for arrow in found:
-        reached[arrow.source] |= {target.split("/")[0] for target in arrow.targets}
-    return {place for place, them in reached.items() if them == stacks}
-
-
-def merged(found: Sequence[Arrow]) -> list[Arrow]:
-    """The arrows, with those from one box to several of another stack as one arrow to that stack."""
-    by_stack: dict[tuple[str, str], list[Arrow]] = {}
-    for arrow in found:
-        by_stack.setdefault((arrow.source, arrow.targets[0].split("/")[0]), []).append(arrow)
-    result: list[Arrow] = []
-    for (source, stack), group in by_stack.items():
-        plain = [arrow for arrow in group if not arrow.both_ways and stack != source.split("/")[0]]
-        result += [arrow for arrow in group if arrow not in plain or len(plain) == 1]
-        if len(plain) > 1:
-            labels = {label: None for arrow in plain for label in arrow.labels}
-            result.append(Arrow(source, [arrow.targets[0] for arrow in plain], labels))
-    return result
-
-
-def dot(boxes: Mapping[str, Box], drawn: Sequence[Arrow], *, first: Collection[str] = ()) -> str:
-    """The graph in Graphviz' language: a frame for each stack, with the boxes `first` at the top."""
-    stacks = list(dict.fromkeys(box.stack for box in boxes.values()))
-    lines = [*_HEAD]
-    for stack in stacks:
-        name = stack.rsplit("-", 1)[-1]
-        lines.append(f'  subgraph "cluster_{stack}" {{ label=<<B>{name} stack</B>> labelloc=t margin=12')
-        lines += [f"    {quoted(box.place)} [{_look(box)}]" for box in boxes.values() if box.stack == stack]
-        lines.append("  }")
-    lines += [f"  {quoted(each.source)} -> {quoted(each.targets[0])} [{_line(each)}]" for each in drawn]
-    targets = {target for each in drawn for target in each.targets}
-    roots = [place for place in boxes if place not in targets and place not in first]
-    lines += [f"  {quoted(top)} -> {quoted(root)} [style=invis]" for top in first for root in roots]
-    return "\n".join([*lines, "}", ""])
-
-
-def _resources(stack: str, template: Mapping[str, Any]) -> Iterator[DrawnResource]:
-    for logical_id, resource in template["Resources"].items():
-        path = resource.get("Metadata", {}).get("aws:cdk:path", "")
-        box = "/".join(path.split("/")[:2])
-        kept = resource.get("DeletionPolicy") == "Retain"
-        yield DrawnResource((stack, logical_id), resource["Type"], resource.get("Properties", {}), box, kept)
-
-
-def _exports(stack: str, template: Mapping[str, Any]) -> Iterator[tuple[str, Key]]:
-    for output in template.get("Outputs", {}).values():
-        for key, _ in _references(output["Value"], stack, {}):
-            if "Export" in output:
-                yield output["Export"]["Name"], key
-
-
-def _references(
-    value: Any, stack: str, exports: Mapping[str, Key], under: str = ""
-) -> Iterator[tuple[Key, str]]:
-    """What a value refers to, each with the property that the reference stands under."""
-    match value:
-        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), _]}:
-            yield (stack, name), under
-        case {"Fn::ImportValue": str(export)}:
-            yield exports[export], under
-        case dict():
-            for key, each in value.items():
-                yield from _references(each, stack, exports, under if key.startswith("Fn::") else key)
-        case list():
-            for each in value:
-                yield from _references(each, stack, exports, under)
-
-
-_VERBS = {
-    "SubnetIds": "stands in",
-    "KmsKeyId": "encrypted with",
-    "KMSMasterKeyID": "encrypted with",
-    "RoleArn": "jobs of",
-    "Resource": "may use",
-    "Value": "watches",
-}
-"""What a reference means, by the property that it stands under."""
-
-_KEPT = "#b45309"
-_PORTS = "#1d4ed8"
-_LEGEND = (
-    f'<FONT COLOR="{_KEPT}">orange: kept by cdk destroy</FONT>&#160;&#160;&#160;'
-    f'<FONT COLOR="{_PORTS}">blue: open ports</FONT>&#160;&#160;&#160;arrow: refers to'
-)
-_HEAD = (
-    "digraph architecture {",
-    "  compound=true rankdir=TB nodesep=0.35 ranksep=0.55 margin=0.1 bgcolor=white",
-    '  labeljust=l style="rounded,filled" color="#c8ccd2" fillcolor="#f6f7f9"',
-    f"  label=<{_LEGEND}> labelloc=b",
-    f'  graph [fontname="{FONT}" fontsize=13]',
-    f'  node [fontname="{FONT}" fontsize=12 shape=box style="rounded,filled" margin="0.2,0.06"]',
-    '  node [color="#6b7280" fillcolor=white]',
-    f'  edge [fontname="{FONT}" fontsize=11 color="#6b7280" fontcolor="#374151" arrowsize=0.7]',
-)
-
-
-def _look(box: Box) -> str:
-    rows = [f"<B>{escape(box.title)}</B>", *(_row(line, kept) for line, kept in box.lines.items())]
-    left = '<BR ALIGN="LEFT"/>'
-    return f"label=<{left.join([*rows, ''])}>"
-
-
-def _row(line: str, kept: bool) -> str:
-    color = f' COLOR="{_KEPT}"' if kept else ""
-    return f'<FONT POINT-SIZE="11"{color}>{escape(line)}</FONT>'
-
-
-def _line(arrow: Arrow) -> str:
-    look = [f'label="{", ".join(arrow.labels)}"'] if arrow.labels else []
-    if len(arrow.targets) > 1:
-        look.append(f'lhead="cluster_{arrow.targets[0].split("/")[0]}"')
-    if arrow.both_ways:
-        look.append(f'dir=both color="{_PORTS}" fontcolor="{_PORTS}"')
-    return " ".join(look)
+    return picture.graph_of(app.templates, app.titles)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,9 @@ from itertools import pairwise
 from pathlib import Path
 from textwrap import wrap
 
+from launcher.provisioning.picture import FONT, quoted
+from launcher.session.clusters.graphviz import render
 from scripts.generated import ROOT, write_or_check
-from scripts.graphviz import FONT, quoted, render
 
 PICTURE = ROOT / "docs" / "rooms.svg"
 COMMAND = "python -m scripts.generate_rooms_diagram"

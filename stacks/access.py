@@ -40,7 +40,6 @@ class AccessStack(cdk.Stack):
             s3.Bucket.from_bucket_name(self, f"Data{number}", name)
             for number, name in enumerate(spec.data_buckets, 1)
         ]
-        file_system_arn = storage.file_system.arn if storage.file_system else None
         self.role = TrainingRole(
             self,
             "TrainingRole",
@@ -50,7 +49,7 @@ class AccessStack(cdk.Stack):
             data_buckets=data_buckets,
             subnets=network.network.subnets,
             security_groups=[network.efa_security_group],
-            file_system_arn=file_system_arn,
+            file_system=spec.lustre is not None,
             encryption_key=storage.encryption_key,
         )
         self.launcher_policy = LauncherPolicy(
@@ -63,7 +62,7 @@ class AccessStack(cdk.Stack):
             output=buckets.output,
             data_buckets=data_buckets,
             encryption_key=storage.encryption_key,
-            file_system_arn=file_system_arn,
+            file_system=spec.lustre is not None,
             queue_arn=queue.queue.queue_arn if queue else None,
             queue_stack=queue,
             launchers=spec.launchers,

@@ -36,9 +36,10 @@ class ClusterStacks:
 def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
     """Add the stacks of a cluster to the app, all in the region of the cluster file.
 
-    The account is left open: the one whose credentials `cdk deploy` runs with.
+    The account is that of the cluster file; where it names none, it is left open: the one whose
+    credentials `cdk deploy` runs with.
     """
-    env = cdk.Environment(region=spec.region)
+    env = cdk.Environment(account=spec.account, region=spec.region)
 
     def stack_name(part: str) -> str:
         return f"slipway-{spec.name}-{part}"

@@ -95,13 +95,21 @@ def throughput_problem(deployment: Deployment, throughput: int | None) -> str | 
     return None
 
 
+_MOST_GIB = 2**31 - 1
+"""FSx API reference, CreateFileSystem (StorageCapacity)."""
+
+
 def capacity_problem(deployment: Deployment, throughput: int | None, capacity_gib: int) -> str | None:
     """What is wrong with a capacity (GiB) for this deployment type and throughput, or None.
 
     A throughput that is itself wrong gives None: it is `throughput_problem`'s to report.
     """
     row = _row(deployment, throughput)
-    if row is None or row.fits(capacity_gib):
+    if row is None:
+        return None
+    if capacity_gib > _MOST_GIB:
+        return f"FSx has no file system of {capacity_gib} GiB; it counts to {_MOST_GIB}"
+    if row.fits(capacity_gib):
         return None
     at = f" at {throughput} MB/s per TiB" if throughput is not None else ""
     return f"FSx has no {deployment} file system of {capacity_gib} GiB{at}; use {row}"

@@ -29,6 +29,9 @@ of the servers, each of which takes an address."""
 
 _SMALLEST_VPC, _LARGEST_VPC = 28, 16
 
+_PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))
+"""RFC 1918, and RFC 6598 for those who have run out of it (VPC user guide, vpc-cidr-blocks)."""
+
 _DIRECTIONS = {"north": "n", "south": "s", "east": "e", "west": "w", "central": "c"}
 
 
@@ -93,6 +96,12 @@ class VpcSpec(Section):
                 f"a VPC is between /{_LARGEST_VPC} and /{_SMALLEST_VPC}, not /{cidr.prefixlen}",
                 remedy="Use a private range such as 10.0.0.0/16.",
             )
+        if cidr is not None and not any(cidr.subnet_of(private) for private in _PRIVATE):
+            refuse(
+                f"{cidr} is not private: hosts would look for its addresses inside the VPC and never reach "
+                "those that really have them",
+                remedy=f"Use a range of {', '.join(map(str, _PRIVATE))}.",
+            )
         return cidr
 
     @model_validator(mode="after")
@@ -146,8 +155,11 @@ class PlannedHosts(Section):
 def check_zones(zones: Sequence[str], region: str) -> None:
     """Refuse zones that are not all names, or all ids, of different zones of the region."""
     name = re.compile(rf"{re.escape(region)}[a-z]")
-    identifier = re.compile(rf"{zone_id_prefix(region)}-az[0-9]+")
-    remedy = f"Zones of {region} are called {region}a, their ids {zone_id_prefix(region)}-az1, and so on."
+    # The ids of the sovereign cloud's zones are not published.
+    prefix = zone_id_prefix(region) if not region.startswith("eusc-") else "[a-z0-9]+"
+    identifier = re.compile(rf"{prefix}-az[0-9]+")
+    ids = f", their ids {prefix}-az1" if prefix.isalnum() else ""
+    remedy = f"Zones of {region} are called {region}a{ids}, and so on."
     for position, zone in enumerate(zones):
         if not (name.fullmatch(zone) or identifier.fullmatch(zone)):
             refuse(f"{zone!r} is not a zone of {region}", remedy=remedy)

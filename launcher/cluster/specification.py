@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator
 
@@ -22,6 +22,7 @@ from launcher.cluster.network_specification import (
     check_zones,
     subnet_prefix_length,
 )
+from launcher.cluster.regions import REGION, WITHOUT_BUDGETS, WITHOUT_FSX
 from launcher.cluster.section import BucketName, Section, refuse
 from launcher.cluster.storage_specification import BucketsSpec, LustreSpec
 from launcher.documents.document import DocumentError, read_document
@@ -37,8 +38,8 @@ _KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):[0-9]{12}:key/
 _TAG_CHARACTERS = r"[\p{L}\p{Z}\p{N}_.:/=+\-@]"
 """What IAM, the strictest of the services, takes in tags (IAM API reference, Tag)."""
 
-_AS_WRITTEN = (("tags", "*"),)
-"""Tags are text: `cost-centre: 0070` needs no quotes."""
+_AS_WRITTEN = (("account",), ("tags", "*"))
+"""Account numbers and tags are text: `cost-centre: 0070` needs no quotes."""
 
 
 class ClusterFileError(Exception):
@@ -108,7 +109,13 @@ class ClusterSpec(Section):
         description="Names the stacks (slipway-NAME-network ...) and the manifest "
         "(/slipway/clusters/NAME): lower-case letters, digits and hyphens, at most 32.",
     )
-    region: str = Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$", description="AWS region, such as us-west-2.")
+    region: str = Field(pattern=REGION, description="AWS region, such as us-west-2.")
+    account: str | None = Field(
+        default=None,
+        pattern=r"^[0-9]{12}$",
+        description="The AWS account, twelve digits: with credentials of another one nothing is synthesized "
+        "or deployed. When left out, the account is the one whose credentials are used.",
+    )
     availability_zones: list[str] = Field(
         default_factory=list,
         max_length=MOST_SUBNETS,
@@ -155,12 +162,26 @@ class ClusterSpec(Section):
         Annotated[str, StringConstraints(pattern=rf"^{_TAG_CHARACTERS}+$", max_length=256)],
     ] = Field(default_factory=dict, max_length=45, description="Tags on every resource.")
 
+    @field_validator("account", mode="before")
+    @classmethod
+    def _may_be_left_empty(cls, account: Any) -> Any:
+        # It comes as it is written, for its leading zeros; so does YAML's null.
+        return None if account in ("", "~", "null") else account
+
     @field_validator("availability_zones")
     @classmethod
     def _are_zones_of_the_region(cls, zones: list[str], info: ValidationInfo) -> list[str]:
         if "region" in info.data:
             check_zones(zones, info.data["region"])
         return zones
+
+    @field_validator("lustre")
+    @classmethod
+    def _is_in_a_region_with_fsx(cls, lustre: LustreSpec | None, info: ValidationInfo) -> LustreSpec | None:
+        region = info.data.get("region")
+        if lustre is not None and region in WITHOUT_FSX:
+            refuse(f"CloudFormation has no file systems in {region}", remedy="Leave out `lustre`.")
+        return lustre
 
     @field_validator("vpc")
     @classmethod
@@ -227,6 +248,20 @@ class ClusterSpec(Section):
                 remedy=what_is_possible(),
             )
         return encryption
+
+    @field_validator("observability")
+    @classmethod
+    def _has_a_budget_where_there_are_any(
+        cls, observability: ObservabilitySpec | None, info: ValidationInfo
+    ) -> ObservabilitySpec | None:
+        region = info.data.get("region")
+        if observability is not None and observability.monthly_budget_usd and region in WITHOUT_BUDGETS:
+            refuse(
+                f"CloudFormation has no budgets in {region}",
+                remedy="Leave it out; a budget made by hand in the billing console counts this region too.",
+                below=("monthly_budget_usd",),
+            )
+        return observability
 
     @field_validator("tags")
     @classmethod

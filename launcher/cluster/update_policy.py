@@ -228,6 +228,11 @@ _WRITTEN_DOWN: Final = _in_place("only written into the manifest")
 POLICIES: Final[Mapping[str, FieldPolicy]] = {
     "name": FieldPolicy(Effect(Policy.ANOTHER_CLUSTER, "the stacks are named by it")),
     "region": FieldPolicy(Effect(Policy.ANOTHER_CLUSTER, "stacks stand in one region")),
+    "account": FieldPolicy(
+        Effect(Policy.ANOTHER_CLUSTER, "stacks stand in one account"),
+        added=_in_place("the account where it is deployed"),
+        removed=_in_place(),
+    ),
     "availability_zones": FieldPolicy(
         Decided("in place at the end of the list; replaces data where the first one changes", _zones)
     ),

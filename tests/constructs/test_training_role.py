@@ -13,10 +13,8 @@ from constructs.training_role import TrainingRole
 
 from tests.stacks.synthesis import new_stack, resources_of, template_of
 
-FILE_SYSTEM = "arn:aws:fsx:us-west-2:123456789012:file-system/fs-1"
 
-
-def role_in(stack: cdk.Stack, buckets: list[s3.IBucket], file_system_arn: str | None = FILE_SYSTEM) -> None:
+def role_in(stack: cdk.Stack, buckets: list[s3.IBucket], file_system: bool = True) -> None:
     code, checkpoints, output = buckets
     subnet = ec2.Subnet.from_subnet_attributes(
         stack, "Subnet", subnet_id="subnet-0123456789abcdef0", availability_zone="us-west-2a"
@@ -29,7 +27,7 @@ def role_in(stack: cdk.Stack, buckets: list[s3.IBucket], file_system_arn: str | 
         output=output,
         subnets=[subnet],
         security_groups=[ec2.SecurityGroup.from_security_group_id(stack, "Group", "sg-0123456789abcdef0")],
-        file_system_arn=file_system_arn,
+        file_system=file_system,
     )
 
 
@@ -115,7 +113,7 @@ def test_each_bucket_is_open_for_its_purpose(allowed: dict[str, Any], bucket: st
 
 def test_without_a_file_system_there_is_nothing_to_find() -> None:
     stack = new_stack()
-    role_in(stack, existing(stack), file_system_arn=None)
+    role_in(stack, existing(stack), file_system=False)
 
     assert "fsx:" not in str(template_of(stack))
 

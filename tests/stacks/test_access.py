@@ -11,9 +11,10 @@ from tests.emulator.iam_policy import allows, flat
 from tests.stacks.synthesis import ROOT, Synthesized, dev_spec, synthesize
 
 ACCOUNT, REGION = "111122223333", "us-west-2"
-KEY, FILE_SYSTEM, ROLE, QUEUE, SUBNET, GROUP = (
-    f"arn:aws:our:{what}" for what in ("key", "file-system", "role", "queue", "subnet", "group")
+KEY, ROLE, QUEUE, SUBNET, GROUP = (
+    f"arn:aws:our:{what}" for what in ("key", "role", "queue", "subnet", "group")
 )
+FILE_SYSTEM = f"arn:aws:fsx:{REGION}:{ACCOUNT}:file-system/fs-1"
 CODE, CHECKPOINTS, OUTPUT, DATA = (
     f"arn:aws:s3:::{name}" for name in ("our-code", "our-checkpoints", "our-output", "our-data")
 )
@@ -22,6 +23,8 @@ STREAM = f"{LOGS}:log-stream:llama-1/algo-1"
 INTERFACE = f"arn:aws:ec2:{REGION}:{ACCOUNT}:network-interface/eni-1"
 IMAGE = f"arn:aws:ecr:{REGION}:763104351884:repository/pytorch-training"
 JOB = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:training-job/llama-1"
+PLAN = JOB.replace("training-job/llama-1", "training-plan/ours")
+CAPACITY = JOB.replace("training-job/llama-1", "reserved-capacity/1a2b")
 SERVICE_JOB = f"arn:aws:batch:{REGION}:{ACCOUNT}:service-job/1234"
 MANIFEST = f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/slipway/clusters/p5-large"
 ADMINISTRATOR, TEAM = (f"arn:aws:iam::{ACCOUNT}:role/{name}" for name in ("Administrator", "teams/research"))
@@ -61,14 +64,18 @@ JOB_CALLS = [
     *calls("*", "cloudwatch:PutMetricData", context=IN_OUR_NAMESPACE),
     *calls(SUBNET, "ec2:CreateNetworkInterface"),
     *calls(GROUP, "ec2:CreateNetworkInterface"),
-    *calls(INTERFACE, "ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface"),
-    *calls(INTERFACE, "ec2:CreateNetworkInterfacePermission", context=IN_OUR_SUBNET),
+    *calls(INTERFACE, "ec2:CreateNetworkInterface"),
+    *calls(
+        INTERFACE,
+        "ec2:CreateNetworkInterfacePermission", "ec2:DeleteNetworkInterface",
+        "ec2:DeleteNetworkInterfacePermission",
+        context=IN_OUR_SUBNET,
+    ),
     *calls(
         "*",
-        "ec2:DeleteNetworkInterfacePermission", "ec2:DescribeNetworkInterfaces", "ec2:DescribeVpcs",
-        "ec2:DescribeDhcpOptions", "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups",
+        "ec2:DescribeNetworkInterfaces", "ec2:DescribeVpcs", "ec2:DescribeDhcpOptions",
+        "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "fsx:DescribeFileSystems",
     ),
-    *calls(FILE_SYSTEM, "fsx:DescribeFileSystems"),
 ]  # fmt: skip
 
 FORBIDDEN_TO_JOBS = [
@@ -89,15 +96,20 @@ FORBIDDEN_TO_JOBS = [
     *calls("*", "cloudwatch:PutMetricData"),
     *calls("*", "cloudwatch:PutMetricData", context={"cloudwatch:namespace": "AWS/Billing"}),
     *calls(f"{SUBNET}-of-others", "ec2:CreateNetworkInterface"),
-    *calls(INTERFACE, "ec2:CreateNetworkInterfacePermission", context={"ec2:Subnet": "subnet-of-others"}),
+    *calls(
+        INTERFACE,
+        "ec2:CreateNetworkInterfacePermission", "ec2:DeleteNetworkInterface",
+        "ec2:DeleteNetworkInterfacePermission",
+        context={"ec2:Subnet": "subnet-of-others"},
+    ),
+    *calls("*", "ec2:DeleteNetworkInterface", "ec2:DeleteNetworkInterfacePermission"),
     *calls(GROUP, "ec2:AuthorizeSecurityGroupIngress"),
     *calls(FILE_SYSTEM, "fsx:DeleteFileSystem"),
-    *calls(f"{FILE_SYSTEM}-of-others", "fsx:DescribeFileSystems"),
     *calls(ROLE, "iam:PassRole", context=TO_SAGEMAKER),
     *calls(ROLE, "sts:AssumeRole"),
     *calls(JOB, "sagemaker:CreateTrainingJob"),
     *calls(MANIFEST, "ssm:GetParameter"),
-]
+]  # fmt: skip
 
 LAUNCHER_CALLS = [
     *calls("*", "sts:GetCallerIdentity", "sagemaker:ListTrainingJobs"),
@@ -125,7 +137,12 @@ LAUNCHER_CALLS = [
     *calls(ROLE, "iam:GetRole", "iam:SimulatePrincipalPolicy"),
     *calls(TEAM, "iam:GetRole", "iam:SimulatePrincipalPolicy"),
     *calls(CODE, "s3:GetEncryptionConfiguration"),
-    *calls("*", "fsx:DescribeDataRepositoryAssociations", "ec2:DescribeNetworkInterfaces"),
+    *calls(
+        "*",
+        "fsx:DescribeDataRepositoryAssociations", "fsx:DescribeFileSystems", "ec2:DescribeNetworkInterfaces",
+    ),
+    *calls(PLAN, "sagemaker:CreateTrainingJob"),
+    *calls(CAPACITY, "sagemaker:CreateTrainingJob"),
     *calls(STREAM, "logs:GetLogEvents"),
     *calls(f"{LOGS}:log-stream:", "logs:DescribeLogStreams"),
     *calls(
@@ -136,10 +153,10 @@ LAUNCHER_CALLS = [
         "servicequotas:ListAWSDefaultServiceQuotas",
     ),
     *calls(DATA, "s3:GetEncryptionConfiguration"),
-    *calls(FILE_SYSTEM, "fsx:DescribeFileSystems"),
     *calls(IMAGE, "ecr:BatchGetImage", "ecr:DescribeImages"),
-    *calls(QUEUE, "batch:SubmitServiceJob", "batch:ListServiceJobs"),
-    *calls(SERVICE_JOB, "batch:DescribeServiceJob", "batch:TerminateServiceJob"),
+    *calls(QUEUE, "batch:SubmitServiceJob"),
+    *calls("*", "batch:ListServiceJobs", "batch:DescribeServiceJob"),
+    *calls(SERVICE_JOB, "batch:SubmitServiceJob", "batch:TerminateServiceJob"),
 ]  # fmt: skip
 
 FORBIDDEN_TO_LAUNCHERS = [
@@ -244,7 +261,7 @@ def shortened(value: Any) -> Any:
         return {key: shortened(each) for key, each in value.items()}
     if isinstance(value, list):
         return [shortened(each) for each in value]
-    for part, arn in (("file-system/<", FILE_SYSTEM), ("subnet/<", SUBNET), ("security-group/<", GROUP)):
+    for part, arn in (("subnet/<", SUBNET), ("security-group/<", GROUP)):
         if part in value:
             return arn
     return value

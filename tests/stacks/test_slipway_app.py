@@ -12,7 +12,7 @@ import pytest
 
 from launcher.cluster.cluster_files import load_cluster
 from launcher.cluster.specification import ClusterFileError
-from tests.stacks.synthesis import ROOT
+from tests.stacks.synthesis import ROOT, dev_spec, synthesize
 
 CLUSTERS = ROOT / "clusters"
 
@@ -61,6 +61,26 @@ def test_app_refuses_a_broken_cluster_file(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("written", ["'012345678901'", "012345678901"])
+def test_app_refuses_credentials_of_another_account(written: str, tmp_path: Path) -> None:
+    file = tmp_path / "ours.yaml"
+    file.write_text((CLUSTERS / "dev.yaml").read_text() + f"account: {written}\n")
+
+    done = run_app(str(file), credentials_of="123456789012")
+
+    assert done.returncode == 2
+    assert "cluster dev is for account 012345678901, but these credentials are of account 123456789012" in (
+        done.stderr
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_templates_of_a_named_account_are_for_that_account() -> None:
+    stacks = synthesize(dev_spec(account="012345678901")).stacks
+
+    assert {stack.account for stack in (stacks.network, stacks.storage, stacks.manifest)} == {"012345678901"}
+
+
 def test_without_node_the_app_says_where_it_comes_from() -> None:
     done = run_app("dev", path="/nonexistent")
 
@@ -69,9 +89,13 @@ def test_without_node_the_app_says_where_it_comes_from() -> None:
     assert "Traceback" not in done.stderr
 
 
-def run_app(cluster: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run app.py as the CDK command line does."""
+def run_app(
+    cluster: str, path: str | None = None, credentials_of: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run app.py as the CDK command line does, which tells the account of the credentials it found."""
     path = path or os.pathsep.join([str(Path(sys.executable).parent), os.defpath])
     environment = {"PATH": path, "CDK_CONTEXT_JSON": json.dumps({"cluster": cluster})}
+    if credentials_of:
+        environment["CDK_DEFAULT_ACCOUNT"] = credentials_of
     command = [sys.executable, "app.py"]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)

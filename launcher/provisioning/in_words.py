@@ -1,4 +1,4 @@
-"""How the resources of a template are put into words, for the picture of the architecture."""
+"""How the resources of a template are put into words, for the picture of a cluster."""
 
 from __future__ import annotations
 
