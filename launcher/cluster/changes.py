@@ -46,6 +46,17 @@ class FieldChange:
         """What the change does."""
         return self.effect.policy
 
+    def obstacle(self, *, replace_data: bool) -> str | None:
+        """Why the change is not to be deployed, in a sentence; None where it may be.
+
+        `replace_data` says that data may be deleted, or left behind. What AWS refuses stays refused.
+        """
+        if self.policy is Policy.FAILS:
+            return f"`{self.field}`: AWS refuses the change: {self.effect.reason}."
+        if self.policy is Policy.REPLACES_DATA and not replace_data:
+            return f"`{self.field}` replaces data: {self.effect.reason}."
+        return None
+
     def to_json(self) -> dict[str, Any]:
         """The change in the shape that `--output json` prints."""
         return {

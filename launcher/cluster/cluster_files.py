@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from launcher.cluster.specification import ClusterFileError, ClusterSpec, load_cluster_file
+from launcher.documents.document import read_document
+from launcher.failure_modes.model import Location
+from launcher.failure_modes.model import Path as FieldPath
 
 
 def cluster_file(chosen: str, folder: Path) -> Path:
@@ -33,6 +36,11 @@ def load_cluster(chosen: str, folder: Path) -> ClusterSpec:
     except ClusterFileError as error:
         known = ", ".join(sorted(path.stem for path in folder.glob("*.yaml"))) or "none"
         raise ClusterFileError(*error.problems, f"known clusters: {known} (in {folder})") from error
+
+
+def field_location(file: Path, path: FieldPath) -> Location:
+    """Where a field stands in a valid cluster file, or the nearest part around it that does."""
+    return read_document(file, ()).location(*path)
 
 
 def _is_path(chosen: str) -> bool:

@@ -141,10 +141,9 @@ def _obstacles(plan: ClusterPlan) -> Iterator[str]:
         if stack.is_stuck:
             yield f"{stack.name} is {stack.status}: continue its rollback, or delete it, in CloudFormation."
     for field in plan.fields or ():
-        if field.policy is Policy.FAILS:
-            yield f"`{field.field}`: AWS refuses it: {field.effect.reason}."
-        if field.policy is Policy.REPLACES_DATA and not plan.replace_data:
-            yield f"`{field.field}` replaces data: {field.effect.reason}."
+        sentence = field.obstacle(replace_data=plan.replace_data)
+        if sentence is not None:
+            yield sentence
     for change in plan.stacks:
         lost = [each for each in change.resources if each.loses_data]
         if lost and not plan.replace_data:

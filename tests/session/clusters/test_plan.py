@@ -88,7 +88,7 @@ def test_what_aws_refuses_stands_in_the_way_whatever_is_asked_for(checkout: Chec
     checkout.wants()
 
     (obstacle,) = planned(checkout, replace_data=True).obstacles
-    assert obstacle == "`lustre.capacity_gib`: AWS refuses it: FSx does not shrink a file system."
+    assert obstacle == "`lustre.capacity_gib`: AWS refuses the change: FSx does not shrink a file system."
 
 
 def test_a_cluster_of_an_earlier_version_is_compared_by_its_templates(checkout: Checkout) -> None:
