@@ -11,16 +11,20 @@ import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 from constructs.slipway_checks import SlipwayChecks
 
+from launcher.cluster.cluster_files import cluster_file, load_cluster
 from launcher.cluster.specification import ClusterFileError, ClusterSpec
-from stacks.slipway_app import add_stacks, load_cluster
+from stacks.deployed import NotCompared, refused_changes
+from stacks.slipway_app import add_stacks
 
 CLUSTERS = Path(__file__).parent.parent / "clusters"
 
 
-def synthesize() -> int:
+def synthesize(*, may_deploy: bool) -> int:
     """Synthesize the cluster of the context `cluster` (default dev).
 
-    2 where there is no such cluster, or the credentials are those of another account than the file's.
+    2 where there is no such cluster, or the credentials are those of another account than the file's; and,
+    with `may_deploy` and credentials, where the file has a change that what is deployed does not take: one
+    that replaces data, unless the context `replace_data` is true, or one that AWS refuses.
     """
     app = cdk.App()
     chosen = app.node.try_get_context("cluster") or "dev"
@@ -34,6 +38,18 @@ def synthesize() -> int:
     if spec.account and credentials_of and spec.account != credentials_of:
         print(_other_account(spec, spec.account, credentials_of), file=sys.stderr)
         return 2
+    if may_deploy and credentials_of:
+        accepted = str(app.node.try_get_context("replace_data")).lower() == "true"
+        try:
+            problems = refused_changes(
+                spec, cluster_file(str(chosen), CLUSTERS), credentials_of, replace_data=accepted
+            )
+        except NotCompared as error:
+            print(f"slipway: {error}", file=sys.stderr)
+        else:
+            if problems:
+                print(_refused(problems, str(chosen)), file=sys.stderr)
+                return 2
     add_stacks(app, spec)
     hosts: Counter[str] = Counter()
     for planned in spec.hosts:
@@ -41,6 +57,14 @@ def synthesize() -> int:
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app), SlipwayChecks(app, hosts=hosts))
     app.synth()
     return 0
+
+
+def _refused(problems: list[str], chosen: str) -> str:
+    lines = "\n".join(f"slipway: {each}" for each in problems)
+    return (
+        f"{lines}\n  → Undo it in the cluster file; `launch cluster plan {chosen}` shows all that would be "
+        "done. Where data may go, save them and repeat this with `-c replace_data=true`."
+    )
 
 
 def _other_account(spec: ClusterSpec, wanted: str, given: str) -> str:

@@ -23,8 +23,17 @@ def only_looks(command_lines: Iterable[Sequence[str]]) -> bool:
     the app nothing about the command it runs for. What is not recognised, such as an option before the
     command, counts as a deployment, so that nothing is deployed without having been validated.
     """
+    return _command(command_lines) in _LOOKING
+
+
+def takes_away(command_lines: Iterable[Sequence[str]]) -> bool:
+    """Whether one of these processes is the CDK's command line with the command that deletes stacks."""
+    return _command(command_lines) == "destroy"
+
+
+def _command(command_lines: Iterable[Sequence[str]]) -> str | None:
     for words in command_lines:
         for position, word in enumerate(words[:-1]):
             if PurePath(word).name in ("cdk", "cdk.js"):
-                return words[position + 1] in _LOOKING
-    return False
+                return words[position + 1]
+    return None

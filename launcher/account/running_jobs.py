@@ -21,6 +21,7 @@ class RunningJob:
     hosts: int = 0
     spot: bool = False
     keeps_hosts: bool = False
+    role_arn: str | None = None
 
 
 def parse_running_job(described: Mapping[str, Any]) -> RunningJob:
@@ -34,4 +35,5 @@ def parse_running_job(described: Mapping[str, Any]) -> RunningJob:
         hosts=int(resources.get("InstanceCount", 0)),
         spot=bool(described.get("EnableManagedSpotTraining", False)),
         keeps_hosts=bool(resources.get("KeepAlivePeriodInSeconds", 0)),
+        role_arn=described.get("RoleArn"),
     )

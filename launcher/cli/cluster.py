@@ -6,8 +6,9 @@ from cyclopts import App
 
 cluster = App(
     name="cluster",
-    help="Look at a deployed cluster, or take it away.",
+    help="See what would be done to a cluster, look at it, or take it away.",
     help_format="plaintext",
     result_action="return_value",
 )
+cluster.command("launcher.cli.cluster_plan:plan", name="plan", help="Show what `cdk deploy` would do.")
 cluster.command("launcher.cli.cluster_show:show", name="show", help="Show what there is of a cluster.")

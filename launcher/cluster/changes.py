@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 
 from launcher.cluster.specification import ClusterSpec
-from launcher.cluster.update_policy import POLICIES, Decided, Effect, File, Policy, Row, Values
+from launcher.cluster.update_policy import POLICIES, Decided, Effect, FieldPolicy, File, Policy, Values
 from launcher.failure_modes.model import Path, dotted
 
 Kind = Literal["changed", "added", "removed"]
@@ -45,6 +45,17 @@ class FieldChange:
     def policy(self) -> Policy:
         """What the change does."""
         return self.effect.policy
+
+    def obstacle(self, *, replace_data: bool) -> str | None:
+        """Why the change is not to be deployed, in a sentence; None where it may be.
+
+        `replace_data` says that data may be deleted, or left behind. What AWS refuses stays refused.
+        """
+        if self.policy is Policy.FAILS:
+            return f"`{self.field}`: AWS refuses the change: {self.effect.reason}."
+        if self.policy is Policy.REPLACES_DATA and not replace_data:
+            return f"`{self.field}` replaces data: {self.effect.reason}."
+        return None
 
     def to_json(self) -> dict[str, Any]:
         """The change in the shape that `--output json` prints."""
@@ -150,7 +161,7 @@ def _comparable(old: Any, new: Any) -> bool:
     return old is not None and new is not None and type(old) is type(new)
 
 
-def _change(path: Path, row: Row, old: Any, new: Any, files: tuple[File, File]) -> FieldChange:
+def _change(path: Path, row: FieldPolicy, old: Any, new: Any, files: tuple[File, File]) -> FieldChange:
     kind: Kind = "changed"
     if old in (None, [], {}) or (_lists(old, new) and len(old) < len(new)):
         kind = "added"

@@ -71,7 +71,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FieldPolicy:
     """The effects of one field; what is added or removed has that of a change unless it says otherwise.
 
     Added is what the deployed file had not (null, or an empty list or mapping), removed what it alone has.
@@ -222,92 +222,93 @@ def _shares(values: Values) -> Effect:
 
 _FIXED_TYPE: Final = _replaces_data("a file system keeps its deployment type")
 _LINK: Final = _replaces("the link to S3 is made anew; files stay, what was not exported yet is not in S3")
+_LINKS_GO: Final = _replaces("the links go; the files stay")
 _WRITTEN_DOWN: Final = _in_place("only written into the manifest")
 
-POLICIES: Final[Mapping[str, Row]] = {
-    "name": Row(Effect(Policy.ANOTHER_CLUSTER, "the stacks are named by it")),
-    "region": Row(Effect(Policy.ANOTHER_CLUSTER, "stacks stand in one region")),
-    "account": Row(
+POLICIES: Final[Mapping[str, FieldPolicy]] = {
+    "name": FieldPolicy(Effect(Policy.ANOTHER_CLUSTER, "the stacks are named by it")),
+    "region": FieldPolicy(Effect(Policy.ANOTHER_CLUSTER, "stacks stand in one region")),
+    "account": FieldPolicy(
         Effect(Policy.ANOTHER_CLUSTER, "stacks stand in one account"),
         added=_in_place("the account where it is deployed"),
         removed=_in_place(),
     ),
-    "availability_zones": Row(
+    "availability_zones": FieldPolicy(
         Decided("in place at the end of the list; replaces data where the first one changes", _zones)
     ),
-    "hosts": Row(_in_place("checked against the addresses that there are")),
-    "hosts[].instance_type": Row(_in_place()),
-    "hosts[].count": Row(_in_place()),
-    "lustre": Row(
+    "hosts": FieldPolicy(_in_place("checked against the addresses that there are")),
+    "hosts[].instance_type": FieldPolicy(_in_place()),
+    "hosts[].count": FieldPolicy(_in_place()),
+    "lustre": FieldPolicy(
         _in_place(),
         added=_in_place(),
         removed=Decided(
             "kept with `removal_policy: retain`; with `destroy` it replaces data", _lustre_removed
         ),
     ),
-    "lustre.deployment": Row(_FIXED_TYPE),
-    "lustre.throughput": Row(
+    "lustre.deployment": FieldPolicy(_FIXED_TYPE),
+    "lustre.throughput": FieldPolicy(
         _replaces_data("CloudFormation replaces a file system whose throughput per TiB changes")
     ),
-    "lustre.capacity_gib": Row(
+    "lustre.capacity_gib": FieldPolicy(
         Decided("in place if it grows; FSx does not shrink a file system, nor grow SCRATCH_1", _capacity)
     ),
-    "lustre.compression": Row(_in_place("files that are written from then on")),
-    "lustre.metadata": Row(Decided("FSx refuses it for a file system that is there", _metadata)),
-    "lustre.metadata.iops": Row(Decided("in place if it grows; FSx does not lower it", _iops)),
-    "lustre.efa": Row(_replaces_data("the security groups of a file system are fixed when it is created")),
-    "lustre.backup": Row(
+    "lustre.compression": FieldPolicy(_in_place("files that are written from then on")),
+    "lustre.metadata": FieldPolicy(Decided("FSx refuses it for a file system that is there", _metadata)),
+    "lustre.metadata.iops": FieldPolicy(Decided("in place if it grows; FSx does not lower it", _iops)),
+    "lustre.efa": FieldPolicy(_replaces_data("the groups of a file system are fixed when it is created")),
+    "lustre.backup": FieldPolicy(
         _in_place(),
         added=_replaces_data("whether backups get the tags is fixed when the file system is created"),
         removed=_replaces_data("whether backups get the tags is fixed when the file system is created"),
     ),
-    "lustre.backup.retention_days": Row(_in_place()),
-    "lustre.associations": Row(_LINK, added=_in_place(), removed=_replaces("the links go; the files stay")),
-    "lustre.associations[].path": Row(_LINK),
-    "lustre.associations[].s3_uri": Row(_LINK),
-    "lustre.associations[].import_on_create": Row(_LINK),
-    "lustre.associations[].auto_import": Row(_in_place()),
-    "lustre.associations[].auto_export": Row(_in_place()),
-    "vpc.cidr": Row(_ANOTHER_NETWORK),
-    "vpc.nat": Row(_idle("the way out changes under jobs that run")),
-    "vpc.s3_prefix_list_id": Row(_idle("the rule that leads to S3 is made anew")),
-    "vpc.existing": Row(_ANOTHER_NETWORK),
-    "vpc.existing.vpc_id": Row(_ANOTHER_NETWORK),
-    "vpc.existing.subnets": Row(
+    "lustre.backup.retention_days": FieldPolicy(_in_place()),
+    "lustre.associations": FieldPolicy(_LINK, added=_in_place(), removed=_LINKS_GO),
+    "lustre.associations[].path": FieldPolicy(_LINK),
+    "lustre.associations[].s3_uri": FieldPolicy(_LINK),
+    "lustre.associations[].import_on_create": FieldPolicy(_LINK),
+    "lustre.associations[].auto_import": FieldPolicy(_in_place()),
+    "lustre.associations[].auto_export": FieldPolicy(_in_place()),
+    "vpc.cidr": FieldPolicy(_ANOTHER_NETWORK),
+    "vpc.nat": FieldPolicy(_idle("the way out changes under jobs that run")),
+    "vpc.s3_prefix_list_id": FieldPolicy(_idle("the rule that leads to S3 is made anew")),
+    "vpc.existing": FieldPolicy(_ANOTHER_NETWORK),
+    "vpc.existing.vpc_id": FieldPolicy(_ANOTHER_NETWORK),
+    "vpc.existing.subnets": FieldPolicy(
         Decided("in place; replaces data where the first one changes", _existing_subnet)
     ),
-    "vpc.existing.subnets[].id": Row(
+    "vpc.existing.subnets[].id": FieldPolicy(
         Decided("in place; replaces data where it is the first one", _existing_subnet)
     ),
-    "vpc.existing.subnets[].availability_zone": Row(_WRITTEN_DOWN),
-    "vpc.existing.security_group_id": Row(
+    "vpc.existing.subnets[].availability_zone": FieldPolicy(_WRITTEN_DOWN),
+    "vpc.existing.security_group_id": FieldPolicy(
         Decided("needs an idle cluster; replaces data with `lustre.efa`", _hosts_group)
     ),
-    "data_buckets": Row(Decided("in place; jobs that read a bucket that goes are denied", _data_buckets)),
-    "launchers": Row(_in_place()),
-    "encryption": Row(
+    "data_buckets": FieldPolicy(Decided("in place; jobs cannot read a bucket that goes", _data_buckets)),
+    "launchers": FieldPolicy(_in_place()),
+    "encryption": FieldPolicy(
         Decided(
             "in place for new objects; replaces data where there is a persistent file system, or where the "
             "cluster's own key goes with `removal_policy: destroy`",
             _encryption,
         )
     ),
-    "queue": Row(_in_place(), added=_in_place(), removed=_idle("jobs that wait in it are lost")),
-    "queue.max_instances": Row(_in_place()),
-    "queue.shares": Row(Decided("in place; a queue cannot get shares later, nor lose all of them", _shares)),
-    "observability": Row(
+    "queue": FieldPolicy(_in_place(), added=_in_place(), removed=_idle("jobs that wait in it are lost")),
+    "queue.max_instances": FieldPolicy(_in_place()),
+    "queue.shares": FieldPolicy(Decided("in place; not from no shares to some, nor back", _shares)),
+    "observability": FieldPolicy(
         _in_place(),
         added=_in_place(),
         removed=_replaces("topic, alarms and dashboard go, with what subscribed"),
     ),
-    "observability.email": Row(_replaces("the subscription; the new address must confirm it")),
-    "observability.monthly_budget_usd": Row(_in_place()),
-    "observability.idle_gpu_minutes": Row(_in_place()),
-    "observability.free_capacity_percent": Row(_in_place()),
-    "removal_policy": Row(_in_place("counts for what a later deployment takes away")),
-    "tags": Row(_in_place()),
+    "observability.email": FieldPolicy(_replaces("the subscription; the new address must confirm it")),
+    "observability.monthly_budget_usd": FieldPolicy(_in_place()),
+    "observability.idle_gpu_minutes": FieldPolicy(_in_place()),
+    "observability.free_capacity_percent": FieldPolicy(_in_place()),
+    "removal_policy": FieldPolicy(_in_place("counts for what a later deployment takes away")),
+    "tags": FieldPolicy(_in_place()),
     **{
-        f"buckets.{name}": Row(
+        f"buckets.{name}": FieldPolicy(
             Decided("needs an idle cluster; with `destroy` a created bucket is deleted", _bucket_named)
         )
         for name in ("code", "checkpoints", "output")

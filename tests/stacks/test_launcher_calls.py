@@ -31,7 +31,11 @@ OTHERWISE_NAMED = {
 }
 """Operations whose permission is called otherwise (S3 user guide, using-with-s3-policy-actions)."""
 
-FOR_THOSE_WHO_DEPLOY = {"launcher/aws/deployed_stacks.py", "launcher/aws/presence.py"}
+FOR_THOSE_WHO_DEPLOY = {
+    "launcher/aws/deployed_stacks.py",
+    "launcher/aws/presence.py",
+    "launcher/aws/stacks.py",
+}
 """What only `launch cluster` calls: with the permissions of who deploys, which the policy does not give."""
 
 TRANSFERS = {"upload_file": {"s3:PutObject"}, "copy": {"s3:GetObject", "s3:PutObject"}}

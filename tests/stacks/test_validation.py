@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stacks.validation import only_looks
+from stacks.validation import only_looks, takes_away
 from tests.stacks.synthesis import ROOT
 
 SHELL = ["/bin/sh", "-c", "python3 app.py"]
@@ -21,6 +21,14 @@ ITS_OWN = "CloudFormation Validate"
 @pytest.mark.parametrize("command", ["synth", "synthesize", "diff", "ls", "list"])
 def test_a_command_that_changes_nothing_only_looks(command: str) -> None:
     assert only_looks([SHELL, [NODE, "/home/me/node_modules/.bin/cdk", command, "--quiet"]])
+
+
+def test_only_destroy_takes_away() -> None:
+    cdk = [NODE, "node_modules/.bin/cdk"]
+
+    assert takes_away([SHELL, [*cdk, "destroy", "--all"]])
+    assert not takes_away([SHELL, [*cdk, "deploy", "destroy"]])
+    assert not takes_away([["bash", "destroy"]])
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
-"""What people who deploy do with a cluster: look at it, draw it, take it away.
+"""What people who deploy do with a cluster: see what an update would do, look at it, draw it, take it away.
 
-`graphviz` draws the picture of a cluster, and those of the documentation, from a graph that
-`launcher.provisioning.picture` makes of templates.
+`synthesis` runs the CDK app for the templates that are wanted; `plan` compares them with those that are
+deployed, and adds the cluster file's own changes and the jobs that run. `graphviz` draws the picture of a
+cluster, and those of the documentation, from a graph that `launcher.provisioning.picture` makes of templates.
 """

@@ -1,0 +1,184 @@
+"""What an update would do to a cluster, seen from its file and its deployed stacks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from launcher.aws.clients import Clients
+from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.provisioning.model import Fate, StackFate
+from launcher.session.clusters.plan import ClusterPlan, plan_update
+from tests.emulator.account import EmulatedAccount, emulated_account
+from tests.session.clusters.checkout import REGION, TEAM, Checkout, deploy, hold_stack
+
+GROWN = {"lustre": {**TEAM["lustre"], "capacity_gib": 4800}}
+FASTER = {"lustre": {**TEAM["lustre"], "throughput": 250}}
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    with emulated_account() as made:
+        yield made
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, account: EmulatedAccount) -> Checkout:
+    return Checkout(tmp_path)
+
+
+def planned(checkout: Checkout, **options: Any) -> ClusterPlan:
+    return plan_update("team", Clients(), folder=checkout.folder, **options)
+
+
+def provide_manifest(account: EmulatedAccount) -> None:
+    manifest = json.dumps({**account.manifest(), "name": "team"})
+    boto3.client("ssm", REGION).put_parameter(Name="/slipway/clusters/team", Value=manifest, Type="String")
+
+
+def test_nothing_deployed_is_a_first_deployment(checkout: Checkout) -> None:
+    checkout.wants()
+    plan = planned(checkout)
+
+    assert plan.is_first and plan.changes_something
+    assert {each.fate for each in plan.stacks} == {StackFate.NEW}
+    assert (plan.fields, plan.obstacles) == (None, ())
+    assert plan.command == "npx cdk deploy --all -c cluster=team"
+
+
+def test_what_is_deployed_already_changes_nothing(checkout: Checkout) -> None:
+    deploy(checkout.wants())
+    plan = planned(checkout)
+
+    assert not plan.changes_something
+    assert (plan.fields, plan.jobs, plan.notes, plan.obstacles) == ((), None, (), ())
+
+
+def test_growth_in_place_is_allowed(checkout: Checkout) -> None:
+    deploy(checkout.wants())
+    checkout.wants(**GROWN)
+    plan = planned(checkout)
+
+    assert [each.field for each in plan.fields or ()] == ["lustre.capacity_gib"]
+    changed = {each.place: each.fate for stack in plan.stacks for each in stack.resources}
+    assert list(changed.values()) == [Fate.CHANGED]
+    assert plan.obstacles == ()
+
+
+def test_replaced_data_stand_in_the_way_until_asked_for(checkout: Checkout) -> None:
+    deploy(checkout.wants())
+    checkout.wants(**FASTER)
+    refused, asked = planned(checkout), planned(checkout, replace_data=True)
+
+    assert any(each.startswith("`lustre.throughput` replaces data") for each in refused.obstacles)
+    assert any("data are lost or left behind" in each for each in refused.obstacles)
+    assert not any("data" in each.partition(":")[2] for each in asked.obstacles if "export" not in each)
+    assert asked.command.endswith("-c replace_data=true")
+
+
+def test_what_aws_refuses_stands_in_the_way_whatever_is_asked_for(checkout: Checkout) -> None:
+    deploy(checkout.wants(**GROWN))
+    checkout.wants()
+
+    (obstacle,) = planned(checkout, replace_data=True).obstacles
+    assert obstacle == "`lustre.capacity_gib`: AWS refuses the change: FSx does not shrink a file system."
+
+
+def test_a_cluster_of_an_earlier_version_is_compared_by_its_templates(checkout: Checkout) -> None:
+    deploy(checkout.wants(), without_file=True)
+    checkout.wants(**FASTER)
+    plan = planned(checkout)
+
+    assert plan.fields is None
+    assert any("not known with which cluster file" in each for each in plan.notes)
+    assert any("data are lost or left behind" in each for each in plan.obstacles)
+
+
+def test_the_jobs_of_the_cluster_that_would_be_hit_are_named(
+    checkout: Checkout, account: EmulatedAccount
+) -> None:
+    provide_manifest(account)
+    account.running_jobs += [
+        {"TrainingJobName": "ours", "RoleArn": account.role_arn},
+        {"TrainingJobName": "another-team-s", "RoleArn": "arn:aws:iam::123456789012:role/other"},
+    ]
+    deploy(checkout.wants())
+    checkout.wants(vpc={**TEAM["vpc"], "nat": False})
+
+    assert [job.name for job in planned(checkout).jobs or ()] == ["ours"]
+
+
+def test_jobs_that_cannot_be_seen_are_said(checkout: Checkout) -> None:
+    deploy(checkout.wants(observability={}))
+    checkout.wants()
+    plan = planned(checkout)
+
+    assert plan.jobs is None
+    assert any(each.startswith("Whether jobs of the cluster run could not be seen") for each in plan.notes)
+
+
+@pytest.mark.parametrize("status", ["UPDATE_IN_PROGRESS", "UPDATE_ROLLBACK_FAILED"])
+def test_a_stack_that_cannot_be_updated_now_stands_in_the_way(checkout: Checkout, status: str) -> None:
+    synthesized = checkout.wants()
+    hold_stack("slipway-team-network", synthesized.template("network"), status)
+
+    (obstacle,) = planned(checkout).obstacles
+    assert obstacle.startswith(f"slipway-team-network is {status}")
+
+
+def test_the_stacks_of_a_cluster_with_a_longer_name_are_not_its_own(checkout: Checkout) -> None:
+    synthesized = checkout.wants()
+    hold_stack("slipway-team-two-network", synthesized.template("network"))
+    hold_stack("slipway-team-access", synthesized.template("access"), "ROLLBACK_COMPLETE")
+
+    assert planned(checkout).is_first
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (None, "there is no cdk.json"),
+        ("{", "cdk.json cannot be read"),
+        ("[]", "cdk.json holds no mapping"),
+        ("{}", "names no app"),
+        ('{"app": "no-such-program-here app.py"}', "cannot be started"),
+        ('{"app": "python3 -c \\"print(1); raise SystemExit(\'a broken app\')\\""}', "a broken app"),
+        ('{"app": "python3 -c 1"}', "wrote no stacks"),
+    ],
+)
+def test_an_app_that_cannot_be_synthesized_is_told(
+    checkout: Checkout, settings: str | None, said: str
+) -> None:
+    checkout.wants()
+    file = checkout.folder / "cdk.json"
+    file.unlink()
+    if settings is not None:
+        file.write_text(settings)
+
+    with pytest.raises(Refusal, match=said):
+        planned(checkout)
+
+
+def test_a_mistake_in_the_cluster_file_is_told_before_aws_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "clusters").mkdir()
+    (tmp_path / "clusters" / "team.yaml").write_text("name: team\nregion: us-west-2\n")
+
+    with pytest.raises(Refusal, match=r"team\.yaml:1:1: SPEC003 `hosts` is missing"):
+        planned(Checkout(tmp_path))
+
+
+def test_without_credentials_it_is_aws_that_refuses(tmp_path: Path) -> None:
+    checkout = Checkout(tmp_path)
+    checkout.wants()
+
+    with pytest.raises(AwsRefusal, match="no AWS credentials were found"):
+        planned(checkout)

@@ -1,0 +1,18 @@
+"""The templates that the real CDK app makes of a cluster file."""
+
+from __future__ import annotations
+
+import json
+
+from launcher.session.clusters.synthesis import synthesize
+from tests.stacks.synthesis import PARTS, ROOT, cluster
+
+
+def test_the_app_of_this_checkout_is_run_as_the_command_line_runs_it() -> None:
+    found = synthesize("dev", ROOT)
+    expected = cluster("dev")
+
+    assert [name.rpartition("-")[2] for name in found] == [part for part in PARTS if part in expected.parts]
+    resources = found["slipway-dev-storage"]["Resources"]
+    assert resources.keys() == expected.template("storage")["Resources"].keys()
+    assert "slipway-dev-storage/FileSystem/Resource" in json.dumps(resources)

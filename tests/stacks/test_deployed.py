@@ -1,0 +1,166 @@
+"""The app refuses what the cluster that is deployed does not take, before anything is synthesized."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from botocore.exceptions import ClientError, EndpointConnectionError
+from moto import mock_aws
+from moto.server import ThreadedMotoServer
+
+from launcher.cluster.specification import load_cluster_file
+from stacks.deployed import NotCompared, refused_changes
+from tests.session.clusters.checkout import ACCOUNT, TEAM, hold_stack
+from tests.stacks.synthesis import ROOT, synthesize
+
+MANIFEST = "slipway-team-manifest"
+FASTER = {"lustre": {**TEAM["lustre"], "throughput": 250}}
+SMALLER = {"lustre": {**TEAM["lustre"], "capacity_gib": 1200}}
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    with mock_aws():
+        yield
+
+
+def write(folder: Path, **changed: Any) -> Path:
+    file = folder / "team.yaml"
+    file.write_text(yaml.safe_dump({**TEAM, **changed}, sort_keys=False))
+    return file
+
+
+def deploy(file: Path) -> None:
+    hold_stack(MANIFEST, synthesize(load_cluster_file(file)).template("manifest"))
+
+
+def refused(file: Path, **options: Any) -> list[str]:
+    options = {"replace_data": False, "account": ACCOUNT, **options}
+    return refused_changes(load_cluster_file(file), file, **options)
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_change_that_replaces_data_is_refused_at_its_line(tmp_path: Path) -> None:
+    deploy(write(tmp_path))
+    file = write(tmp_path, **FASTER)
+    line = file.read_text().splitlines().index("  throughput: 250") + 1
+
+    (problem,) = refused(file)
+    assert problem.startswith(f"{file}:{line}:3: `lustre.throughput` replaces data: ")
+    assert refused(file, replace_data=True) == []
+
+
+@pytest.mark.usefixtures("aws")
+def test_what_aws_refuses_is_refused_whatever_is_asked_for(tmp_path: Path) -> None:
+    deploy(write(tmp_path))
+    file = write(tmp_path, **SMALLER)
+
+    (problem,) = refused(file, replace_data=True)
+    assert "`lustre.capacity_gib`: AWS refuses the change: FSx does not shrink a file system." in problem
+
+
+@pytest.mark.usefixtures("aws")
+def test_what_the_table_allows_is_not_refused(tmp_path: Path) -> None:
+    deploy(write(tmp_path))
+
+    assert refused(write(tmp_path, tags={"team": "research"}, observability={})) == []
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_first_deployment_is_compared_with_nothing(tmp_path: Path) -> None:
+    assert refused(write(tmp_path)) == []
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_cluster_of_an_earlier_version_is_said_not_to_be_compared(tmp_path: Path) -> None:
+    hold_stack(MANIFEST, {"Resources": {"Parameter": {"Type": "AWS::SSM::Parameter"}}})
+
+    with pytest.raises(NotCompared, match="an earlier version of Slipway deployed it"):
+        refused(write(tmp_path))
+
+
+@pytest.mark.usefixtures("aws")
+def test_credentials_of_another_account_see_nothing_of_it(tmp_path: Path) -> None:
+    with pytest.raises(NotCompared, match="of account 123456789012, not 999999999999"):
+        refused(write(tmp_path), account="999999999999")
+
+
+class Refusing:
+    """A client each of whose calls ends in this error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def get_caller_identity(self) -> Any:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            ClientError({"Error": {"Code": "AccessDenied", "Message": "no\nreally"}}, "GetTemplate"),
+            "AccessDenied: no really",
+        ),
+        (EndpointConnectionError(endpoint_url="https://sts"), "Could not connect"),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_one_line(tmp_path: Path, error: Exception, said: str) -> None:
+    with pytest.raises(NotCompared, match=said) as raised:
+        refused(write(tmp_path), client=lambda service, region: Refusing(error))
+
+    assert "\n" not in str(raised.value)
+    assert "launch cluster plan team" in str(raised.value)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    address = "http://{}:{}".format(*server.get_host_and_port())
+    urllib.request.urlopen(f"{address}/moto-api/reset", data=b"").close()
+    yield address
+    server.stop()
+
+
+def run_app(file: Path, endpoint: str, **context: str) -> subprocess.CompletedProcess[str]:
+    """Run app.py as the CDK command line does that has found credentials."""
+    environment = {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.defpath]),
+        "CDK_CONTEXT_JSON": json.dumps({"cluster": str(file), **context}),
+        "CDK_DEFAULT_ACCOUNT": ACCOUNT,
+        "CDK_VALIDATION": "false",
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+    }
+    command = [sys.executable, "app.py"]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100)
+
+
+def test_the_app_itself_refuses_and_says_what_to_do(
+    tmp_path: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    deploy(write(tmp_path))
+    file = write(tmp_path, **FASTER)
+    done = run_app(file, endpoint)
+
+    assert done.returncode == 2
+    assert "`lustre.throughput` replaces data" in done.stderr
+    assert f"launch cluster plan {file}" in done.stderr and "-c replace_data=true" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert run_app(file, endpoint, replace_data="true").returncode == 0
