@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from launcher.cluster.changes import CLUSTER_FILE_METADATA
 from launcher.cluster.manifest import Cluster, manifest_parameter_name
 
 
@@ -18,20 +23,34 @@ class ClusterManifest(Construct):
         parameter_name: the name of the parameter.
     """
 
-    def __init__(self, scope: Construct, id: str, *, cluster: Cluster) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: Cluster,
+        cluster_file: Mapping[str, Any] | None = None,
+    ) -> None:
         """Create the parameter.
 
         Args:
             scope: the parent construct.
             id: the construct's id.
             cluster: the manifest; its strings may hold tokens.
+            cluster_file: the cluster file that all of it came from, as plain data: it stands in the
+                template beside the parameter, so that a later deployment can be compared with it.
         """
         super().__init__(scope, id)
         self.parameter_name = manifest_parameter_name(cluster.name)
-        ssm.StringParameter(
+        parameter = ssm.StringParameter(
             self,
             "Parameter",
             parameter_name=self.parameter_name,
             description=f"What Slipway provisioned as cluster {cluster.name}",
             string_value=cluster.model_dump_json(),
         )
+        if cluster_file is not None:
+            resource = parameter.node.default_child
+            assert isinstance(resource, ssm.CfnParameter)
+            # As text: of a mapping the CDK would leave out what is null.
+            resource.add_metadata(CLUSTER_FILE_METADATA, json.dumps(dict(cluster_file)))

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from launcher.cluster.specification import ClusterSpec
+from launcher.cluster.update_policy import POLICIES
 from scripts.generated import ROOT, write_or_check
 from scripts.page_text import filled_in
 from scripts.schema_tables import fields_of
@@ -22,7 +23,9 @@ COMMAND = "python -m scripts.generate_cluster_file_page"
 
 def generated() -> dict[Path, str]:
     """What the page should hold now."""
-    fields = fields_of(ClusterSpec.model_json_schema())
+    # The page's headings have no mark for the items of a list, and NAME for those of a mapping.
+    policies = {path.replace("[]", "").replace("{}", ".NAME"): row.words for path, row in POLICIES.items()}
+    fields = fields_of(ClusterSpec.model_json_schema(), policies)
     return {PAGE: filled_in(PAGE, COMMAND, "launcher/cluster/", {"fields": fields})}
 
 

@@ -14,11 +14,15 @@ Schema = Mapping[str, Any]
 _SCALARS = {"string", "integer", "number", "boolean"}
 
 
-def fields_of(schema: Schema) -> str:
-    """The fields at the top, then those of each part where it first appears, below a heading of its own."""
-    parts = [_table(schema, schema["$defs"], ())]
+def fields_of(schema: Schema, when_changed: Mapping[str, str] | None = None) -> str:
+    """The fields at the top, then those of each part where it first appears, below a heading of its own.
+
+    With `when_changed`, by dotted paths as the headings have them, there is a column of that name.
+    """
+    parts = [_table(schema, schema["$defs"], (), when_changed)]
     for path, part in _parts(schema, schema["$defs"]):
-        parts += [f"## {'.'.join(path)}\n", f"{part['description']}\n", _table(part, schema["$defs"], path)]
+        parts += [f"## {'.'.join(path)}\n", f"{part['description']}\n"]
+        parts.append(_table(part, schema["$defs"], path, when_changed))
     return "\n".join(parts)
 
 
@@ -49,14 +53,19 @@ def _part(field: Schema, parts: Schema) -> tuple[Schema | None, bool]:
     return None, False
 
 
-def _table(schema: Schema, parts: Schema, path: tuple[str, ...]) -> str:
+def _table(
+    schema: Schema, parts: Schema, path: tuple[str, ...], when_changed: Mapping[str, str] | None
+) -> str:
     required = schema.get("required", ())
-    rows = [
-        f"| `{name}` | {_type(field, parts, (*path, name))} | {_default(name, field, required)} "
-        f"| {_cell(field.get('description', _described(field, parts)))} |\n"
-        for name, field in schema["properties"].items()
-    ]
-    return "| field | value | default | meaning |\n| --- | --- | --- | --- |\n" + "".join(rows)
+    head = ["field", "value", "default", "meaning", *(["when changed"] if when_changed is not None else [])]
+    rows = [head, ["---"] * len(head)]
+    for name, field in schema["properties"].items():
+        row = [f"`{name}`", _type(field, parts, (*path, name)), _default(name, field, required)]
+        row.append(_cell(field.get("description", _described(field, parts))))
+        if when_changed is not None:
+            row.append(_cell(when_changed.get(".".join((*path, name)), "as its fields")))
+        rows.append(row)
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _described(field: Schema, parts: Schema) -> str:

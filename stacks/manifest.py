@@ -14,6 +14,7 @@ from constructs.cluster_manifest import ClusterManifest
 from constructs.training_buckets import TrainingBuckets
 from constructs.training_file_system import TrainingFileSystem
 
+from launcher.cluster.changes import cluster_file_data
 from launcher.cluster.manifest import Buckets, Cluster, ClusterSubnet, Lustre
 from launcher.cluster.specification import ClusterSpec
 from stacks.access import AccessStack
@@ -63,6 +64,7 @@ class ManifestStack(cdk.Stack):
                 queue_arn=queue.queue.queue_arn if queue else None,
                 topic_arn=observability.observability.topic.topic_arn if observability else None,
             ),
+            cluster_file=cluster_file_data(spec),
         )
         cdk.CfnOutput(self, "ManifestParameter", value=manifest.parameter_name)
 

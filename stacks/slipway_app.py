@@ -9,11 +9,10 @@ nothing keeps a stack from being deleted under the feet of another.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import aws_cdk as cdk
 
-from launcher.cluster.specification import ClusterFileError, ClusterSpec, load_cluster_file
+from launcher.cluster.specification import ClusterSpec
 from stacks.access import AccessStack
 from stacks.manifest import ManifestStack
 from stacks.network import NetworkStack
@@ -77,26 +76,3 @@ def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
     for key, value in {"slipway:cluster": spec.name, **spec.tags}.items():
         cdk.Tags.of(app).add(key, value)
     return ClusterStacks(network, storage, queue, access, observability, manifest)
-
-
-def load_cluster(chosen: str, folder: Path) -> ClusterSpec:
-    """The cluster that `-c cluster=` chose: a name in the folder, or a path with a slash or `.yaml`.
-
-    Raises:
-        ClusterFileError: there is no such cluster, or its file is not valid; the message lists the
-            clusters that there are.
-    """
-    try:
-        if "/" in chosen or chosen.endswith((".yaml", ".yml")):
-            return load_cluster_file(Path(chosen))
-        path = folder / f"{chosen}.yaml"
-        if not path.is_file():
-            raise ClusterFileError(f"there is no cluster {chosen!r}: {path} does not exist")
-        spec = load_cluster_file(path)
-        if spec.name != chosen:
-            # Else two files could deploy over each other's stacks.
-            raise ClusterFileError(f"{path}: name: {spec.name!r} must be {chosen!r}, as the file is called")
-        return spec
-    except ClusterFileError as error:
-        known = ", ".join(sorted(path.stem for path in folder.glob("*.yaml"))) or "none"
-        raise ClusterFileError(*error.problems, f"known clusters: {known} (in {folder})") from error

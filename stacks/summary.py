@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from launcher.cluster.assembly import read_templates
 
 Properties = dict[str, Any]
 TemplateBody = dict[str, Any]
@@ -39,21 +40,6 @@ def main(arguments: list[str]) -> int:
     for stack, template in templates:
         console.print(_table(stack, template))
     return 0
-
-
-def read_templates(folder: Path) -> Iterator[tuple[str, TemplateBody]]:
-    """The stacks of a cloud assembly with their templates, in the order of deployment.
-
-    Raises:
-        OSError: a file cannot be read.
-        ValueError: a file is not JSON.
-        KeyError: the manifest is not one of a cloud assembly.
-    """
-    artifacts = json.loads((folder / "manifest.json").read_text("utf-8"))["artifacts"]
-    stacks = {name: each for name, each in artifacts.items() if each["type"] == "aws:cloudformation:stack"}
-    for name in _in_order(stacks):
-        path = folder / stacks[name]["properties"]["templateFile"]
-        yield name, json.loads(path.read_text("utf-8"))
 
 
 def rows(template: TemplateBody) -> list[Row]:
@@ -91,21 +77,6 @@ def _table(stack: str, template: TemplateBody) -> Table:
         else:
             table.add_row(row.kind, str(len(row.details)), "\n".join(dict.fromkeys(row.details)))
     return table
-
-
-def _in_order(stacks: dict[str, Any]) -> list[str]:
-    placed: list[str] = []
-
-    def place(name: str) -> None:
-        for needed in stacks[name].get("dependencies", ()):
-            if needed in stacks and needed not in placed:
-                place(needed)
-        if name not in placed:
-            placed.append(name)
-
-    for name in stacks:
-        place(name)
-    return placed
 
 
 def _subnet(properties: Properties) -> str:

@@ -10,8 +10,9 @@ import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 from constructs.slipway_checks import SlipwayChecks
 
+from launcher.cluster.cluster_files import load_cluster
 from launcher.cluster.specification import ClusterFileError
-from stacks.slipway_app import add_stacks, load_cluster
+from stacks.slipway_app import add_stacks
 
 CLUSTERS = Path(__file__).parent.parent / "clusters"
 

@@ -31,6 +31,7 @@ FORBIDDEN = [
     ("launcher/planning/naming.py", "launcher.rules.job.check"),
     ("launcher/diagnosis/model.py", "launcher.rules.live.check"),
     ("launcher/diagnosis/model.py", "launcher.planning.naming"),
+    ("launcher/provisioning/model.py", "launcher.planning.naming"),
     ("launcher/account/quotas.py", "launcher.planning.naming"),
     ("launcher/jobs/values.py", "launcher.account.quotas"),
     ("launcher/source/names.py", "launcher.jobs.values"),

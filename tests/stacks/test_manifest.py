@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from launcher.cluster.changes import changes, deployed_cluster_file
 from launcher.cluster.manifest import Cluster
-from tests.stacks.synthesis import Synthesized, cluster, dev_spec, synthesize
+from launcher.cluster.specification import load_cluster_file
+from tests.stacks.synthesis import ROOT, Synthesized, cluster, dev_spec, synthesize
 
 
 def test_manifest_is_what_the_launcher_parses(dev: Synthesized) -> None:
@@ -82,3 +84,24 @@ def flat(value: Any) -> str:
     if "Fn::Join" in value:
         return "".join(map(flat, value["Fn::Join"][1]))
     return str(value["Fn::ImportValue"])
+
+
+def test_the_file_that_was_deployed_stands_in_the_template(large: Synthesized) -> None:
+    spec = load_cluster_file(ROOT / "clusters" / "p5-large.yaml")
+    deployed = deployed_cluster_file(large.template("manifest"))
+
+    assert deployed is not None and deployed["queue"] == {
+        "max_instances": 64,
+        "shares": {"research": 1.0, "production": 0.5},
+    }
+    assert changes(deployed, spec) == []
+
+
+def test_a_file_that_changes_nothing_else_changes_the_parameters_resource() -> None:
+    before, after = (
+        synthesize(dev_spec(removal_policy=policy)).resources("manifest", "AWS::SSM::Parameter")
+        for policy in ("retain", "destroy")
+    )
+
+    assert before != after
+    assert [each["Properties"] for each in before.values()] == [each["Properties"] for each in after.values()]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from launcher.cluster.cluster_files import load_cluster
 from launcher.cluster.specification import ClusterFileError
-from stacks.slipway_app import load_cluster
 from tests.stacks.synthesis import ROOT
 
 CLUSTERS = ROOT / "clusters"

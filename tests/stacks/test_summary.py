@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stacks.summary import main, read_templates, rows
+from launcher.cluster.assembly import read_templates
+from stacks.summary import main, rows
 from tests.stacks.synthesis import CLUSTERS, Synthesized, cluster
 
 

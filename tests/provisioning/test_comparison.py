@@ -1,0 +1,233 @@
+"""What an update does to resources and stacks, on small templates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from launcher.provisioning.comparison import compare
+from launcher.provisioning.model import Fate, ResourceChange, StackChange, StackFate
+
+VPC = {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.0.0.0/16"}}
+KEEP = {"DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain"}
+
+
+def subnet(cidr: str) -> dict[str, Any]:
+    return {"Type": "AWS::EC2::Subnet", "Properties": {"VpcId": {"Ref": "Vpc"}, "CidrBlock": cidr}}
+
+
+def network(cidr: str = "10.0.0.0/26", **more: Any) -> dict[str, Any]:
+    return {
+        "Resources": {"Vpc": VPC, "Subnet": subnet(cidr), **more},
+        "Outputs": {"Subnet": {"Value": {"Ref": "Subnet"}, "Export": {"Name": "net:Subnet"}}},
+    }
+
+
+def file_system(gib: int = 1200, **more: Any) -> dict[str, Any]:
+    properties = {
+        "StorageCapacity": gib,
+        "SubnetIds": [{"Fn::ImportValue": "net:Subnet"}],
+        "LustreConfiguration": {"DeploymentType": "SCRATCH_2"},
+    }
+    return {"Type": "AWS::FSx::FileSystem", "Properties": properties, **more}
+
+
+def storage(**resources: Any) -> dict[str, Any]:
+    return {"Resources": resources}
+
+
+def bucket(**properties: Any) -> dict[str, Any]:
+    return {"Type": "AWS::S3::Bucket", "Properties": properties}
+
+
+def changed(before: dict[str, Any], after: dict[str, Any]) -> list[ResourceChange]:
+    """What becomes of the resources of a stack on its own."""
+    (stack,) = compare({"one": before}, {"one": after})
+    return list(stack.resources)
+
+
+def by_name(stacks: tuple[StackChange, ...]) -> dict[str, StackChange]:
+    return {each.name: each for each in stacks}
+
+
+def test_equal_templates_change_nothing_whatever_their_metadata() -> None:
+    named = {"Resources": {"Vpc": {**VPC, "Metadata": {"aws:cdk:path": "net/Vpc"}}}}
+    (stack,) = compare({"net": {"Resources": {"Vpc": VPC}}}, {"net": named})
+
+    assert (stack.fate, stack.resources) == (StackFate.UNCHANGED, ())
+
+
+def test_a_first_deployment_adds_everything() -> None:
+    (stack,) = compare({}, {"net": network()})
+
+    assert stack.fate is StackFate.NEW
+    assert {each.fate for each in stack.resources} == {Fate.ADDED}
+
+
+def test_a_property_that_can_change_changes_in_place() -> None:
+    (change,) = changed(storage(Fs=file_system(1200)), storage(Fs=file_system(2400)))
+
+    assert (change.fate, change.properties, change.loses_data) == (Fate.CHANGED, ("StorageCapacity",), False)
+
+
+def test_a_property_inside_of_another_replaces_where_it_is_fixed() -> None:
+    other = file_system()
+    other["Properties"] = {**other["Properties"], "LustreConfiguration": {"DeploymentType": "SCRATCH_1"}}
+    (change,) = changed(storage(Fs=file_system()), storage(Fs=other))
+
+    assert (change.fate, change.properties) == (Fate.REPLACED, ("LustreConfiguration/DeploymentType",))
+    assert change.loses_data
+
+
+def test_replacement_goes_on_through_references_and_imports() -> None:
+    stacks = by_name(
+        compare(
+            {"net": network(), "storage": storage(Fs=file_system())},
+            {"net": network("10.0.4.0/24"), "storage": storage(Fs=file_system())},
+        )
+    )
+
+    (moved,) = stacks["storage"].resources
+    assert (moved.fate, moved.properties) == (Fate.REPLACED, ("SubnetIds",))
+
+
+def test_replacement_goes_on_through_weak_references() -> None:
+    weak = file_system()
+    weak["Properties"] = {
+        **weak["Properties"],
+        "SubnetIds": [{"Fn::GetStackOutput": {"StackName": "net", "OutputName": "Subnet"}}],
+    }
+    stacks = by_name(
+        compare(
+            {"net": network(), "storage": storage(Fs=weak)},
+            {"net": network("10.0.4.0/24"), "storage": storage(Fs=weak)},
+        )
+    )
+
+    assert [each.fate for each in stacks["storage"].resources] == [Fate.REPLACED]
+    assert stacks["net"].blocked == ()
+
+
+def test_an_export_in_use_is_neither_changed_nor_removed() -> None:
+    deployed = {"net": network(), "storage": storage(Fs=file_system())}
+    value_changes = by_name(compare(deployed, {**deployed, "net": network("10.0.4.0/24")}))
+    removed = by_name(
+        compare(
+            deployed,
+            {"net": {"Resources": {"Vpc": VPC}}, "storage": storage(Bucket=bucket())},
+        )
+    )
+
+    assert [(each.name, each.removed, each.importers) for each in value_changes["net"].blocked] == [
+        ("net:Subnet", False, ("storage",))
+    ]
+    assert [(each.name, each.removed) for each in removed["net"].blocked] == [("net:Subnet", True)]
+    assert removed["net"].fails
+
+
+def test_an_export_is_free_once_its_importer_was_updated() -> None:
+    deployed = {"net": network(), "storage": storage(Fs=file_system())}
+    stacks = by_name(
+        compare(deployed, {"storage": storage(Bucket=bucket()), "net": {"Resources": {"Vpc": VPC}}})
+    )
+
+    assert stacks["net"].blocked == ()
+
+
+def test_an_orphaned_stack_still_holds_what_it_imports() -> None:
+    stacks = by_name(
+        compare({"net": network(), "queue": storage(Fs=file_system())}, {"net": {"Resources": {"Vpc": VPC}}})
+    )
+
+    assert stacks["queue"].fate is StackFate.ORPHANED
+    assert [each.importers for each in stacks["net"].blocked] == [("queue",)]
+
+
+def test_a_stack_without_resources_is_deleted() -> None:
+    stacks = by_name(compare({"queue": storage(Fs=file_system(**KEEP), B=bucket())}, {"queue": {}}))
+
+    assert stacks["queue"].fate is StackFate.DELETED
+    assert {each.logical_id: each.fate for each in stacks["queue"].resources} == {
+        "Fs": Fate.KEPT,
+        "B": Fate.DELETED,
+    }
+
+
+def test_a_stack_that_is_and_stays_without_resources_is_nothing() -> None:
+    (stack,) = compare({}, {"queue": {}})
+
+    assert stack.fate is StackFate.UNCHANGED
+
+
+@pytest.mark.parametrize(("policies", "stays"), [(KEEP, True), ({}, False)])
+def test_the_old_one_of_a_replaced_resource_stays_where_its_policy_says_so(
+    policies: dict[str, str], stays: bool
+) -> None:
+    before, after = file_system(**policies), file_system(**policies)
+    after["Properties"] = {**after["Properties"], "KmsKeyId": "key"}
+    (change,) = changed(storage(Fs=before), storage(Fs=after))
+
+    assert (change.old_stays, change.loses_data) == (stays, True)
+
+
+def test_a_key_holds_data_where_something_is_encrypted_with_it() -> None:
+    key = {"Type": "AWS::KMS::Key", "Properties": {}}
+    encrypted = bucket(BucketEncryption={"KeyId": {"Ref": "Key"}})
+    (of_data,) = changed(storage(Key=key, B=encrypted), storage(B=encrypted))
+    (of_messages,) = changed(storage(Key=key, B=bucket()), storage(B=bucket()))
+
+    assert of_data.loses_data
+    assert not of_messages.loses_data
+
+
+def test_a_type_that_is_not_known_changes_in_place() -> None:
+    old, new = ({"Type": "AWS::New::Thing", "Properties": {"Size": size}} for size in (1, 2))
+    (change,) = changed(storage(T=old), storage(T=new))
+
+    assert change.fate is Fate.CHANGED
+
+
+def test_a_custom_resource_is_replaced_with_its_function() -> None:
+    old, new = ({"Type": "Custom::Empty", "Properties": {"ServiceToken": token}} for token in "ab")
+    (change,) = changed(storage(T=old), storage(T=new))
+
+    assert change.fate is Fate.REPLACED
+
+
+def test_a_fixed_name_is_taken_while_its_resource_is_replaced() -> None:
+    role = {"Type": "AWS::IAM::Role", "Properties": {"RoleName": "training", "Path": "/"}}
+    moved = {"Type": "AWS::IAM::Role", "Properties": {"RoleName": "training", "Path": "/team/"}}
+    (stack,) = compare({"access": storage(Role=role)}, {"access": storage(Role=moved)})
+
+    assert stack.collisions == ("Role is to be made anew under the name training, which Role still has then",)
+
+
+def test_new_addresses_may_not_overlap_those_that_are_there() -> None:
+    deployed = {"net": network()}
+    (overlapping,) = compare(deployed, {"net": network(More=subnet("10.0.0.0/24"))})
+    (beside,) = compare(deployed, {"net": network(More=subnet("10.0.1.0/24"))})
+    (elsewhere,) = compare(
+        deployed,
+        {"net": network(Vpc={"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.0.0.0/20"}})},
+    )
+
+    assert overlapping.collisions == (
+        "the addresses 10.0.0.0/24 of More overlap with 10.0.0.0/26 of Subnet, which is still there then",
+    )
+    assert beside.collisions == elsewhere.collisions == ()
+
+
+def test_a_folder_of_a_file_system_is_linked_once_at_a_time() -> None:
+    def link(path: str) -> dict[str, Any]:
+        return {
+            "Type": "AWS::FSx::DataRepositoryAssociation",
+            "Properties": {"FileSystemId": {"Ref": "Fs"}, "FileSystemPath": path},
+        }
+
+    deployed = {"s": storage(Fs=file_system(), A=link("/a"), B=link("/b"))}
+    (renumbered,) = compare(deployed, {"s": storage(Fs=file_system(), A=link("/b"))})
+    (renamed,) = compare(deployed, {"s": storage(Fs=file_system(), A=link("/c"), B=link("/b"))})
+
+    assert renumbered.collisions == ("the folder /b of A overlaps with /b of B, which is still there then",)
+    assert renamed.collisions == ()
