@@ -13,7 +13,6 @@ from tests.emulator.cloudformation.kinds.kind import (
     Kind,
     NotEmulated,
     Properties,
-    Refused,
     Resource,
     as_list,
     only,
@@ -46,14 +45,7 @@ class Bucket(Kind):
         self._configure(account, old.physical_id, old.properties, properties)
 
     def delete(self, account: Account, old: Resource) -> None:
-        s3, name = account.client("s3"), old.physical_id
-        held = s3.list_object_versions(Bucket=name)
-        if held.get("Versions") or held.get("DeleteMarkers"):
-            raise Refused(
-                "BucketNotEmpty: The bucket you tried to delete is not empty. "
-                "You must delete all versions in the bucket."
-            )
-        s3.delete_bucket(Bucket=name)
+        account.client("s3").delete_bucket(Bucket=old.physical_id)
 
     def _configure(self, account: Account, name: str, old: Properties, new: Properties) -> None:
         s3 = account.client("s3")
