@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from botocore.exceptions import ClientError
 
@@ -234,3 +236,31 @@ def test_what_the_emulator_does_not_know_fails_aloud(account: Deployed) -> None:
     )
     with pytest.raises(ClientError, match="not emulated"):
         account.api.create_change_set(StackName="stack", ChangeSetName="c", TemplateBody="{}")
+
+
+def test_a_file_system_gets_no_metadata_configuration_later(account: Deployed) -> None:
+    after = lustre()
+    after["Properties"]["LustreConfiguration"] = {
+        "DeploymentType": "SCRATCH_2",
+        "MetadataConfiguration": {"Mode": "AUTOMATIC"},
+    }
+    account.create("stack", template(Vpc=VPC, Subnet=subnet("10.0.0.0/24"), Files=lustre()))
+
+    status = account.update("stack", template(Vpc=VPC, Subnet=subnet("10.0.0.0/24"), Files=after))
+    assert status == "UPDATE_ROLLBACK_COMPLETE"
+
+
+def test_a_template_is_answered_in_ascii(account: Deployed) -> None:
+    body = json.dumps(template(P=parameter("naïve")), ensure_ascii=False)
+    account.api.create_stack(StackName="stack", TemplateBody=body)
+
+    # boto3 makes a mapping of an answer that is JSON.
+    assert account.api.get_template(StackName="stack")["TemplateBody"] == template(P=parameter("na?ve"))
+
+
+def test_an_output_can_be_read_by_the_id_of_its_stack(account: Deployed) -> None:
+    account.create("giver", template({"Out": {"Value": "a"}}, P=parameter("x")))
+    id_ = account.api.describe_stacks(StackName="giver")["Stacks"][0]["StackId"]
+    read = {"Fn::GetStackOutput": {"StackName": id_, "OutputName": "Out"}}
+
+    assert account.create("taker", template(P=parameter(read))) == "CREATE_COMPLETE"

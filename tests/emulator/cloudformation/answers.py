@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from moto.cloudformation.exceptions import AlreadyExistsException, ValidationError
@@ -13,6 +14,8 @@ from moto.core.responses import ActionResult, EmptyResult
 from tests.emulator.cloudformation.deletion import delete
 from tests.emulator.cloudformation.deployment import Deployment, Wanted
 from tests.emulator.cloudformation.stacks import Stack, Stacks, parameters_of
+
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 NOT_UPDATABLE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "UPDATE_ROLLBACK_FAILED", "DELETE_FAILED")
 
@@ -125,8 +128,8 @@ class Answers(CloudFormationResponse):
         return ActionResult({"StackResourceSummaries": found})
 
     def get_template(self) -> ActionResult:
-        """GetTemplate."""
-        return ActionResult({"TemplateBody": self._stack().template_body})
+        """GetTemplate; like CloudFormation, with a question mark for what is not ASCII."""
+        return ActionResult({"TemplateBody": _NOT_ASCII.sub("?", self._stack().template_body)})
 
     def list_exports(self) -> ActionResult:
         """ListExports, all on one page."""

@@ -126,9 +126,9 @@ class Stacks:
         return [stack.name for stack in self.standing() if export in stack.imports]
 
     def output(self, stack_name: str, key: str) -> Any:
-        """The value of a stack's output; None where there is no such stack or output."""
+        """The output of a stack, by the stack's name or id; None where either is not there."""
         for stack in self.standing():
-            if stack.name == stack_name and key in stack.outputs:
+            if stack_name in (stack.name, stack.id) and key in stack.outputs:
                 return stack.outputs[key].value
         return None
 

@@ -15,6 +15,15 @@ from tests.emulator.cloudformation.kinds.kind import Kind, Properties, Refused, 
 # One every 2.4 TiB or so in FSx; one is enough to hold a subnet and its groups.
 INTERFACES = 1
 
+# What CloudFormation's resource specification says to update by replacement (causesReplacement in the data
+# with which `cdk diff` works).
+FIXED = frozenset(
+    {
+        "CopyTagsToBackups", "DeploymentType", "DriveCacheType", "ExportPath", "ImportPath",
+        "ImportedFileChunkSize", "PerUnitStorageThroughput",
+    }
+)  # fmt: skip
+
 
 class LustreFileSystem(FileSystem):
     """An FSx for Lustre file system that is AVAILABLE at once and has a mount name and interfaces."""
@@ -93,6 +102,7 @@ class LustreFileSystemKind(Kind):
             if deployment == "SCRATCH_1":
                 raise Refused("BadRequest: The storage capacity of SCRATCH_1 can't be increased.")
             made.storage_capacity = int(capacity)
+        self._check(made.lustre_configuration, _lustre(properties))
         made.lustre_configuration = dict(_lustre(properties))
         made.type_version = properties.get("FileSystemTypeVersion")
         tagger = made.backend.tagger
@@ -104,14 +114,23 @@ class LustreFileSystemKind(Kind):
         for interface in made.interfaces:
             account.client("ec2").delete_network_interface(NetworkInterfaceId=interface)
 
+    def _check(self, before: Properties, after: Properties) -> None:
+        """FSx's refusals, by the references of UpdateFileSystem and of its metadata configuration."""
+        for key in sorted({*before, *after} - _changeable()):
+            if before.get(key) != after.get(key):
+                raise Refused(f"BadRequest: {key} of a file system cannot be changed.")
+        old, new = (each.get("MetadataConfiguration") for each in (before, after))
+        if (old is None) != (new is None):
+            raise Refused("BadRequest: A metadata configuration is given when the file system is created.")
+        if old and new and (new.get("Iops") or 0) < (old.get("Iops") or 0) and new["Mode"] != "AUTOMATIC":
+            raise Refused("BadRequest: Metadata IOPS cannot be decreased.")
+
     def also_create_only(self, old: Properties, new: Properties) -> list[str]:
-        """What UpdateFileSystem does not take; the schema does not look into LustreConfiguration."""
+        """What is fixed within LustreConfiguration, into which the schema does not look."""
         before, after = _lustre(old), _lustre(new)
-        return [
-            f"LustreConfiguration/{key}"
-            for key in sorted({*before, *after} - _changeable())
-            if before.get(key) != after.get(key)
-        ]
+        nested = [f"LustreConfiguration/{key}" for key in sorted(FIXED) if before.get(key) != after.get(key)]
+        version = "FileSystemTypeVersion"
+        return [*nested, *([version] if old.get(version) != new.get(version) else [])]
 
 
 class DataRepositoryAssociation(Kind):
@@ -140,6 +159,7 @@ def _lustre(properties: Properties) -> Properties:
 
 @functools.cache
 def _changeable() -> frozenset[str]:
+    """What UpdateFileSystem takes of a Lustre configuration."""
     model = botocore.session.get_session().get_service_model("fsx")
     request = model.operation_model("UpdateFileSystem").input_shape
     return frozenset(request.members["LustreConfiguration"].members)
