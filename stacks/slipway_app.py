@@ -13,6 +13,7 @@ from pathlib import Path
 
 import aws_cdk as cdk
 
+from launcher.cluster.manifest import CLUSTER_TAG
 from launcher.cluster.specification import ClusterFileError, ClusterSpec, load_cluster_file
 from stacks.access import AccessStack
 from stacks.manifest import ManifestStack
@@ -74,7 +75,7 @@ def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
         observability=observability,
         env=env,
     )
-    for key, value in {"slipway:cluster": spec.name, **spec.tags}.items():
+    for key, value in {CLUSTER_TAG: spec.name, **spec.tags}.items():
         cdk.Tags.of(app).add(key, value)
     return ClusterStacks(network, storage, queue, access, observability, manifest)
 
