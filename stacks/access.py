@@ -60,6 +60,8 @@ class AccessStack(cdk.Stack):
             code=buckets.code,
             checkpoints=buckets.checkpoints,
             output=buckets.output,
+            subnets=network.network.subnets,
+            security_groups=[network.efa_security_group],
             data_buckets=data_buckets,
             encryption_key=storage.encryption_key,
             file_system=spec.lustre is not None,

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import aws_cdk as cdk
 
+from launcher.cluster.manifest import CLUSTER_TAG
 from launcher.cluster.specification import ClusterSpec
 from stacks.access import AccessStack
 from stacks.manifest import ManifestStack
@@ -75,7 +76,7 @@ def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
     for stack, part in ((queue, queue.queue), (observability, observability.observability)):
         if part is None:
             _let_be_empty(stack)
-    for key, value in {"slipway:cluster": spec.name, **spec.tags}.items():
+    for key, value in {CLUSTER_TAG: spec.name, **spec.tags}.items():
         cdk.Tags.of(app).add(key, value)
     return ClusterStacks(network, storage, queue, access, observability, manifest)
 
