@@ -37,7 +37,15 @@ def generated() -> dict[Path, str]:
 
 def commands() -> dict[str, App]:
     """Every command by its name, `launch` itself the first."""
-    return {LAUNCH: app, **{name: app[name] for name in app if not name.startswith("-")}}
+    return {LAUNCH: app, **dict(_below(app))}
+
+
+def _below(parent: App, prefix: str = "") -> Iterator[tuple[str, App]]:
+    """The commands below another; one that only groups others is none itself."""
+    for name in parent:
+        if not name.startswith("-"):
+            inner = list(_below(parent[name], f"{prefix}{name} "))
+            yield from inner or [(f"{prefix}{name}", parent[name])]
 
 
 def options(name: str) -> set[str]:

@@ -46,6 +46,9 @@ app.command("launcher.cli.logs:logs", name="logs", help="Show or follow a job's 
 app.command("launcher.cli.stop:stop", name="stop", help="Ask a job to stop.")
 app.command("launcher.cli.resume:resume", name="resume", help="Start a job again from its newest checkpoint.")
 app.command("launcher.cli.diagnose:diagnose", name="diagnose", help="Say why a job failed.")
+app.command(
+    "launcher.cli.cluster:cluster", name="cluster", help="Look at a deployed cluster, or take it away."
+)
 app.command("launcher.cli.explain:explain", name="explain", help="Explain a failure mode, or all of them.")
 
 GARBAGE_THRESHOLD = 50_000

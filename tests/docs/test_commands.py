@@ -38,6 +38,8 @@ def _unknown(line: str) -> Iterator[str]:
     first = words[1]
     if first in commands():
         name = first
+    elif (two := " ".join(words[1:3])) in commands():
+        name = two
     elif first.startswith("-") or first.endswith(".yaml"):
         name = LAUNCH
     elif first == "COMMAND":

@@ -1,0 +1,13 @@
+"""`launch cluster`: what people who deploy do with a cluster. One file for each of its commands."""
+
+from __future__ import annotations
+
+from cyclopts import App
+
+cluster = App(
+    name="cluster",
+    help="Look at a deployed cluster, or take it away.",
+    help_format="plaintext",
+    result_action="return_value",
+)
+cluster.command("launcher.cli.cluster_show:show", name="show", help="Show what there is of a cluster.")

@@ -1,0 +1,17 @@
+"""The stacks of a cluster, by name."""
+
+from __future__ import annotations
+
+PARTS = ("network", "storage", "queue", "access", "observability", "manifest")
+"""What a cluster's stacks hold, in the order of their deployment; they are deleted in the reverse order."""
+
+ALWAYS_THERE = frozenset({"network", "storage", "access", "manifest"})
+"""The parts that no cluster is without."""
+
+CLUSTER_TAG = "slipway:cluster"
+"""The tag, on every resource that can have tags, whose value is the cluster's name."""
+
+
+def stack_name(cluster: str, part: str) -> str:
+    """The name of the stack that holds a part of a cluster."""
+    return f"slipway-{cluster}-{part}"

@@ -1,0 +1,43 @@
+"""A cluster in moto's account, deployed stack by stack from its synthesized templates."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import boto3
+from moto.cloudformation.models import cloudformation_backends
+
+from tests.emulator import cloudformation
+from tests.stacks.synthesis import Synthesized
+
+ACCOUNT, REGION = "123456789012", "us-west-2"
+
+
+def client(service: str) -> Any:
+    return boto3.client(
+        service, region_name=REGION, aws_access_key_id="testing", aws_secret_access_key="testing"
+    )
+
+
+def deploy(app: Synthesized, cluster: str) -> None:
+    """What `cdk deploy --all` does, into the account of `mock_aws`, which must be on."""
+    cloudformation.install()
+    client("ssm").put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String")
+    assets = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
+    client("s3").create_bucket(Bucket=assets, CreateBucketConfiguration={"LocationConstraint": REGION})
+    for part in app.parts:
+        stack = getattr(app.stacks, part)
+        client("cloudformation").create_stack(
+            StackName=stack.stack_name,
+            TemplateBody=json.dumps(app.template(part)),
+            Tags=[{"Key": "slipway:cluster", "Value": cluster}],
+            Capabilities=["CAPABILITY_IAM"],
+            EnableTerminationProtection=bool(stack.termination_protection),
+        )
+
+
+def stack_of(name: str) -> Any:
+    """moto's own stack, to bring it into a state that it does not come into by itself."""
+    stacks = cloudformation_backends[ACCOUNT][REGION].stacks.values()
+    return next(stack for stack in stacks if stack.name == name)
