@@ -46,6 +46,7 @@ class AddedSubnets(Construct):
         nat_gateway_id: str | None = None,
         route_table_ids: Sequence[str] = (),
         s3_endpoint: bool = True,
+        retain_first_subnet: bool = False,
     ) -> None:
         """Create the subnets and their routes.
 
@@ -60,6 +61,8 @@ class AddedSubnets(Construct):
             nat_gateway_id: the NAT gateway to which route tables of the subnets' own lead.
             route_table_ids: instead of it, the route table of each zone's subnet, in their order.
             s3_endpoint: whether route tables of the subnets' own get a gateway endpoint to S3.
+            retain_first_subnet: whether the subnet of the first zone, with the range that was added for
+                it, outlives the stack, for a file system that does.
 
         Raises:
             ValueError: there are not as many ranges, or route tables, as zones, or no one way out.
@@ -83,6 +86,9 @@ class AddedSubnets(Construct):
             self._subnet(number, zone, cidr, block)
             for number, (zone, cidr) in enumerate(zip(availability_zones, subnet_cidrs, strict=True), 1)
         ]
+        if retain_first_subnet:
+            for each in (resources[0], *([block] if block else [])):
+                each.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
         tables = list(route_table_ids) or [self._table(number) for number, _ in enumerate(resources, 1)]
         for number, (subnet, table) in enumerate(zip(resources, tables, strict=True), 1):
             ec2.CfnSubnetRouteTableAssociation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
@@ -54,6 +55,7 @@ class EfaSecurityGroup(ec2.SecurityGroup):
         vpc: ec2.IVpc,
         isolated: bool = False,
         s3_prefix_list_id: str | None = None,
+        retain: bool = False,
     ) -> None:
         """Create the group and its rules.
 
@@ -64,6 +66,7 @@ class EfaSecurityGroup(ec2.SecurityGroup):
             isolated: whether there is no way out to any address.
             s3_prefix_list_id: with `isolated`, the prefix list of S3 to which HTTPS is confined; without
                 it HTTPS may go to any address, and the routes decide what can be reached.
+            retain: whether the group and these rules outlive the stack, for a file system that does.
         """
         super().__init__(
             scope,
@@ -73,6 +76,15 @@ class EfaSecurityGroup(ec2.SecurityGroup):
             allow_all_outbound=False,
             disable_inline_rules=True,
         )
+        self._open(isolated, s3_prefix_list_id)
+        if retain:
+            # Rules that are added later, such as to the endpoints, go with what they lead to: EC2 deletes
+            # no group that a rule of another still names.
+            for each in self.node.children:
+                if isinstance(each, cdk.CfnResource):
+                    each.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+
+    def _open(self, isolated: bool, s3_prefix_list_id: str | None) -> None:
         everything = ec2.Port.all_traffic()
         self.add_ingress_rule(self, everything, "EFA from the other hosts")
         self.add_egress_rule(self, everything, "EFA to the other hosts")

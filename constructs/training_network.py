@@ -9,7 +9,7 @@ import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_logs as logs
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from launcher.cluster.address_slots import AddressPlan, ZoneAddresses
 from launcher.cluster.zones import is_zone_id
@@ -50,6 +50,7 @@ class TrainingNetwork(Construct):
         max_hosts: int | None = None,
         subnets: Sequence[ZoneAddresses] = (),
         removal_policy: cdk.RemovalPolicy,
+        retain_first_subnet: bool = False,
     ) -> None:
         """Create the VPC, its subnets and its flow log.
 
@@ -64,6 +65,8 @@ class TrainingNetwork(Construct):
                 the first two zones get a quarter of the VPC each, the next two an eighth, and so on.
             subnets: ranges by hand for the first zones, instead of their slots.
             removal_policy: what becomes of the flow log's records when the stack is deleted.
+            retain_first_subnet: whether the VPC and the private subnet of the first zone outlive the stack,
+                for a file system that does; everything that costs money goes.
 
         Raises:
             ValueError: the subnets do not fit into the VPC, or not beside each other.
@@ -91,6 +94,11 @@ class TrainingNetwork(Construct):
         self.subnets = self.vpc.select_subnets(subnet_group_name=_TRAINING).subnets
         self.zones = [_zone_name(subnet) for subnet in self.subnets]
         self._log_refused_traffic(removal_policy)
+        if retain_first_subnet:
+            # The custom resource, too: deleted, it would give the default group its rules back.
+            closed = self.vpc.node.find_child("RestrictDefaultSecurityGroupCustomResource")
+            for each in (self.vpc, self.subnets[0], closed):
+                _resource(each).apply_removal_policy(cdk.RemovalPolicy.RETAIN)
 
     def _log_refused_traffic(self, removal_policy: cdk.RemovalPolicy) -> None:
         """Record what the rules refuse: that is what one looks for, and all else would cost."""
@@ -142,6 +150,12 @@ class ExistingNetwork(Construct):
             cdk.Annotations.of(subnet).acknowledge_warning(
                 "@aws-cdk/aws-ec2:noSubnetRouteTableId", "the routes of an existing subnet are left alone"
             )
+
+
+def _resource(construct: IConstruct) -> cdk.CfnResource:
+    resource = construct.node.default_child
+    assert isinstance(resource, cdk.CfnResource)
+    return resource
 
 
 def _place_by_id(subnet: ec2.ISubnet) -> None:

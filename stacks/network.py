@@ -16,6 +16,9 @@ from launcher.cluster.specification import AWS_MANAGED, ClusterSpec
 class NetworkStack(cdk.Stack):
     """VPC, training subnets, the EFA security group and the way out.
 
+    Where a file system is to be retained, so is what it needs to stay usable: the VPC, its subnet, and
+    the hosts' group with its rules, none of which costs anything.
+
     Attributes:
         network: the VPC and its training subnets, new, existing, or new ones in an existing VPC.
         efa_security_group: the group of all training hosts.
@@ -51,6 +54,7 @@ class NetworkStack(cdk.Stack):
                 nat_gateway_id=added.nat_gateway_id,
                 route_table_ids=added.route_tables(len(spec.availability_zones)),
                 s3_endpoint=added.s3_endpoint,
+                retain_first_subnet=_file_system_stays(spec),
             )
         if spec.vpc.existing is not None:
             return ExistingNetwork(
@@ -68,6 +72,7 @@ class NetworkStack(cdk.Stack):
             nat=spec.vpc.nat,
             subnets=spec.addresses,
             removal_policy=cdk.RemovalPolicy[spec.removal_policy.upper()],
+            retain_first_subnet=_file_system_stays(spec),
         )
 
     def _efa_security_group(self, spec: ClusterSpec) -> ec2.ISecurityGroup:
@@ -86,4 +91,10 @@ class NetworkStack(cdk.Stack):
             vpc=self.network.vpc,
             isolated=spec.vpc.isolated,
             s3_prefix_list_id=spec.vpc.s3_prefix_list_id,
+            retain=_file_system_stays(spec),
         )
+
+
+def _file_system_stays(spec: ClusterSpec) -> bool:
+    """Whether a file system outlives the stacks: what it stands in must then do so, too."""
+    return spec.lustre is not None and spec.removal_policy == "retain"

@@ -125,7 +125,7 @@ class VpcSpec(Section):
 
 
 class PlannedHosts(Section):
-    """Hosts of one type that are to fit into a zone; the subnets are sized for them."""
+    """Hosts of one type that are to fit into a zone; the subnets are checked for their addresses."""
 
     instance_type: str = Field(description="SageMaker training instance type, such as ml.p5.48xlarge.")
     count: int = Field(ge=1, description="Hosts of that type that run at the same time in one zone.")
@@ -136,7 +136,7 @@ class PlannedHosts(Section):
         if instance_facts(instance_type) is None:
             nearest = nearest_instance_types(instance_type)
             refuse(
-                f"{instance_type!r} is not a training instance type, so the subnets cannot be sized for it",
+                f"{instance_type!r} is not a training instance type, so what addresses it takes is unknown",
                 remedy=f"The nearest are {', '.join(nearest)}."
                 if nearest
                 else "Use one such as ml.p5.48xlarge.",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import IPv4Network
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -74,6 +76,20 @@ def test_slots_of_a_declared_maximum_are_equal() -> None:
     plan = AddressPlan(network("10.0.0.0/16"), 3, nat=True, max_hosts=100)
 
     assert trainings(plan) == ["10.0.0.0/20", "10.0.16.0/20", "10.0.32.0/20"]
+
+
+def test_page_of_the_cluster_file_has_the_slots_of_a_large_network() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "cluster-file.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([1-4]) \| (\S+) \| (\d+) \| (\d+) \| (\S+) \|$", text, re.MULTILINE)
+    zones = AddressPlan(network("10.0.0.0/16"), 4, nat=True).by_zone()
+
+    assert rows == [
+        (str(number), str(each.training), str(size), str((size - 5 - 32) // 32), str(each.nat))
+        for number, each in enumerate(zones, 1)
+        for size in [each.training.num_addresses]
+    ]
+    assert slot_for(100) == 4096
+    assert len(AddressPlan(network("10.0.0.0/16"), 15, nat=True, max_hosts=100).by_zone()) == 15
 
 
 @given(plan=PLANS)

@@ -35,6 +35,11 @@ def test_what_is_kept_is_marked_and_nothing_else(graph: str) -> None:
     assert told == {
         "orange: kept by cdk destroy",
         "log of refused traffic",
+        "VPC 10.0.0.0/16",
+        "private subnet 10.0.0.0/18, us-west-2a",
+        "in: all traffic from itself",
+        "out: all traffic to itself",
+        "out: all traffic to 0.0.0.0/0",
         "KMS key",
         "buckets: code, checkpoints, output, access logs",
         "Lustre PERSISTENT_2, 57,600 GiB",

@@ -70,12 +70,14 @@ def _documents(resource: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any],
 
 
 def _exports(templates: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[Any, Mapping[str, Any]]]:
-    """The value of each export and the resources of the template that it is of."""
+    """The value of each output, by the name of its export or its own, and the resources of its template.
+
+    The names of outputs that other stacks read are made of logical ids, so no two stacks share one.
+    """
     return {
-        output["Export"]["Name"]: (output["Value"], template["Resources"])
+        output["Export"]["Name"] if "Export" in output else name: (output["Value"], template["Resources"])
         for template in templates.values()
-        for output in template.get("Outputs", {}).values()
-        if "Export" in output
+        for name, output in template.get("Outputs", {}).items()
     }
 
 
@@ -85,7 +87,7 @@ def _text(value: Any, resources: Mapping[str, Any], exports: Mapping[str, tuple[
             return value
         case {"Fn::Join": [delimiter, parts]}:
             return str(delimiter).join(_text(part, resources, exports) for part in parts)
-        case {"Fn::ImportValue": name}:
+        case {"Fn::ImportValue": name} | {"Fn::GetStackOutput": {"OutputName": name}}:
             exported, of_another = exports[name]
             return _text(exported, of_another, exports)
         case {"Fn::GetAtt": [name, "Arn" | "JobQueueArn"]}:

@@ -76,7 +76,7 @@ def test_what_is_read_is_there_and_is_exported_for_clusters_that_import_it(large
         pytest.param({"encryption": "aws-managed"}, id="key"),
     ],
 )
-@pytest.mark.parametrize("part", ["access", "observability", "manifest"])
+@pytest.mark.parametrize("part", ["observability", "manifest"])
 def test_who_reads_a_file_system_is_deployed_when_it_is_replaced(part: str, changed: dict[str, Any]) -> None:
     """The CDK's command line skips a stack whose template is the same as before."""
     before, after = large_with(lustre=LUSTRE), large_with(**{"lustre": LUSTRE, **changed})

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
 import yaml
-from moto.cloudformation.models import cloudformation_backends
 
 from launcher.cluster.specification import ClusterSpec
+from tests.emulator import cloudformation
+from tests.emulator.cloudformation.stacks import Stacks
 from tests.stacks.synthesis import Synthesized, synthesize
 
 ACCOUNT, REGION = "123456789012", "us-west-2"
@@ -61,9 +61,7 @@ def deploy(synthesized: Synthesized, *, without_file: bool = False) -> None:
 
 
 def hold_stack(name: str, template: Mapping[str, Any], status: str = "CREATE_COMPLETE") -> None:
-    """A stack with this template and state. Its resources are left out: moto cannot make all of them."""
-    nothing = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
-    client = boto3.client("cloudformation", REGION)
-    stack_id = client.create_stack(StackName=name, TemplateBody=json.dumps(nothing))["StackId"]
-    stack = cloudformation_backends[ACCOUNT][REGION].stacks[stack_id]
-    stack.template, stack.status = json.dumps(template), status
+    """A stack with this template and state; of its resources nothing is made."""
+    cloudformation.install()
+    stack = Stacks.of(ACCOUNT, REGION).add(name, json.dumps(template), dict(template))
+    stack.status = status

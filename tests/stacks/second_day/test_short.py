@@ -54,7 +54,6 @@ def test_a_zone_more_is_a_subnet_more(deployed: Account) -> None:
     assert len(deployed.client("ec2").describe_subnets()["Subnets"]) >= 3
 
 
-@pytest.mark.xfail(reason="the access and manifest stacks still import it")
 def test_lustre_goes_in_one_deployment(deployed: Account) -> None:
     outcome = deployed.deploy(cluster(lustre=None))
 
@@ -66,7 +65,6 @@ def test_lustre_goes_in_one_deployment(deployed: Account) -> None:
     assert "left behind" not in outcome.actions.values()
 
 
-@pytest.mark.xfail(reason="its stack falls out of the app, which leaves it to nobody")
 def test_the_queue_goes_in_one_deployment(deployed: Account) -> None:
     outcome = deployed.deploy(cluster(queue=None))
 
@@ -74,7 +72,6 @@ def test_the_queue_goes_in_one_deployment(deployed: Account) -> None:
     assert not any("JobQueue" in str(template) for template in deployed.templates().values())
 
 
-@pytest.mark.xfail(reason="the group of the file system goes, while the file system stays")
 def test_a_retained_cluster_can_be_destroyed(deployed: Account) -> None:
     outcome = deployed.destroy()
 
