@@ -11,3 +11,4 @@ cluster = App(
     result_action="return_value",
 )
 cluster.command("launcher.cli.cluster_show:show", name="show", help="Show what there is of a cluster.")
+cluster.command("launcher.cli.cluster_destroy:destroy", name="destroy", help="Take a cluster away.")
