@@ -11,7 +11,8 @@ from moto import mock_aws
 from launcher.aws.clients import Clients
 from launcher.failure_modes.refusal import AwsRefusal
 from launcher.session.clusters.destroy import Aftermath, destroy, look_after
-from launcher.session.clusters.survey import Survey, survey_cluster
+from launcher.session.clusters.survey import ClusterJob, Survey, survey_cluster
+from tests.emulator.batch import EmulatedQueue
 from tests.emulator.buckets import emulated_buckets
 from tests.emulator.running_jobs import emulated_search
 from tests.session.clusters.deployed import REGION, client, deploy, stack_of
@@ -161,3 +162,19 @@ def test_tags_that_may_not_be_read_are_told_and_end_nothing(monkeypatch: pytest.
     monkeypatch.setattr("launcher.session.clusters.destroy.fetch_tagged", refused)
     assert run() == Aftermath(unseen="AWS refused to look: AccessDenied. Ask for tag:GetResources.")
     assert standing() == []
+
+
+def test_a_job_that_waits_in_the_queue_has_not_ended() -> None:
+    deploy(synthesize(dev_spec(name="queued", removal_policy="destroy", queue={})), "queued")
+    resources = stack_of("slipway-queued-queue").resources.values()
+    (arn,) = [each.physical_id for each in resources if ":job-queue/" in each.physical_id]
+    clients = Clients()
+    batch = EmulatedQueue(arn, client("sagemaker"), room=False).attach(clients("batch", REGION))
+    batch.submit_service_job(
+        jobName="waits",
+        jobQueue=arn,
+        serviceJobType="SAGEMAKER_TRAINING",
+        serviceRequestPayload="{}",
+        clientToken="waits",
+    )
+    assert survey_cluster("queued", clients, REGION).jobs == (ClusterJob("waits", "queued"),)
