@@ -18,6 +18,7 @@ import aws_cdk as cdk
 
 from launcher.cluster.manifest import CLUSTER_TAG
 from launcher.cluster.specification import ClusterSpec
+from launcher.cluster.stack_names import stack_name
 from stacks.access import AccessStack
 from stacks.manifest import ManifestStack
 from stacks.network import NetworkStack
@@ -50,21 +51,21 @@ def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
     """
     env = cdk.Environment(account=spec.account, region=spec.region)
 
-    def stack_name(part: str) -> str:
-        return f"slipway-{spec.name}-{part}"
+    def name(part: str) -> str:
+        return stack_name(spec.name, part)
 
-    network = NetworkStack(app, stack_name("network"), spec=spec, env=env)
-    storage = StorageStack(app, stack_name("storage"), spec=spec, network=network, env=env)
-    queue = QueueStack(app, stack_name("queue"), spec=spec, env=env)
+    network = NetworkStack(app, name("network"), spec=spec, env=env)
+    storage = StorageStack(app, name("storage"), spec=spec, network=network, env=env)
+    queue = QueueStack(app, name("queue"), spec=spec, env=env)
     access = AccessStack(
-        app, stack_name("access"), spec=spec, network=network, storage=storage, queue=queue, env=env
+        app, name("access"), spec=spec, network=network, storage=storage, queue=queue, env=env
     )
     observability = ObservabilityStack(
-        app, stack_name("observability"), spec=spec, storage=storage, access=access, env=env
+        app, name("observability"), spec=spec, storage=storage, access=access, env=env
     )
     manifest = ManifestStack(
         app,
-        stack_name("manifest"),
+        name("manifest"),
         spec=spec,
         network=network,
         storage=storage,

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from launcher.cluster.manifest import CLUSTER_TAG
+
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
     """A training job that has not ended; `checkpoints` is its prefix on S3, None without one.
 
-    `hosts` counts the instances of its type; a job of several instance groups names no type here.
+    `hosts` counts the instances of its type; a job of several instance groups names no type here. `cluster`
+    is the value of the cluster's tag, None on a job without it.
     """
 
     name: str
@@ -22,6 +25,8 @@ class RunningJob:
     spot: bool = False
     keeps_hosts: bool = False
     role_arn: str | None = None
+    subnet_ids: tuple[str, ...] = ()
+    cluster: str | None = None
 
 
 def parse_running_job(described: Mapping[str, Any]) -> RunningJob:
@@ -36,4 +41,6 @@ def parse_running_job(described: Mapping[str, Any]) -> RunningJob:
         spot=bool(described.get("EnableManagedSpotTraining", False)),
         keeps_hosts=bool(resources.get("KeepAlivePeriodInSeconds", 0)),
         role_arn=described.get("RoleArn"),
+        subnet_ids=tuple(described.get("VpcConfig", {}).get("Subnets", ())),
+        cluster=next((tag["Value"] for tag in described.get("Tags", ()) if tag["Key"] == CLUSTER_TAG), None),
     )

@@ -12,3 +12,4 @@ cluster = App(
 )
 cluster.command("launcher.cli.cluster_plan:plan", name="plan", help="Show what `cdk deploy` would do.")
 cluster.command("launcher.cli.cluster_show:show", name="show", help="Show what there is of a cluster.")
+cluster.command("launcher.cli.cluster_destroy:destroy", name="destroy", help="Take a cluster away.")

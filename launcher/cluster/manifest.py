@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field
 CODE_FOLDER = "code"
 """Below it lies a job's code in its bucket, in a folder that is named by the code's digest."""
 
-
 CLUSTER_TAG = "slipway:cluster"
 """The tag with the cluster's name, on all that was provisioned for it and on every job that runs on it."""
 

@@ -8,9 +8,6 @@ PARTS = ("network", "storage", "queue", "access", "observability", "manifest")
 ALWAYS_THERE = frozenset({"network", "storage", "access", "manifest"})
 """The parts that no cluster is without."""
 
-CLUSTER_TAG = "slipway:cluster"
-"""The tag, on every resource that can have tags, whose value is the cluster's name."""
-
 
 def stack_name(cluster: str, part: str) -> str:
     """The name of the stack that holds a part of a cluster."""

@@ -63,10 +63,22 @@ def test_everything_that_is_described_is_read() -> None:
         },
         "CheckpointConfig": {"S3Uri": "s3://checkpoints/other"},
         "EnableManagedSpotTraining": True,
+        "RoleArn": "arn:aws:iam::111122223333:role/training",
+        "VpcConfig": {"Subnets": ["subnet-1", "subnet-2"], "SecurityGroupIds": ["sg-1"]},
+        "Tags": [{"Key": "team", "Value": "x"}, {"Key": "slipway:cluster", "Value": "dev"}],
     }
 
     assert parse_running_job(described) == RunningJob(
-        "other", "Stopping", "s3://checkpoints/other", "ml.p4d.24xlarge", 4, spot=True, keeps_hosts=True
+        "other",
+        "Stopping",
+        "s3://checkpoints/other",
+        "ml.p4d.24xlarge",
+        4,
+        spot=True,
+        keeps_hosts=True,
+        role_arn="arn:aws:iam::111122223333:role/training",
+        subnet_ids=("subnet-1", "subnet-2"),
+        cluster="dev",
     )
 
 

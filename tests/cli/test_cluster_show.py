@@ -90,7 +90,7 @@ def test_a_stack_and_a_manifest_that_are_gone_are_missing(run_launch: RunLaunch)
 @pytest.mark.usefixtures("account")
 def test_what_failed_is_told_with_its_reason(run_launch: RunLaunch) -> None:
     stack = stack_of(f"slipway-{CLUSTER}-storage")
-    stack.status, stack.status_reason = "UPDATE_ROLLBACK_FAILED", "The export is in use."
+    stack.status, stack.reason = "UPDATE_ROLLBACK_FAILED", "The export is in use."
     code, out, _ = run_launch("cluster", "show", CLUSTER)
     assert code == 1
     assert "UPDATE_ROLLBACK_FAILED" in out and "The export is in use." in out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,8 @@ OTHERWISE_NAMED = {
 """Operations whose permission is called otherwise (S3 user guide, using-with-s3-policy-actions)."""
 
 FOR_THOSE_WHO_DEPLOY = {
-    "launcher/aws/deployed_stacks.py",
-    "launcher/aws/presence.py",
-    "launcher/aws/stacks.py",
+    f"launcher/aws/{name}.py"
+    for name in ("bucket_contents", "deployed_stacks", "leftovers", "presence", "stack_deletion", "stacks")
 }
 """What only `launch cluster` calls: with the permissions of who deploys, which the policy does not give."""
 
@@ -135,3 +135,12 @@ def test_what_the_policy_leaves_out_is_called_for_clusters_alone() -> None:
         and name not in FOR_THOSE_WHO_DEPLOY
     ]
     assert files and others == []
+
+
+def test_what_who_deploys_needs_beside_the_policy_is_documented() -> None:
+    page = (ROOT / "docs" / "cluster-life.md").read_text("utf-8")
+    told = set(re.findall(r"`([a-z0-9-]+:[A-Z][A-Za-z]+)`", page))
+    code = "".join((ROOT / name).read_text("utf-8") for name in FOR_THOSE_WHO_DEPLOY)
+    called = set(re.findall(r"\(([a-z0-9-]+:[A-Z][A-Za-z]+)\)", code))
+    assert len(called) > 15
+    assert called - told == set()

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import boto3
-from moto.cloudformation.models import cloudformation_backends
 
 from tests.emulator import cloudformation
+from tests.emulator.cloudformation.stacks import Stack, Stacks
 from tests.stacks.synthesis import Synthesized
 
 ACCOUNT, REGION = "123456789012", "us-west-2"
@@ -23,9 +23,12 @@ def client(service: str) -> Any:
 def deploy(app: Synthesized, cluster: str) -> None:
     """What `cdk deploy --all` does, into the account of `mock_aws`, which must be on."""
     cloudformation.install()
-    client("ssm").put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String")
+    client("ssm").put_parameter(
+        Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String", Overwrite=True
+    )
     assets = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
-    client("s3").create_bucket(Bucket=assets, CreateBucketConfiguration={"LocationConstraint": REGION})
+    if assets not in [each["Name"] for each in client("s3").list_buckets()["Buckets"]]:
+        client("s3").create_bucket(Bucket=assets, CreateBucketConfiguration={"LocationConstraint": REGION})
     for part in app.parts:
         stack = getattr(app.stacks, part)
         client("cloudformation").create_stack(
@@ -37,7 +40,6 @@ def deploy(app: Synthesized, cluster: str) -> None:
         )
 
 
-def stack_of(name: str) -> Any:
-    """moto's own stack, to bring it into a state that it does not come into by itself."""
-    stacks = cloudformation_backends[ACCOUNT][REGION].stacks.values()
-    return next(stack for stack in stacks if stack.name == name)
+def stack_of(name: str) -> Stack:
+    """The emulator's own stack, to bring it into a state that it does not come into by itself."""
+    return Stacks.of(ACCOUNT, REGION).find(name)

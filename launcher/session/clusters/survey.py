@@ -1,0 +1,173 @@
+"""What the end of a cluster would take, keep and free, and what stands in its way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.account.file_system import parse_file_system
+from launcher.account.questions.file_system import describe_file_system
+from launcher.account.questions.network import fetch_subnets
+from launcher.account.questions.running_jobs import fetch_running_jobs
+from launcher.account.running_jobs import RunningJob
+from launcher.aws.bounded import DaemonPool
+from launcher.aws.bucket_contents import BucketContents, OnCount, count_contents
+from launcher.aws.clients import Clients
+from launcher.aws.deployed_stacks import DeployedStack, StackResource, fetch_stack
+from launcher.backends.interface import JobQuery
+from launcher.cluster.manifest import Lustre
+from launcher.cluster.stack_names import PARTS, stack_name
+from launcher.provisioning.rest_costs import CostLine, rest_costs
+from launcher.session.jobs import queue_backend
+
+BUCKET, FILE_SYSTEM, FUNCTION = "AWS::S3::Bucket", "AWS::FSx::FileSystem", "AWS::Lambda::Function"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterJob:
+    """A job that has not ended: its name, and where it is (`running` on SageMaker, `queued` in the queue)."""
+
+    name: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A cluster before it is destroyed.
+
+    `stacks` are in the order in which they are deleted. `contents` are of the buckets that go, by name; a
+    bucket that is gone already is not in it. `kept_lustre` is the file system that stays, if one does.
+    """
+
+    name: str
+    region: str
+    stacks: tuple[DeployedStack, ...]
+    contents: Mapping[str, BucketContents]
+    jobs: tuple[ClusterJob, ...]
+    frees: tuple[CostLine, ...]
+    keeps: tuple[CostLine, ...]
+    kept_lustre: Lustre | None
+
+    @property
+    def kept(self) -> tuple[StackResource, ...]:
+        """What outlives its stack."""
+        return tuple(each for stack in self.stacks for each in stack.resources if each.kept and each.is_there)
+
+    @property
+    def busy(self) -> tuple[DeployedStack, ...]:
+        """The stacks that something else is being done to, such as an update."""
+        return tuple(
+            each
+            for each in self.stacks
+            if each.status.endswith("_IN_PROGRESS") and not each.status.startswith("DELETE_")
+        )
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The Lambda functions, by name."""
+        return tuple(each.physical_id for stack in self.stacks for each in stack.of_type(FUNCTION))
+
+
+def survey_cluster(name: str, clients: Clients, region: str, on_count: OnCount = lambda _: None) -> Survey:
+    """Look at what destroying a cluster would do; changes nothing.
+
+    `on_count` is called with how many objects were counted so far, in all buckets together. Raises
+    AwsRefusal where AWS refuses anything of it, or cannot be reached: nothing is destroyed unseen.
+    """
+    cloudformation = clients("cloudformation", region)
+    pool = DaemonPool(len(PARTS))
+    asked = [pool.submit(fetch_stack, cloudformation, stack_name(name, part)) for part in reversed(PARTS)]
+    stacks = tuple(found for each in asked if (found := each.result()) is not None)
+    going = [each.physical_id for stack in stacks for each in buckets_that_go(stack)]
+    return Survey(
+        name,
+        region,
+        stacks,
+        _contents(clients("s3", region), going, on_count),
+        tuple(_jobs(name, stacks, clients, region)) if stacks else (),
+        rest_costs([_part_of(stack, kept=False) for stack in stacks], region),
+        rest_costs([_part_of(stack, kept=True) for stack in stacks], region),
+        _kept_lustre(stacks, clients, region),
+    )
+
+
+def buckets_that_go(stack: DeployedStack) -> tuple[StackResource, ...]:
+    """The buckets that are deleted with their stack."""
+    return tuple(each for each in stack.of_type(BUCKET) if not each.kept)
+
+
+def log_buckets_that_go(stack: DeployedStack) -> tuple[StackResource, ...]:
+    """Those of them that S3 delivers the access logs of other buckets of the stack into."""
+    declared = stack.template.get("Resources", {})
+    targets = [
+        resource.get("Properties", {}).get("LoggingConfiguration", {}).get("DestinationBucketName")
+        for resource in declared.values()
+        if resource["Type"] == BUCKET
+    ]
+    ids = {target["Ref"] for target in targets if isinstance(target, Mapping) and "Ref" in target}
+    return tuple(each for each in buckets_that_go(stack) if each.logical_id in ids)
+
+
+def _contents(s3: Any, buckets: Sequence[str], on_count: OnCount) -> dict[str, BucketContents]:
+    counts: dict[str, int] = {}
+
+    def count(bucket: str) -> BucketContents | None:
+        def counted(number: int) -> None:
+            counts[bucket] = number
+            on_count(sum(list(counts.values())))
+
+        return count_contents(s3, bucket, counted)
+
+    pool = DaemonPool(max(len(buckets), 1))
+    counting: dict[str, Future[BucketContents | None]] = {each: pool.submit(count, each) for each in buckets}
+    return {name: found for name, each in counting.items() if (found := each.result()) is not None}
+
+
+def _jobs(name: str, stacks: Sequence[DeployedStack], clients: Clients, region: str) -> Iterator[ClusterJob]:
+    resources = [each for stack in stacks for each in stack.resources if each.is_there]
+    roles = {each.physical_id for each in resources if each.type == "AWS::IAM::Role"}
+    subnets = {each.physical_id for each in resources if each.type == "AWS::EC2::Subnet"}
+
+    def is_ours(job: RunningJob) -> bool:
+        role = (job.role_arn or "").rpartition("/")[2]
+        return job.cluster == name or role in roles or not subnets.isdisjoint(job.subnet_ids)
+
+    running = [each.name for each in fetch_running_jobs(clients("sagemaker", region)) if is_ours(each)]
+    yield from (ClusterJob(each, "running") for each in running)
+    for queue in (each.physical_id for each in resources if each.type == "AWS::Batch::JobQueue"):
+        for queued in queue_backend(clients, queue, region).jobs(JobQuery()):
+            if not queued.state.is_final and queued.name not in running:
+                yield ClusterJob(queued.name, "queued")
+
+
+def _part_of(stack: DeployedStack, *, kept: bool) -> Mapping[str, Any]:
+    """Of a template what is there, and stays when its stack is deleted or goes with it."""
+    names = {each.logical_id for each in stack.resources if each.is_there and each.kept == kept}
+    declared = stack.template.get("Resources", {})
+    return {"Resources": {name: each for name, each in declared.items() if name in names}}
+
+
+def _kept_lustre(stacks: Sequence[DeployedStack], clients: Clients, region: str) -> Lustre | None:
+    """The file system that stays, in full, as far as FSx and the stacks tell; None where none stays."""
+    for stack in stacks:
+        groups = stack.of_type("AWS::EC2::SecurityGroup")
+        for resource in stack.of_type(FILE_SYSTEM):
+            if not resource.kept:
+                continue
+            described = describe_file_system(clients("fsx", region), resource.physical_id)
+            if described is None:
+                continue
+            found = parse_file_system(described)
+            subnets = fetch_subnets(clients("ec2", region), [found.subnet_id] if found.subnet_id else [])
+            if found.mount_name and subnets and groups:
+                zone = subnets[0].availability_zone
+                return Lustre(
+                    id=found.id,
+                    mount_name=found.mount_name,
+                    subnet_id=subnets[0].id,
+                    availability_zone=zone,
+                    security_group_id=groups[0].physical_id,
+                )
+    return None
