@@ -16,6 +16,16 @@ PREVENTS: tuple[FailureMode, ...] = (
 )
 
 
+_NOTHING = ec2.CfnSecurityGroup.EgressProperty(
+    ip_protocol="icmp",
+    from_port=252,
+    to_port=86,
+    cidr_ip="255.255.255.255/32",
+    description="Disallow all traffic",
+)
+"""An ICMP type that does not exist, to an address that nobody has: as the CDK closes a group."""
+
+
 class EfaSecurityGroup(ec2.SecurityGroup):
     """A security group with exactly the three rules that EFA and a training job need.
 
@@ -28,7 +38,12 @@ class EfaSecurityGroup(ec2.SecurityGroup):
     with no more than a warning (aws-cdk issue 38558).
 
     In an isolated network the third rule is HTTPS to S3 instead, whose gateway endpoint has no group
-    to name; `ServiceEndpoints` and `TrainingFileSystem` add the rules to their own groups.
+    to name; `ServiceEndpoints` and `TrainingFileSystem` add the rules to their own groups. There the
+    group also has a rule within its own resource, which matches nothing: EC2 lets all traffic out of a
+    group that is created without egress, and that separate rules take this away again is not promised
+    (CloudFormation reference, AWS::EC2::SecurityGroup). The rule to S3 does not take its place: in a
+    group that is deployed it would be added while the separate one is still there, which is ignored as a
+    duplicate, and go when that one is deleted (cloudformation-coverage-roadmap issues 612 and 1534).
     """
 
     def __init__(
@@ -64,6 +79,9 @@ class EfaSecurityGroup(ec2.SecurityGroup):
         if isolated:
             s3 = ec2.Peer.prefix_list(s3_prefix_list_id) if s3_prefix_list_id else ec2.Peer.any_ipv4()
             self.add_egress_rule(s3, ec2.Port.tcp(HTTPS_PORT), "S3 through its gateway endpoint")
+            resource = self.node.default_child
+            assert isinstance(resource, ec2.CfnSecurityGroup)
+            resource.security_group_egress = [_NOTHING]
             return
         self.add_egress_rule(ec2.Peer.any_ipv4(), everything, "S3, ECR, logs and the like")
 

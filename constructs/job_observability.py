@@ -13,7 +13,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
-from constructs.training_file_system import TrainingFileSystem
+from constructs.mounted_file_system import MountedFileSystem
 
 from launcher.cluster.sagemaker_names import TRAINING_LOGS
 
@@ -51,7 +51,7 @@ class JobObservability(Construct):
         *,
         cluster_name: str,
         role_arn: str,
-        file_system: TrainingFileSystem | None = None,
+        file_system: MountedFileSystem | None = None,
         email: str | None = None,
         monthly_budget_usd: int | None = None,
         idle_gpu_minutes: int = 30,
@@ -64,7 +64,7 @@ class JobObservability(Construct):
             id: the construct's id.
             cluster_name: names the dashboard (slipway-NAME) and stands in the messages.
             role_arn: the execution role by which the cluster's jobs are known.
-            file_system: the Lustre file system, if any.
+            file_system: the Lustre file system, if any: `TrainingFileSystem.seen_from(stack)`.
             email: an address that is asked to subscribe.
             monthly_budget_usd: warn at 80 % of it, and when the forecast exceeds it; the cost counted is
                 that of the region, as a filter by tag sees nothing until the tag is activated for billing.
@@ -196,7 +196,7 @@ def _dashboard(
     scope: Construct,
     cluster_name: str,
     rules: dict[str, events.Rule],
-    file_system: TrainingFileSystem | None,
+    file_system: MountedFileSystem | None,
 ) -> cloudwatch.Dashboard:
     hosts = [
         _of_hosts("GPU utilization, % (100 for each GPU)", "GPUUtilization"),

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
+from constructs.launcher_jobs import job_permissions, queue_permissions
 from constructs.launcher_objects import object_permissions
 from constructs.permissions import (
     Permission,
     acknowledge_wildcards,
     bucket_arn,
-    exported,
     key_arn,
     policy_document,
 )
 
 from launcher.cluster.manifest import manifest_parameter_name
-from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL, TRAINING_LOGS
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import FailureMode
 
@@ -41,8 +41,8 @@ class LauncherPolicy(iam.ManagedPolicy):
     """A managed policy to attach to a team's role: submit, follow, stop and diagnose jobs.
 
     It passes the cluster's execution role to SageMaker and no other role to anyone, so whoever has
-    it can do through a job what that role may do, and nothing beyond. Source: IAM user guide,
-    id_roles_use_passrole; SageMaker API reference, permissions by action.
+    it can do through a job what that role may do, and nothing beyond; jobs of other clusters are out of
+    reach. Source: IAM user guide, id_roles_use_passrole; SageMaker API reference, permissions by action.
     """
 
     def __init__(
@@ -55,11 +55,12 @@ class LauncherPolicy(iam.ManagedPolicy):
         code: s3.IBucket,
         checkpoints: s3.IBucket,
         output: s3.IBucket,
+        subnets: Sequence[ec2.ISubnet],
+        security_groups: Sequence[ec2.ISecurityGroup],
         data_buckets: Sequence[s3.IBucket] = (),
         encryption_key: kms.IKey | None = None,
         file_system: bool = False,
         queue_arn: str | None = None,
-        queue_stack: cdk.Stack | None = None,
         launchers: Sequence[iam.IRole | str] = (),
     ) -> None:
         """Create the policy; attaching it is left to whoever keeps the team's roles.
@@ -72,11 +73,12 @@ class LauncherPolicy(iam.ManagedPolicy):
             code: bucket that the launcher uploads to.
             checkpoints: bucket in which it looks for checkpoints, and copies one to resume from.
             output: bucket in which it looks for what jobs leave.
+            subnets: where jobs may run.
+            security_groups: the groups that their hosts may be in.
             data_buckets: buckets that it looks into before it submits.
             encryption_key: the key of the buckets and volumes, if it is the account's own.
             file_system: whether there is a Lustre file system, which it looks at before it submits.
             queue_arn: the queue that it may submit to, if any.
-            queue_stack: the stack of the queue, where it is another one.
             launchers: roles, or their ARNs, through which people launch: they may then ask IAM what they
                 themselves may do, which users may anyway.
         """
@@ -85,14 +87,20 @@ class LauncherPolicy(iam.ManagedPolicy):
         permissions = [
             *_cluster(stack, cluster_name),
             *object_permissions(*own, data=[bucket_arn(bucket, stack) for bucket in data_buckets]),
-            *_jobs(stack, role.role_arn),
+            *job_permissions(
+                stack,
+                cluster_name=cluster_name,
+                role_arn=role.role_arn,
+                subnet_ids=[subnet.subnet_id for subnet in subnets],
+                security_group_ids=[group.security_group_id for group in security_groups],
+            ),
             *_checks(stack, role.role_arn, file_system=file_system),
             *_oneself(stack, [each if isinstance(each, str) else each.role_arn for each in launchers]),
         ]
         if encryption_key is not None:
             permissions += _key(key_arn(encryption_key, stack))
         if queue_arn is not None:
-            permissions += _queue(stack, exported(queue_arn, queue_stack or stack, stack))
+            permissions += queue_permissions(stack, queue_arn, cluster_name=cluster_name)
         super().__init__(
             scope,
             id,
@@ -116,70 +124,6 @@ def _cluster(stack: cdk.Stack, cluster_name: str) -> list[Permission]:
             ["ssm:GetParameter"],
             [stack.format_arn(service="ssm", resource="parameter", resource_name=name)],
             "The manifest of this cluster.",
-        ),
-    ]
-
-
-def _jobs(stack: cdk.Stack, role_arn: str) -> list[Permission]:
-    group = stack.format_arn(
-        service="logs",
-        resource="log-group",
-        resource_name=TRAINING_LOGS,
-        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-    )
-
-    def arn(resource: str) -> str:
-        return stack.format_arn(service="sagemaker", resource=resource, resource_name="*")
-
-    return [
-        Permission(
-            "CreateJobs",
-            ["sagemaker:CreateTrainingJob"],
-            [arn("training-job"), arn("training-plan"), arn("reserved-capacity")],
-            "People name their jobs; a job in a training plan needs the plan and its capacity, whose names "
-            "AWS chooses.",
-        ),
-        Permission(
-            "RunJobs",
-            [
-                "sagemaker:AddTags",
-                "sagemaker:DescribeTrainingJob",
-                "sagemaker:ListTags",
-                "sagemaker:StopTrainingJob",
-                "sagemaker:UpdateTrainingJob",
-            ],
-            [arn("training-job")],
-            "People name their jobs.",
-        ),
-        Permission(
-            "TuneJobs",
-            [
-                "sagemaker:AddTags",
-                "sagemaker:CreateHyperParameterTuningJob",
-                "sagemaker:DescribeHyperParameterTuningJob",
-                "sagemaker:StopHyperParameterTuningJob",
-            ],
-            [arn("hyper-parameter-tuning-job")],
-            "As for training jobs, which a tuning job makes with the same role.",
-        ),
-        Permission(
-            "ListJobs",
-            ["sagemaker:ListTrainingJobs", "sagemaker:Search"],
-            ["*"],
-            "Listing knows no resources, and which jobs run is not known before it is searched.",
-        ),
-        Permission(
-            "PassExecutionRole",
-            ["iam:PassRole"],
-            [role_arn],
-            "The cluster's execution role, to SageMaker only.",
-            {"StringEquals": {"iam:PassedToService": SAGEMAKER_PRINCIPAL}},
-        ),
-        Permission(
-            "ReadLogs",
-            ["logs:DescribeLogStreams", "logs:GetLogEvents"],
-            [group, f"{group}:*"],
-            "One log group for all training jobs, one stream per host, named after the job.",
         ),
     ]
 
@@ -268,29 +212,5 @@ def _key(arn: str) -> list[Permission]:
             [arn],
             "SageMaker encrypts the hosts' volumes with a grant of who creates the job.",
             {"Bool": {"kms:GrantIsForAWSResource": "true"}},
-        ),
-    ]
-
-
-def _queue(stack: cdk.Stack, queue_arn: str) -> list[Permission]:
-    jobs = stack.format_arn(service="batch", resource="service-job", resource_name="*")
-    return [
-        Permission(
-            "QueueJobs",
-            ["batch:SubmitServiceJob", "batch:TagResource"],
-            [queue_arn, jobs],
-            "The cluster's queue; Batch chooses the ids of the jobs in it.",
-        ),
-        Permission(
-            "FindQueuedJobs",
-            ["batch:DescribeServiceJob", "batch:ListServiceJobs"],
-            ["*"],
-            "Batch's List and Describe actions for service jobs know no resources.",
-        ),
-        Permission(
-            "StopQueuedJobs",
-            ["batch:TerminateServiceJob"],
-            [jobs],
-            "Batch chooses the ids of queued jobs.",
         ),
     ]

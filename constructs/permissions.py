@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import IConstruct
+from constructs.weak_references import read_weakly
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +46,12 @@ def acknowledge_wildcards(holder: IConstruct, permissions: Sequence[Permission])
 
 def bucket_arn(bucket: s3.IBucket, stack: cdk.Stack) -> str:
     """The bucket's ARN, for use in the stack."""
-    if not isinstance(bucket.node.default_child, s3.CfnBucket):
-        return bucket.bucket_arn  # one that exists already: its ARN follows from its name
-    return exported(bucket.bucket_arn, cdk.Stack.of(bucket), stack)
+    return read_weakly(bucket.bucket_arn, owner=cdk.Stack.of(bucket), reader=stack)
 
 
 def key_arn(key: kms.IKey, stack: cdk.Stack) -> str:
     """The key's ARN, for use in the stack."""
-    if not isinstance(key.node.default_child, kms.CfnKey):
-        return key.key_arn
-    return exported(key.key_arn, cdk.Stack.of(key), stack)
-
-
-def exported(value: str, owner: cdk.Stack, stack: cdk.Stack) -> str:
-    """A value of the stack `owner`, exported by hand where it is another stack's.
-
-    An automatic export has no name before synthesis, and cdk-nag's finding ids hold that name.
-    """
-    if owner.node.path == stack.node.path:
-        return value
-    stack.add_stack_dependency(owner)
-    return owner.export_value(value)
+    return read_weakly(key.key_arn, owner=cdk.Stack.of(key), reader=stack)
 
 
 def _wildcards(permissions: Sequence[Permission], stack: cdk.Stack) -> Iterator[tuple[str, str]]:
@@ -88,8 +75,8 @@ def _as_cdk_nag_writes_it(value: Any) -> str:
             return str(delimiter).join(map(_as_cdk_nag_writes_it, parts))
         case {"Fn::GetAtt": [resource, attribute]}:
             return f"<{resource}.{attribute}>"
-        case {"Fn::ImportValue": name}:
-            return _as_cdk_nag_writes_it(name)
         case {"Ref": name}:
             return f"<{name}>"
+        case {"Fn::GetStackOutput": _}:
+            return json.dumps(value, separators=(",", ":"))
     raise ValueError(f"cdk-nag's name for {value!r} is not known")

@@ -46,8 +46,8 @@ class TrainingBuckets(Construct):
         Args:
             scope: the parent construct.
             id: the construct's id.
-            removal_policy: whether the buckets outlive the stack; a bucket that holds objects is
-                never deleted.
+            removal_policy: whether the buckets and their policies outlive the stack; a bucket that holds
+                objects is never deleted.
             encryption_key: the key of the objects; by default S3's own.
             existing_code: name of a bucket to use for code, which is left as it is.
             existing_checkpoints: the same for checkpoints.
@@ -62,6 +62,11 @@ class TrainingBuckets(Construct):
             self.code.add_to_resource_policy(_write_once(self.code))
         self.checkpoints = self._existing_or_new("Checkpoints", existing_checkpoints)
         self.output = self._existing_or_new("Output", existing_output)
+        if removal_policy is cdk.RemovalPolicy.RETAIN:
+            # A bucket that stays goes on refusing plain HTTP, and code that replaces other code.
+            for construct in self.node.find_all():
+                if isinstance(construct, s3.CfnBucketPolicy):
+                    construct.apply_removal_policy(removal_policy)
 
     def _existing_or_new(self, name: str, existing: str | None) -> s3.IBucket:
         if existing is not None:

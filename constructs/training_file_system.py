@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import aws_cdk as cdk
-from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_kms as kms
 from constructs import Construct
+from constructs.mounted_file_system import MountedFileSystem
+from constructs.weak_references import read_weakly
 
 from launcher.cluster.storage_specification import AssociationSpec, LustreSpec
 from launcher.cluster.training_network import LUSTRE_TCP_PORTS
@@ -15,8 +16,6 @@ from launcher.failure_modes import storage
 from launcher.failure_modes.model import FailureMode
 
 PREVENTS: tuple[FailureMode, ...] = (storage.LUSTRE_PORTS_CLOSED,)
-
-_GIB = 2**30
 
 
 class TrainingFileSystem(Construct):
@@ -62,7 +61,8 @@ class TrainingFileSystem(Construct):
                 rules that lead to the servers.
             lustre: deployment type, throughput, capacity and what goes with them.
             encryption_key: the key of the data on it, persistent types only; by default FSx's own.
-            removal_policy: whether the data outlive the stack.
+            removal_policy: whether the data outlive the stack, with the group, the rules and the links that
+                they are reached by.
         """
         super().__init__(scope, id)
         self.subnet = subnet
@@ -99,38 +99,42 @@ class TrainingFileSystem(Construct):
         resource.node.add_dependency(self.security_group, *rules)
         self.file_system_id = resource.ref
         self.mount_name = resource.attr_lustre_mount_name
+        self._resource = resource
         self._capacity_gib = lustre.capacity_gib
         self._link(lustre.associations)
+        if removal_policy is cdk.RemovalPolicy.RETAIN:
+            self._keep_what_it_needs()
 
-    def metric(self, name: str, *, statistic: str = "Sum", label: str | None = None) -> cloudwatch.Metric:
-        """A metric of the file system, such as DataReadBytes (FSx for Lustre guide, fs-metrics)."""
-        return cloudwatch.Metric(
-            namespace="AWS/FSx",
-            metric_name=name,
-            dimensions_map={"FileSystemId": self.file_system_id},
-            statistic=statistic,
-            label=label,
-            period=cdk.Duration.minutes(1),
-        )
+    def seen_from(self, stack: cdk.Stack) -> MountedFileSystem:
+        """The file system for use in a stack, which is not its own as a rule.
 
-    def alarm_on_free_capacity(self, scope: Construct, id: str, *, percent: int) -> cloudwatch.Alarm:
-        """An alarm for when less than so many percent are free: a full file system fails every write.
-
-        Args:
-            scope: where the alarm goes, such as the stack that notifies.
-            id: the alarm's id there.
-            percent: of the capacity.
+        Another stack reads it weakly, so that it can go, or another can take its place, in one deployment.
         """
-        return cloudwatch.Alarm(
-            scope,
-            id,
-            alarm_description=f"Less than {percent} % of the file system is free: checkpoints may fail",
-            metric=self.metric("FreeDataStorageCapacity"),
-            threshold=self._capacity_gib * _GIB * percent // 100,
-            comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
-            evaluation_periods=5,
-            treat_missing_data=cloudwatch.TreatMissingData.IGNORE,
+
+        def value(own: str, definition: object = None) -> str:
+            return read_weakly(own, owner=cdk.Stack.of(self), reader=stack, definition=definition)
+
+        # FSx and CloudFormation replace a file system for some changes, and not always for the same ones
+        # (update behaviour of AWS::FSx::FileSystem): any change is taken for one.
+        definition = self._resource._cfn_properties
+        return MountedFileSystem(
+            file_system_id=value(self.file_system_id, definition),
+            mount_name=value(self.mount_name, definition),
+            subnet_id=self.subnet.subnet_id,
+            security_group_id=value(self.security_group.security_group_id),
+            capacity_gib=self._capacity_gib,
         )
+
+    def _keep_what_it_needs(self) -> None:
+        """Let group, rules and links outlive the stack as well: without them the data are out of reach.
+
+        A link that is replaced is deleted all the same, as no two may lead to one folder.
+        """
+        for construct in self.node.find_all():
+            if isinstance(construct, fsx.CfnDataRepositoryAssociation):
+                construct.apply_removal_policy(cdk.RemovalPolicy.RETAIN, apply_to_update_replace_policy=False)
+            elif isinstance(construct, cdk.CfnResource):
+                construct.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
 
     def _link(self, associations: list[AssociationSpec]) -> None:
         for number, each in enumerate(associations, 1):

@@ -1,27 +1,32 @@
-"""The network that training jobs run in: private subnets sized for the hosts, and a way out."""
+"""The network that training jobs run in: private subnets at addresses that stay, and a way out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from launcher.cluster.network_specification import NAT_PREFIX_LENGTH, is_zone_id
+from launcher.cluster.address_slots import AddressPlan, ZoneAddresses
+from launcher.cluster.zones import is_zone_id
 from launcher.failure_modes import network
 from launcher.failure_modes.model import FailureMode
 
 PREVENTS: tuple[FailureMode, ...] = (network.TOO_FEW_ADDRESSES, network.NO_WAY_OUT)
 
-_TRAINING = "training"
+_TRAINING, _NAT = "training", "nat"
+"""The names of the subnets, from which the CDK makes their logical ids."""
 
 
 class TrainingNetwork(Construct):
-    """A VPC with one private subnet per availability zone, each large enough for a whole job.
+    """A VPC with one private subnet per availability zone, each to be large enough for a whole job.
 
-    A job runs in one zone, as EFA does not cross zones, so every subnet must hold all the hosts.
+    A job runs in one zone, as EFA does not cross zones, so every subnet must hold all the hosts. The
+    subnets lie in slots (`launcher.cluster.address_slots`) that neither another zone nor more hosts move.
     S3 is reached through a gateway endpoint, which costs nothing and keeps the training data off the
     NAT gateway; everything else leaves through one NAT gateway in the first zone. Without NAT, add
     `ServiceEndpoints`.
@@ -41,8 +46,9 @@ class TrainingNetwork(Construct):
         *,
         cidr: str,
         availability_zones: Sequence[str],
-        subnet_prefix_length: int,
         nat: bool,
+        max_hosts: int | None = None,
+        subnets: Sequence[ZoneAddresses] = (),
         removal_policy: cdk.RemovalPolicy,
     ) -> None:
         """Create the VPC, its subnets and its flow log.
@@ -53,17 +59,25 @@ class TrainingNetwork(Construct):
             cidr: IPv4 range of the VPC.
             availability_zones: names of the zones, or ids such as usw2-az1; one private subnet is made
                 in each. Ids mean the same zone in every account, names do not.
-            subnet_prefix_length: size of each private subnet, such as 24.
             nat: whether a NAT gateway, in a public subnet of its own, leads out.
+            max_hosts: the most hosts that one zone is to hold, for which the slots are sized; by default
+                the first two zones get a quarter of the VPC each, the next two an eighth, and so on.
+            subnets: ranges by hand for the first zones, instead of their slots.
             removal_policy: what becomes of the flow log's records when the stack is deleted.
+
+        Raises:
+            ValueError: the subnets do not fit into the VPC, or not beside each other.
         """
         super().__init__(scope, id)
+        plan = AddressPlan(
+            IPv4Network(cidr), len(availability_zones), nat=nat, max_hosts=max_hosts, given=tuple(subnets)
+        )
         self.vpc = ec2.Vpc(
             self,
             "Vpc",
-            ip_addresses=ec2.IpAddresses.cidr(cidr),
+            ip_addresses=_Slots(plan),
             availability_zones=list(availability_zones),
-            subnet_configuration=_subnets(subnet_prefix_length, nat),
+            subnet_configuration=_subnets(nat),
             nat_gateways=1 if nat else 0,
             gateway_endpoints={
                 "S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)
@@ -146,15 +160,39 @@ def _zone_name(subnet: ec2.ISubnet) -> str:
     return resource.attr_availability_zone if is_zone_id(given) else given
 
 
-def _subnets(prefix_length: int, nat: bool) -> list[ec2.SubnetConfiguration]:
+@jsii.implements(ec2.IIpAddresses)
+class _Slots:
+    """Tells `ec2.Vpc` where each subnet lies; left alone it would pack them one after the other."""
+
+    def __init__(self, plan: AddressPlan) -> None:
+        self._network = str(plan.network)
+        zones = plan.by_zone()
+        self._ranges = {
+            _TRAINING: [str(each.training) for each in zones],
+            _NAT: [str(each.nat) for each in zones],
+        }
+
+    def allocate_vpc_cidr(self) -> ec2.VpcIpamOptions:
+        return ec2.VpcIpamOptions(cidr_block=self._network)
+
+    def allocate_subnets_cidr(
+        self, *, requested_subnets: Sequence[ec2.RequestedSubnet], vpc_cidr: str
+    ) -> ec2.SubnetIpamOptions:
+        """The ranges in the order of the request: that of the zones, for each kind of subnet."""
+        left = {kind: iter(ranges) for kind, ranges in self._ranges.items()}
+        return ec2.SubnetIpamOptions(
+            allocated_subnets=[
+                ec2.AllocatedSubnet(cidr=next(left[each.configuration.name])) for each in requested_subnets
+            ]
+        )
+
+
+def _subnets(nat: bool) -> list[ec2.SubnetConfiguration]:
     kind = ec2.SubnetType.PRIVATE_WITH_EGRESS if nat else ec2.SubnetType.PRIVATE_ISOLATED
-    training = ec2.SubnetConfiguration(name=_TRAINING, subnet_type=kind, cidr_mask=prefix_length)
+    training = ec2.SubnetConfiguration(name=_TRAINING, subnet_type=kind)
     if not nat:
         return [training]
     public = ec2.SubnetConfiguration(
-        name="nat",
-        subnet_type=ec2.SubnetType.PUBLIC,
-        cidr_mask=NAT_PREFIX_LENGTH,
-        map_public_ip_on_launch=False,
+        name=_NAT, subnet_type=ec2.SubnetType.PUBLIC, map_public_ip_on_launch=False
     )
     return [training, public]

@@ -30,7 +30,7 @@ class AccessStack(cdk.Stack):
         spec: ClusterSpec,
         network: NetworkStack,
         storage: StorageStack,
-        queue: QueueStack | None,
+        queue: QueueStack,
         env: cdk.Environment,
     ) -> None:
         """Create the stack for a cluster, beside what the role opens."""
@@ -60,11 +60,12 @@ class AccessStack(cdk.Stack):
             code=buckets.code,
             checkpoints=buckets.checkpoints,
             output=buckets.output,
+            subnets=network.network.subnets,
+            security_groups=[network.efa_security_group],
             data_buckets=data_buckets,
             encryption_key=storage.encryption_key,
             file_system=spec.lustre is not None,
-            queue_arn=queue.queue.queue_arn if queue else None,
-            queue_stack=queue,
+            queue_arn=queue.arn_seen_from(self),
             launchers=spec.launchers,
         )
         cdk.CfnOutput(self, "LauncherPolicyArn", value=self.launcher_policy.managed_policy_arn)

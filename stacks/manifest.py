@@ -11,8 +11,10 @@ import aws_cdk as cdk
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 from constructs.cluster_manifest import ClusterManifest
+from constructs.mounted_file_system import MountedFileSystem
+from constructs.permissions import key_arn
 from constructs.training_buckets import TrainingBuckets
-from constructs.training_file_system import TrainingFileSystem
+from constructs.weak_references import read_weakly
 
 from launcher.cluster.changes import cluster_file_data
 from launcher.cluster.manifest import Buckets, Cluster, ClusterSubnet, Lustre
@@ -36,15 +38,14 @@ class ManifestStack(cdk.Stack):
         network: NetworkStack,
         storage: StorageStack,
         access: AccessStack,
-        queue: QueueStack | None,
-        observability: ObservabilityStack | None,
+        queue: QueueStack,
+        observability: ObservabilityStack,
         env: cdk.Environment,
     ) -> None:
         """Create the stack for a cluster, after all its others."""
         super().__init__(scope, id, env=env, description=f"Slipway cluster {spec.name}: manifest")
         for stack in (network, storage, access, queue, observability):
-            if stack is not None:
-                self.add_stack_dependency(stack, "the manifest is written when everything it names is there")
+            self.add_stack_dependency(stack, "the manifest is written when everything it names is there")
         manifest = ClusterManifest(
             self,
             "Manifest",
@@ -57,34 +58,33 @@ class ManifestStack(cdk.Stack):
                     for subnet, zone in zip(network.network.subnets, network.network.zones, strict=True)
                 ],
                 security_group_ids=[network.efa_security_group.security_group_id],
-                role_arn=access.role.role_arn,
-                buckets=_bucket_names(storage.buckets),
-                kms_key_arn=storage.encryption_key.key_arn if storage.encryption_key else None,
-                lustre=_lustre(storage.file_system, zone=network.network.zones[0]),
-                queue_arn=queue.queue.queue_arn if queue else None,
-                topic_arn=observability.observability.topic.topic_arn if observability else None,
+                role_arn=read_weakly(access.role.role_arn, owner=access, reader=self),
+                buckets=self._bucket_names(storage.buckets),
+                kms_key_arn=key_arn(storage.encryption_key, self) if storage.encryption_key else None,
+                lustre=_lustre(storage.file_system_seen_from(self), zone=network.network.zones[0]),
+                queue_arn=queue.arn_seen_from(self),
+                topic_arn=observability.topic_arn_seen_from(self),
             ),
             cluster_file=cluster_file_data(spec),
         )
         cdk.CfnOutput(self, "ManifestParameter", value=manifest.parameter_name)
 
+    def _bucket_names(self, buckets: TrainingBuckets) -> Buckets:
+        def name(bucket: s3.IBucket) -> str:
+            return read_weakly(bucket.bucket_name, owner=cdk.Stack.of(bucket), reader=self)
 
-def _bucket_names(buckets: TrainingBuckets) -> Buckets:
-    def name(bucket: s3.IBucket) -> str:
-        return bucket.bucket_name
-
-    return Buckets(
-        code=name(buckets.code), checkpoints=name(buckets.checkpoints), output=name(buckets.output)
-    )
+        return Buckets(
+            code=name(buckets.code), checkpoints=name(buckets.checkpoints), output=name(buckets.output)
+        )
 
 
-def _lustre(file_system: TrainingFileSystem | None, *, zone: str) -> Lustre | None:
+def _lustre(file_system: MountedFileSystem | None, *, zone: str) -> Lustre | None:
     if file_system is None:
         return None
     return Lustre(
         id=file_system.file_system_id,
         mount_name=file_system.mount_name,
-        subnet_id=file_system.subnet.subnet_id,
+        subnet_id=file_system.subnet_id,
         availability_zone=zone,
-        security_group_id=file_system.security_group.security_group_id,
+        security_group_id=file_system.security_group_id,
     )

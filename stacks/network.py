@@ -5,6 +5,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
+from constructs.added_subnets import AddedSubnets
 from constructs.efa_security_group import EfaSecurityGroup
 from constructs.service_endpoints import ServiceEndpoints
 from constructs.training_network import ExistingNetwork, TrainingNetwork
@@ -16,7 +17,7 @@ class NetworkStack(cdk.Stack):
     """VPC, training subnets, the EFA security group and the way out.
 
     Attributes:
-        network: the VPC and its training subnets, new or existing.
+        network: the VPC and its training subnets, new, existing, or new ones in an existing VPC.
         efa_security_group: the group of all training hosts.
     """
 
@@ -36,7 +37,21 @@ class NetworkStack(cdk.Stack):
                 fsx=spec.lustre is not None,
             )
 
-    def _network(self, spec: ClusterSpec) -> TrainingNetwork | ExistingNetwork:
+    def _network(self, spec: ClusterSpec) -> TrainingNetwork | ExistingNetwork | AddedSubnets:
+        if spec.vpc.existing is not None and spec.vpc.existing.new_subnets is not None:
+            added = spec.vpc.existing.new_subnets
+            return AddedSubnets(
+                self,
+                "Network",
+                vpc_id=spec.vpc.existing.vpc_id,
+                region=spec.region,
+                availability_zones=spec.availability_zones,
+                subnet_cidrs=[str(each.training) for each in spec.addresses],
+                associated_cidr=str(added.cidr) if added.associate else None,
+                nat_gateway_id=added.nat_gateway_id,
+                route_table_ids=added.route_tables(len(spec.availability_zones)),
+                s3_endpoint=added.s3_endpoint,
+            )
         if spec.vpc.existing is not None:
             return ExistingNetwork(
                 self,
@@ -50,17 +65,18 @@ class NetworkStack(cdk.Stack):
             "Network",
             cidr=str(spec.vpc.cidr),
             availability_zones=spec.availability_zones,
-            subnet_prefix_length=spec.subnet_prefix_length,
             nat=spec.vpc.nat,
+            subnets=spec.addresses,
             removal_policy=cdk.RemovalPolicy[spec.removal_policy.upper()],
         )
 
     def _efa_security_group(self, spec: ClusterSpec) -> ec2.ISecurityGroup:
         existing = spec.vpc.existing
         if existing is not None and existing.security_group_id is not None:
-            # Nothing is left to create, and CloudFormation takes no stack without a resource: this one
-            # costs nothing and does nothing.
-            cdk.CfnWaitConditionHandle(self, "NothingToCreate")
+            if existing.new_subnets is None:
+                # Nothing is left to create, and CloudFormation takes no stack without a resource: this
+                # one costs nothing and does nothing.
+                cdk.CfnWaitConditionHandle(self, "NothingToCreate")
             return ec2.SecurityGroup.from_security_group_id(
                 self, "Efa", existing.security_group_id, mutable=False
             )

@@ -1,9 +1,13 @@
 """From a cluster file to the stacks of a cluster: what `app.py` and the tests have in common.
 
-References between the stacks are exports and imports (`defaultCrossStackReferences: strong` in
-cdk.json), not the weak ones that `cdk init` proposes: with weak ones every change set plans to replace
-what they feed, such as a file system whose subnet is another stack's (aws-cdk issue 38829), and
-nothing keeps a stack from being deleted under the feet of another.
+References to the network are exports and imports (`defaultCrossStackReferences: strong` in cdk.json):
+nothing takes a subnet away from under a file system, and with weak ones every change set plans to replace
+what they feed, such as that file system (aws-cdk issue 38829).
+
+References to what may go, or be replaced, while the cluster stays are weak (`read_weakly`): file system,
+buckets, key, role, queue and topic. They feed policies, alarms, patterns of events and the manifest, all of
+which are updated in place. What is read is exported all the same, for the stacks of a cluster that was
+deployed when these references were imports; such a cluster is deployed once as it is before a part goes.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from dataclasses import dataclass
 
 import aws_cdk as cdk
 
+from launcher.cluster.manifest import CLUSTER_TAG
 from launcher.cluster.specification import ClusterSpec
 from stacks.access import AccessStack
 from stacks.manifest import ManifestStack
@@ -23,13 +28,17 @@ from stacks.storage import StorageStack
 
 @dataclass(frozen=True, slots=True)
 class ClusterStacks:
-    """The stacks of one cluster, in the order in which they are deployed."""
+    """The stacks of one cluster, in the order in which they are deployed.
+
+    All of them are always there; one whose part the cluster file does not ask for has no resources. The
+    CDK's command line deploys no such stack, and deletes the one that stood there before.
+    """
 
     network: NetworkStack
     storage: StorageStack
-    queue: QueueStack | None
+    queue: QueueStack
     access: AccessStack
-    observability: ObservabilityStack | None
+    observability: ObservabilityStack
     manifest: ManifestStack
 
 
@@ -46,22 +55,12 @@ def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
 
     network = NetworkStack(app, stack_name("network"), spec=spec, env=env)
     storage = StorageStack(app, stack_name("storage"), spec=spec, network=network, env=env)
-    queue = QueueStack(app, stack_name("queue"), spec=spec, queue=spec.queue, env=env) if spec.queue else None
+    queue = QueueStack(app, stack_name("queue"), spec=spec, env=env)
     access = AccessStack(
         app, stack_name("access"), spec=spec, network=network, storage=storage, queue=queue, env=env
     )
-    observability = (
-        ObservabilityStack(
-            app,
-            stack_name("observability"),
-            spec=spec,
-            wanted=spec.observability,
-            storage=storage,
-            access=access,
-            env=env,
-        )
-        if spec.observability
-        else None
+    observability = ObservabilityStack(
+        app, stack_name("observability"), spec=spec, storage=storage, access=access, env=env
     )
     manifest = ManifestStack(
         app,
@@ -74,6 +73,17 @@ def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
         observability=observability,
         env=env,
     )
-    for key, value in {"slipway:cluster": spec.name, **spec.tags}.items():
+    for stack, part in ((queue, queue.queue), (observability, observability.observability)):
+        if part is None:
+            _let_be_empty(stack)
+    for key, value in {CLUSTER_TAG: spec.name, **spec.tags}.items():
         cdk.Tags.of(app).add(key, value)
     return ClusterStacks(network, storage, queue, access, observability, manifest)
+
+
+def _let_be_empty(stack: cdk.Stack) -> None:
+    """Tell the CDK's own validation that the stack has no resources on purpose."""
+    reason = "The cluster has no such part; the CDK's command line deletes an empty stack, and deploys none."
+    cdk.Validations.of(stack).acknowledge(
+        cdk.Acknowledgment(id="CloudFormation-Validate::F0001", reason=reason)
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from aws_cdk import aws_kms as kms
 from constructs import Construct
+from constructs.mounted_file_system import MountedFileSystem
 from constructs.training_buckets import TrainingBuckets
 from constructs.training_file_system import TrainingFileSystem
 from constructs.training_key import TrainingKey
@@ -62,6 +63,10 @@ class StorageStack(cdk.Stack):
                 removal_policy=removal_policy,
             )
         )
+
+    def file_system_seen_from(self, stack: cdk.Stack) -> MountedFileSystem | None:
+        """The file system for use in another stack, or None where there is none."""
+        return None if self.file_system is None else self.file_system.seen_from(stack)
 
     def _key(self, spec: ClusterSpec, removal_policy: cdk.RemovalPolicy) -> kms.IKey | None:
         if spec.encryption == NEW_KEY:

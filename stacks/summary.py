@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     """Print the summary of the folder that the one argument names; 2 if there is nothing to read."""
     folder = Path(arguments[0] if arguments else "cdk.out")
     try:
-        templates = list(read_templates(folder))
+        templates = [each for each in read_templates(folder) if each[1].get("Resources")]
     except (OSError, ValueError, KeyError) as error:
         print(f"{folder} holds no synthesized app ({error}); run `cdk synth` first", file=sys.stderr)
         return 2

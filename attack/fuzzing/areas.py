@@ -75,7 +75,7 @@ def _cluster_file(chosen: Random, folder: Path) -> None:
     except ClusterFileError as error:
         str(error)
         return
-    assert spec.subnet_prefix_length
+    spec.addresses  # noqa: B018 - a property that computes
     spec.queue_instances  # noqa: B018 - a property that computes
 
 

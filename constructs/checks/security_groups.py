@@ -40,8 +40,9 @@ def security_groups(resources: Iterable[Resource]) -> dict[str, SecurityGroup]:
         if resource.type == "AWS::EC2::SecurityGroup":
             rules = [*_inline(resource.properties), *apart.get(resource.id, [])]
             if not any(rule.direction == "egress" for rule in rules):
-                # EC2 adds it to a group that is created without egress; the first rule of one's own,
-                # inline or not, takes it away (CloudFormation reference, AWS::EC2::SecurityGroup).
+                # EC2 adds it to a group that is created without egress. It is not counted on where there
+                # are rules of one's own: inline ones keep it from being added, and the first one that is
+                # separate has been seen to take it away (aws-cdk issue 987).
                 rules.append(SecurityGroupRule("egress", ALL_TRAFFIC, None, None, ipv4=(ANY_IPV4,)))
             found[resource.id] = SecurityGroup(resource.id, resource.properties.get("VpcId"), tuple(rules))
     return found

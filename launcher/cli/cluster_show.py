@@ -38,7 +38,7 @@ def show(
     if output is OutputFormat.JSON:
         print_json(shown_json(cluster))
     else:
-        console().print(as_table(cluster), soft_wrap=True)
+        console().print(as_table(cluster))
     return 0 if cluster.is_well else 1
 
 

@@ -54,11 +54,11 @@ def costs_table(costs: Sequence[CostLine]) -> Table:
     return table
 
 
-def plain_table(*headers: str) -> Table:
-    """A table without lines, as the launcher shows lists."""
+def plain_table(*headers: str, long: int | None = None) -> Table:
+    """A table without lines, as the launcher shows lists; only the column at `long` may fold."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for each in headers:
-        table.add_column(each, no_wrap=True, overflow="ignore")
+    for position, each in enumerate(headers):
+        table.add_column(each, no_wrap=position != long, overflow="fold")
     return table
 
 
@@ -135,7 +135,7 @@ def _failures(stack: DeployedStack) -> list[str]:
 
 
 def _things(cluster: ShownCluster) -> Table:
-    table = plain_table("WHAT", "FOR", "ID", "STATE", "")
+    table = plain_table("WHAT", "FOR", "ID", "STATE", "", long=2)
     for each in cluster.things:
         detail = f"{each.detail} (existed before)".strip() if each.adopted else each.detail
         state = Text(each.presence.value, _PRESENCE_STYLES[each.presence])

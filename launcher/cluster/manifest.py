@@ -14,6 +14,10 @@ CODE_FOLDER = "code"
 """Below it lies a job's code in its bucket, in a folder that is named by the code's digest."""
 
 
+CLUSTER_TAG = "slipway:cluster"
+"""The tag with the cluster's name, on all that was provisioned for it and on every job that runs on it."""
+
+
 def manifest_parameter_name(cluster_name: str) -> str:
     """The SSM parameter that holds the manifest of a cluster."""
     return f"/slipway/clusters/{cluster_name}"

@@ -13,18 +13,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator
 
+from launcher.cluster.address_slots import MOST_HOSTS, ZoneAddresses
+from launcher.cluster.existing_vpc import MOST_SUBNETS
 from launcher.cluster.lustre import is_persistent, what_is_possible
-from launcher.cluster.network_specification import (
-    MOST_SUBNETS,
-    PlannedHosts,
-    VpcSpec,
-    check_size,
-    check_zones,
-    subnet_prefix_length,
-)
+from launcher.cluster.network_specification import PlannedHosts, VpcSpec
 from launcher.cluster.regions import REGION, WITHOUT_BUDGETS, WITHOUT_FSX
+from launcher.cluster.room_for_hosts import check_room, check_zones_of_network
 from launcher.cluster.section import BucketName, Section, refuse
 from launcher.cluster.storage_specification import BucketsSpec, LustreSpec
+from launcher.cluster.zones import check_zones
 from launcher.documents.document import DocumentError, read_document
 from launcher.documents.validation import validate
 from launcher.failure_modes import job_file
@@ -126,6 +123,14 @@ class ClusterSpec(Section):
     hosts: list[PlannedHosts] = Field(
         min_length=1, description="All hosts that are to run at the same time in one zone."
     )
+    max_hosts: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_HOSTS,
+        description="The most hosts of any type that one zone is to hold, now or later: the subnets' "
+        "[addresses](#addresses) are divided for so many. When left out, the first two zones get a quarter "
+        "of the addresses each, the next two an eighth, and so on.",
+    )
     lustre: LustreSpec | None = Field(default=None, description="No file system when left out.")
     vpc: VpcSpec
     buckets: BucketsSpec = Field(
@@ -188,37 +193,18 @@ class ClusterSpec(Section):
     def _has_zones(cls, vpc: VpcSpec, info: ValidationInfo) -> VpcSpec:
         if "availability_zones" not in info.data:
             return vpc
-        zones = info.data["availability_zones"]
-        if vpc.existing is None and not zones:
-            refuse(
-                "a new VPC needs `availability_zones`, with at least one zone",
-                remedy="Add `availability_zones: [us-west-2a]` or the like.",
-            )
-        if vpc.existing is not None and zones:
-            refuse(
-                "`availability_zones` are those of the existing subnets",
-                remedy="Leave out `availability_zones`.",
-                below=("existing",),
-            )
-        if vpc.existing is not None and "region" in info.data:
-            for position, subnet in enumerate(vpc.existing.subnets):
-                if not re.fullmatch(rf"{info.data['region']}[a-z]", subnet.availability_zone):
-                    refuse(
-                        f"{subnet.availability_zone!r} is not the name of a zone of {info.data['region']}",
-                        remedy=f"Zones are called {info.data['region']}a and so on.",
-                        below=("existing", "subnets", position, "availability_zone"),
-                    )
+        check_zones_of_network(vpc, info.data["availability_zones"], info.data.get("region"))
         return vpc
 
     @field_validator("vpc")
     @classmethod
-    def _holds_the_subnets(cls, vpc: VpcSpec, info: ValidationInfo) -> VpcSpec:
+    def _holds_the_hosts(cls, vpc: VpcSpec, info: ValidationInfo) -> VpcSpec:
         known = info.data
-        if vpc.cidr is not None and {"availability_zones", "hosts", "lustre"} <= known.keys():
-            check_size(
-                vpc.cidr,
-                nat=vpc.nat,
+        if {"availability_zones", "hosts", "max_hosts", "lustre"} <= known.keys():
+            check_room(
+                vpc,
                 zones=len(known["availability_zones"]),
+                max_hosts=known["max_hosts"],
                 hosts=known["hosts"],
                 lustre_gib=_capacity(known["lustre"]),
             )
@@ -274,9 +260,10 @@ class ClusterSpec(Section):
         return tags
 
     @property
-    def subnet_prefix_length(self) -> int:
-        """The prefix length of each new private subnet, such as 24."""
-        return subnet_prefix_length(self.hosts, _capacity(self.lustre))
+    def addresses(self) -> list[ZoneAddresses]:
+        """The ranges of the new subnets, in the order of the zones; none where all are there already."""
+        plan = self.vpc.address_plan(len(self.availability_zones), self.max_hosts)
+        return plan.by_zone() if plan else []
 
     @property
     def key_arn(self) -> str | None:

@@ -92,7 +92,10 @@ class LustreSpec(Section):
     )
     backup: LustreBackup | None = Field(default=None, description="No automatic backups when left out.")
     associations: list[AssociationSpec] = Field(
-        default_factory=list, max_length=MOST_ASSOCIATIONS, description="Links to S3, at most eight."
+        default_factory=list,
+        max_length=MOST_ASSOCIATIONS,
+        description="Links to S3, at most eight. With `removal_policy: retain`, one that is taken out stays "
+        "on the file system until it is deleted in FSx.",
     )
 
     @field_validator("throughput")

@@ -28,7 +28,8 @@ class Destination:
     """The resolved places of a job. URIs end without a slash.
 
     `output` is the prefix to which the service appends the job's name. `code` ends in the code's digest:
-    the same code lies in the same place for all jobs. `lustre` is the cluster's file system.
+    the same code lies in the same place for all jobs. `lustre` is the cluster's file system, `cluster_name`
+    the cluster's name; None where there is none.
     """
 
     region: str
@@ -39,6 +40,7 @@ class Destination:
     security_group_ids: tuple[str, ...]
     kms_key_arn: str | None
     lustre: Lustre | None
+    cluster_name: str | None = None
     placeholders: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
 
@@ -97,6 +99,7 @@ def resolve_destination(
         ),
         kms_key_arn=cluster.kms_key_arn if cluster else None,
         lustre=_lustre(job, cluster),
+        cluster_name=cluster.name if cluster else None,
         placeholders=tuple(gaps.names),
         findings=tuple(gaps.findings),
     )

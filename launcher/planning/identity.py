@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from launcher.planning.naming import UNIQUE_LENGTH, job_name, part_of
+from launcher.planning.tags import without_cluster_tag
 
 if TYPE_CHECKING:
     from launcher.planning.training_plan import TrainingPlan
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 def fingerprint(plan: TrainingPlan) -> str:
     """A digest that is the same for every plan of the same request, whatever its unique name; in hex.
 
-    Nothing of the request can be read from it.
+    Nothing of the request can be read from it. The cluster's tag is left out: it says nothing that the
+    cluster's places do not, and launchers before it knew the same request without it.
     """
-    content = json.dumps([plan.operation, plan.region, plan.request], sort_keys=True)
+    request = None if plan.request is None else without_cluster_tag(plan.request)
+    content = json.dumps([plan.operation, plan.region, request], sort_keys=True)
     return hashlib.sha256(content.replace(str(plan.name), "JOB").encode()).hexdigest()
 
 

@@ -18,6 +18,7 @@ from launcher.planning.settings import Setting, job_environment, settings
 from launcher.planning.strategies.catalogue import strategy_of
 from launcher.planning.strategies.strategy import StartParameters, world_size
 from launcher.planning.strategies.support import processes_are_known
+from launcher.planning.tags import foreign_cluster_tag
 from launcher.planning.training_plan import Operation, Request, SourcePackage, TrainingPlan
 from launcher.planning.tuning_job import not_tunable, tuning_request
 from launcher.source.packaging import package_digest
@@ -96,6 +97,7 @@ def plan_job(
             *no_image,
             *elsewhere,
             *no_lustre,
+            *foreign_cluster_tag(job, cluster),
             *(check_request(operation, request) if request else ()),
         ),
         placeholders=destination.placeholders,

@@ -15,6 +15,7 @@ from launcher.planning.checkpoints import PlannedCheckpoints
 from launcher.planning.debugger import PlannedDebugger
 from launcher.planning.destination import Destination
 from launcher.planning.strategies.strategy import Entry
+from launcher.planning.tags import job_tags
 from launcher.planning.training_plan import Request
 
 
@@ -53,7 +54,7 @@ def build_request(
         "ResourceConfig": _resources(job, destination, facts),
         "StoppingCondition": _stopping(job),
         "Environment": dict(environment),
-        "Tags": [{"Key": key, "Value": value} for key, value in job.tags.items()],
+        "Tags": job_tags(job, destination.cluster_name),
         "CheckpointConfig": _checkpoints(checkpoints),
         **_debugger(debugger, destination),
     }

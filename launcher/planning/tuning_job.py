@@ -70,7 +70,7 @@ def tuning_request(job: JobSpec, tuning: Tuning, training: Request) -> Request:
             **{key: training[key] for key in _DEFINED_ALIKE if key in training},
         },
     }
-    if job.tags:
+    if "Tags" in training:
         request["Tags"] = training["Tags"]
     return request
 

@@ -37,6 +37,7 @@ def wanted_of(request: RequestView, region: str, bucket_owners: Mapping[str, str
         output_keys=_unique([request.output_key]),
         volume_keys=_unique([request.volume_key]),
         bucket_owners=bucket_owners or {},
+        tags=request.tags,
     )
 
 

@@ -81,7 +81,11 @@ def test_specification_survives_its_own_yaml(tmp_path: Path) -> None:
         ("count: 4", "count: 0", ":4:41: SPEC003 `hosts.0.count`: 0 is not valid"),
         ("p5.48", "p5.49", "`hosts.0.instance_type`: 'ml.p5.49xlarge' is not a training instance type"),
         ("p5.48", "p5.49", "ml.p5.48xlarge"),
-        ("10.0.0.0/20", "10.0.0.0/8", ":6:3: SPEC003 `vpc.cidr`: a VPC is between /16 and /28, not /8"),
+        (
+            "10.0.0.0/20",
+            "10.0.0.0/8",
+            ":6:3: SPEC003 `vpc.cidr`: VPCs and subnets are between /16 and /28, not /8",
+        ),
         ("10.0.0.0/20", "10.0.0.1/20", ":6:3: SPEC003 `vpc.cidr`: '10.0.0.1/20' is not valid"),
         (
             "10.0.0.0/20",

@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 from aws_cdk import aws_ec2 as ec2
+from constructs.checks.security_groups import security_groups
+from constructs.checks.templates import Resolver, Template
 from constructs.efa_security_group import EfaSecurityGroup
 
+from launcher.account.security_groups import parse_security_group
+from launcher.cluster.security_groups import BOTH_WAYS, Passage, passage
+from launcher.cluster.training_network import efa_passage
 from tests.stacks.synthesis import Resources, new_stack, resources_of, template_of
 
 
@@ -61,13 +66,60 @@ def test_there_is_no_other_rule(template: dict[str, Any]) -> None:
     assert len(resources_of(template, "AWS::EC2::SecurityGroupEgress")) == 2
 
 
-def test_isolated_group_lets_https_out_to_s3_only() -> None:
+@pytest.fixture(scope="module")
+def isolated() -> dict[str, Any]:
     stack = new_stack()
     vpc = ec2.Vpc.from_vpc_attributes(
         stack, "Vpc", vpc_id="vpc-0123456789abcdef0", availability_zones=["us-west-2a"]
     )
     EfaSecurityGroup(stack, "Efa", vpc=vpc, isolated=True, s3_prefix_list_id="pl-68a54001")
-    isolated = template_of(stack)
+    return template_of(stack)
+
+
+def test_isolated_group_is_never_created_open(isolated: dict[str, Any]) -> None:
+    """EC2 lets all traffic out of a group without egress of its own."""
+    (group,) = resources_of(isolated, "AWS::EC2::SecurityGroup").values()
+    (rule,) = group["Properties"]["SecurityGroupEgress"]
+
+    assert (rule["IpProtocol"], rule["CidrIp"]) == ("icmp", "255.255.255.255/32")
+    assert "SecurityGroupIngress" not in group["Properties"]
+
+
+def test_isolated_group_is_judged_in_the_template_as_in_the_account(isolated: dict[str, Any]) -> None:
+    resources = Resolver([Template("Stack", "t.json", isolated, region="us-west-2")]).resources
+    (at_synthesis,) = security_groups(resources).values()
+    itself = {"GroupId": at_synthesis.id}
+    live = parse_security_group(
+        {
+            "GroupId": at_synthesis.id,
+            "VpcId": at_synthesis.vpc_id,
+            "IpPermissions": [{"IpProtocol": "-1", "UserIdGroupPairs": [itself]}],
+            "IpPermissionsEgress": [
+                {"IpProtocol": "-1", "UserIdGroupPairs": [itself]},
+                {
+                    "IpProtocol": "tcp",
+                    "FromPort": 443,
+                    "ToPort": 443,
+                    "PrefixListIds": [{"PrefixListId": "pl-68a54001"}],
+                },
+                {
+                    "IpProtocol": "icmp",
+                    "FromPort": 252,
+                    "ToPort": 86,
+                    "IpRanges": [{"CidrIp": "255.255.255.255/32"}],
+                },
+            ],
+        }
+    )
+
+    assert set(at_synthesis.rules) == set(live.rules)
+    for direction in BOTH_WAYS:
+        assert efa_passage(at_synthesis, direction) is efa_passage(live, direction) is Passage.OPEN
+    for port, judged in ((443, Passage.UNKNOWN), (80, Passage.CLOSED)):  # The list may hold any address.
+        assert {passage([each], "egress", (port, port)) for each in (at_synthesis, live)} == {judged}
+
+
+def test_isolated_group_lets_https_out_to_s3_only(isolated: dict[str, Any]) -> None:
     (to_s3,) = egress(isolated, "DestinationPrefixListId").values()
 
     assert not egress(isolated, "CidrIp")

@@ -7,20 +7,24 @@ an operator that it does not know, and a key that the call does not carry, as fu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from moto.iam.access_control import IAMPolicyStatement, PermissionResult
 
+Context = Mapping[str, str | Sequence[str]]
+"""The values of the condition keys that a call carries; some keys have several."""
+
 _OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
     "StringEquals": lambda wanted, given: wanted == given,
+    "StringLike": lambda wanted, given: fnmatchcase(given, wanted),
     "ArnEquals": lambda wanted, given: fnmatchcase(given, wanted),
     "Bool": lambda wanted, given: wanted.lower() == given.lower(),
 }
 
 
-def allows(document: Mapping[str, Any], action: str, resource: str, context: Mapping[str, str]) -> bool:
+def allows(document: Mapping[str, Any], action: str, resource: str, context: Context) -> bool:
     """Whether some statement allows the call, and none denies it.
 
     Args:
@@ -40,7 +44,7 @@ def allows(document: Mapping[str, Any], action: str, resource: str, context: Map
 def flat(value: Any, names: Mapping[str, str]) -> Any:
     """A template's value with its references replaced: by what `names` has for them, else `<NAME>`."""
     match value:
-        case {"Ref": name} | {"Fn::ImportValue": name}:
+        case {"Ref": name} | {"Fn::ImportValue": name} | {"Fn::GetStackOutput": {"OutputName": name}}:
             return names.get(name, f"<{name}>")
         case {"Fn::GetAtt": [resource, attribute]}:
             return names.get(f"{resource}.{attribute}", f"<{resource}.{attribute}>")
@@ -68,14 +72,30 @@ def _patterns(resources: str | list[str]) -> list[str]:
     return ["*".join(map(re.escape, resource.split("*"))) for resource in each]
 
 
-def _conditions_hold(statement: Mapping[str, Any], context: Mapping[str, str]) -> bool:
-    for operator, keys in statement.get("Condition", {}).items():
-        for key, wanted in keys.items():
-            if operator == "Null":
-                if (key not in context) != (wanted == "true"):
-                    return False
-                continue
-            choices = [wanted] if isinstance(wanted, str) else wanted
-            if key not in context or not any(_OPERATORS[operator](one, context[key]) for one in choices):
-                return False
-    return True
+def _conditions_hold(statement: Mapping[str, Any], context: Context) -> bool:
+    return all(
+        _holds(operator, _listed(wanted), _listed(context.get(key, [])))
+        for operator, keys in statement.get("Condition", {}).items()
+        for key, wanted in keys.items()
+    )
+
+
+def _holds(operator: str, wanted: list[str], given: list[str]) -> bool:
+    """Source: IAM user guide, reference_policies_elements_condition_operators and _multi-value-conditions.
+
+    A key without a value is absent. An operator for one value never gets several here, as AWS warns of that.
+    """
+    if operator == "Null":
+        return (not given) == (wanted == ["true"])
+    if operator.startswith("ForAllValues:"):
+        compare = _OPERATORS[operator.removeprefix("ForAllValues:")]
+        return all(any(compare(one, value) for one in wanted) for value in given)
+    if not given:
+        return operator.endswith("IfExists")
+    compare = _OPERATORS[operator.removesuffix("IfExists")]
+    (value,) = given
+    return any(compare(one, value) for one in wanted)
+
+
+def _listed(value: str | Sequence[str]) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)

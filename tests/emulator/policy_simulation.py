@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
@@ -14,7 +14,7 @@ from moto.iam.exceptions import NotFoundException
 from moto.iam.models import IAMBackend
 from moto.iam.responses import IamResponse
 
-from tests.emulator.iam_policy import allows
+from tests.emulator.iam_policy import Context, allows
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def emulated_simulation() -> Iterator[None]:
     def simulate(response: IamResponse) -> ActionResult:
         statements = _statements(response.backend, response._get_param("PolicySourceArn"))
         context = {
-            entry["ContextKeyName"]: entry["ContextKeyValues"][0]
+            entry["ContextKeyName"]: entry["ContextKeyValues"]
             for entry in response._get_param("ContextEntries", [])
         }
         results = [
@@ -42,9 +42,7 @@ def emulated_simulation() -> Iterator[None]:
         yield
 
 
-def _decision(
-    statements: list[dict[str, Any]], action: str, resource: str, context: Mapping[str, str]
-) -> str:
+def _decision(statements: list[dict[str, Any]], action: str, resource: str, context: Context) -> str:
     if allows({"Statement": statements}, action, resource, context):
         return "allowed"
     denials = [{**each, "Effect": "Allow"} for each in statements if each["Effect"] == "Deny"]

@@ -140,7 +140,10 @@ def test_what_the_training_definition_has_too_is_sent(plan_of: Plan, manifest: d
     assert plan.view.training["EnableManagedSpotTraining"] is True
     assert plan.view.training["RetryStrategy"] == {"MaximumRetryAttempts": 2}
     assert plan.view.training["VpcConfig"]["Subnets"] == ["subnet-0123456789abcdef0"]
-    assert plan.request["Tags"] == [{"Key": "team", "Value": "research"}]
+    assert plan.request["Tags"] == [
+        {"Key": "team", "Value": "research"},
+        {"Key": "slipway:cluster", "Value": "dev"},
+    ]
     assert not {"DebugHookConfig", "ProfilerConfig", "Tags"} & plan.view.training.keys()
 
 

@@ -16,7 +16,7 @@ from stacks.slipway_app import ClusterStacks, add_stacks
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("network", "storage", "queue", "access", "observability", "manifest")
-"""The stacks in the order of their deployment; a cluster need not have all of them."""
+"""The stacks in the order of their deployment; those of parts that a cluster has not are empty."""
 
 CLUSTERS = tuple(sorted(path.stem for path in (ROOT / "clusters").glob("*.yaml")))
 
@@ -35,8 +35,8 @@ class Synthesized:
 
     @property
     def parts(self) -> list[str]:
-        """The stacks that this cluster has."""
-        return [part for part in PARTS if getattr(self.stacks, part) is not None]
+        """The stacks with something in them."""
+        return [part for part in PARTS if "Resources" in self.template(part)]
 
     def template(self, part: str) -> dict[str, Any]:
         stack: cdk.Stack = getattr(self.stacks, part)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from launcher.cluster.specification import ClusterSpec, load_cluster_file
-from tests.emulator.iam_policy import allows, flat
+from tests.emulator.iam_policy import Context, allows, flat
 from tests.stacks.synthesis import ROOT, Synthesized, dev_spec, synthesize
 
 ACCOUNT, REGION = "111122223333", "us-west-2"
@@ -15,6 +15,7 @@ KEY, ROLE, QUEUE, SUBNET, GROUP = (
     f"arn:aws:our:{what}" for what in ("key", "role", "queue", "subnet", "group")
 )
 FILE_SYSTEM = f"arn:aws:fsx:{REGION}:{ACCOUNT}:file-system/fs-1"
+SUBNET_ID, GROUP_ID = "subnet-of-ours", "sg-of-ours"
 CODE, CHECKPOINTS, OUTPUT, DATA = (
     f"arn:aws:s3:::{name}" for name in ("our-code", "our-checkpoints", "our-output", "our-data")
 )
@@ -23,6 +24,7 @@ STREAM = f"{LOGS}:log-stream:llama-1/algo-1"
 INTERFACE = f"arn:aws:ec2:{REGION}:{ACCOUNT}:network-interface/eni-1"
 IMAGE = f"arn:aws:ecr:{REGION}:763104351884:repository/pytorch-training"
 JOB = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:training-job/llama-1"
+TUNING_JOB = JOB.replace("training-job", "hyper-parameter-tuning-job")
 PLAN = JOB.replace("training-job/llama-1", "training-plan/ours")
 CAPACITY = JOB.replace("training-job/llama-1", "reserved-capacity/1a2b")
 SERVICE_JOB = f"arn:aws:batch:{REGION}:{ACCOUNT}:service-job/1234"
@@ -37,11 +39,22 @@ IN_ANY_CASE = {"s3:ObjectCreationOperation": "true"}
 A_PART = {"s3:ObjectCreationOperation": "false"}
 IN_OUR_NAMESPACE = {"cloudwatch:namespace": "/aws/sagemaker/TrainingJobs"}
 
-Call = tuple[str, str, dict[str, str]]
+OUR_TAG = {"aws:RequestTag/slipway:cluster": "p5-large"}
+OF_OURS, OF_OTHERS = ({"aws:ResourceTag/slipway:cluster": name} for name in ("p5-large", "production"))
+IN_OUR_NETWORK = {"sagemaker:VpcSubnets": [SUBNET_ID, SUBNET_ID], "sagemaker:VpcSecurityGroupIds": [GROUP_ID]}
+A_JOB_OF_OURS = {**OUR_TAG, **IN_OUR_NETWORK}
+OF_PRODUCTION = {"aws:RequestTag/slipway:cluster": "production"}
+WHILE_IT_IS_CREATED = {**OUR_TAG, "sagemaker:TaggingAction": "CreateTrainingJob"}
+
+Call = tuple[str, str, Context]
 
 
-def calls(resource: str, *actions: str, **context: dict[str, str]) -> list[Call]:
-    return [(action, resource, context.get("context", {})) for action in actions]
+def calls(resource: str, *actions: str, context: Context | None = None) -> list[Call]:
+    return [(action, resource, context or {}) for action in actions]
+
+
+def without(key: str, context: Context) -> Context:
+    return {name: value for name, value in context.items() if name != key}
 
 
 JOB_CALLS = [
@@ -123,15 +136,27 @@ LAUNCHER_CALLS = [
     *calls(f"{OUTPUT}/llama-1/output.tar.gz", "s3:GetObject"),
     *calls(KEY, "kms:GenerateDataKey", "kms:Decrypt"),
     *calls(KEY, "kms:CreateGrant", context=BY_VOLUMES),
+    *calls(JOB, "sagemaker:CreateTrainingJob", context=A_JOB_OF_OURS),
+    *calls(PLAN, "sagemaker:CreateTrainingJob", context=A_JOB_OF_OURS),
+    *calls(CAPACITY, "sagemaker:CreateTrainingJob", context=A_JOB_OF_OURS),
+    *calls(JOB, "sagemaker:AddTags", context=WHILE_IT_IS_CREATED),
+    *calls(JOB, "sagemaker:DescribeTrainingJob", "sagemaker:ListTags"),
     *calls(
         JOB,
-        "sagemaker:CreateTrainingJob", "sagemaker:AddTags", "sagemaker:DescribeTrainingJob",
-        "sagemaker:ListTags", "sagemaker:StopTrainingJob", "sagemaker:UpdateTrainingJob",
+        "sagemaker:DescribeTrainingJob", "sagemaker:ListTags", "sagemaker:StopTrainingJob",
+        "sagemaker:UpdateTrainingJob",
+        context=OF_OURS,
+    ),
+    *calls(TUNING_JOB, "sagemaker:CreateHyperParameterTuningJob", context=A_JOB_OF_OURS),
+    *calls(
+        TUNING_JOB,
+        "sagemaker:AddTags",
+        context={**OUR_TAG, "sagemaker:TaggingAction": "CreateHyperParameterTuningJob"},
     ),
     *calls(
-        JOB.replace("training-job", "hyper-parameter-tuning-job"),
-        "sagemaker:CreateHyperParameterTuningJob", "sagemaker:DescribeHyperParameterTuningJob",
-        "sagemaker:StopHyperParameterTuningJob",
+        TUNING_JOB,
+        "sagemaker:DescribeHyperParameterTuningJob", "sagemaker:StopHyperParameterTuningJob",
+        context=OF_OURS,
     ),
     *calls(ROLE, "iam:PassRole", context=TO_SAGEMAKER),
     *calls(ROLE, "iam:GetRole", "iam:SimulatePrincipalPolicy"),
@@ -141,8 +166,6 @@ LAUNCHER_CALLS = [
         "*",
         "fsx:DescribeDataRepositoryAssociations", "fsx:DescribeFileSystems", "ec2:DescribeNetworkInterfaces",
     ),
-    *calls(PLAN, "sagemaker:CreateTrainingJob"),
-    *calls(CAPACITY, "sagemaker:CreateTrainingJob"),
     *calls(STREAM, "logs:GetLogEvents"),
     *calls(f"{LOGS}:log-stream:", "logs:DescribeLogStreams"),
     *calls(
@@ -154,9 +177,10 @@ LAUNCHER_CALLS = [
     ),
     *calls(DATA, "s3:GetEncryptionConfiguration"),
     *calls(IMAGE, "ecr:BatchGetImage", "ecr:DescribeImages"),
-    *calls(QUEUE, "batch:SubmitServiceJob"),
+    *calls(QUEUE, "batch:SubmitServiceJob", context=OUR_TAG),
     *calls("*", "batch:ListServiceJobs", "batch:DescribeServiceJob"),
-    *calls(SERVICE_JOB, "batch:SubmitServiceJob", "batch:TerminateServiceJob"),
+    *calls(SERVICE_JOB, "batch:SubmitServiceJob", "batch:TagResource", context=OUR_TAG),
+    *calls(SERVICE_JOB, "batch:TerminateServiceJob", context=OF_OURS),
 ]  # fmt: skip
 
 FORBIDDEN_TO_LAUNCHERS = [
@@ -177,11 +201,27 @@ FORBIDDEN_TO_LAUNCHERS = [
     *calls(f"{OUTPUT}/llama-1/model.tar.gz", "s3:PutObject"),
     *calls(KEY, "kms:CreateGrant"),
     *calls("*", "sagemaker:CreateNotebookInstance", "ec2:RunInstances"),
-    *calls(JOB.replace(ACCOUNT, "999999999999"), "sagemaker:CreateTrainingJob"),
+    *calls(JOB.replace(ACCOUNT, "999999999999"), "sagemaker:CreateTrainingJob", context=A_JOB_OF_OURS),
+    *calls(
+        JOB,
+        "sagemaker:DescribeTrainingJob",
+        "sagemaker:ListTags",
+        "sagemaker:StopTrainingJob",
+        "sagemaker:UpdateTrainingJob",
+        context=OF_OTHERS,
+    ),
+    *calls(JOB, "sagemaker:StopTrainingJob", "sagemaker:UpdateTrainingJob"),
+    *calls(TUNING_JOB, "sagemaker:StopHyperParameterTuningJob"),
+    *calls(JOB, "sagemaker:AddTags", context=OUR_TAG),
+    *calls(JOB, "sagemaker:AddTags", context={**WHILE_IT_IS_CREATED, **OF_PRODUCTION}),
+    *calls(SERVICE_JOB, "batch:TagResource", context={**OUR_TAG, **OF_OTHERS}),
+    *calls(SERVICE_JOB, "batch:TerminateServiceJob"),
+    *calls(SERVICE_JOB, "batch:TerminateServiceJob", context=OF_OTHERS),
+    *calls(QUEUE, "batch:SubmitServiceJob"),
     *calls(FILE_SYSTEM, "fsx:DeleteFileSystem"),
     *calls(STREAM, "logs:DeleteLogStream"),
     *calls(QUEUE, "batch:DeleteJobQueue"),
-    *calls(f"{QUEUE}-of-others", "batch:SubmitServiceJob"),
+    *calls(f"{QUEUE}-of-others", "batch:SubmitServiceJob", context=OUR_TAG),
 ]
 
 
@@ -207,27 +247,50 @@ def of_the_launcher(access: Synthesized) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("action", "resource", "context"), JOB_CALLS)
-def test_job_may(of_the_job: dict[str, Any], action: str, resource: str, context: dict[str, str]) -> None:
+def test_job_may(of_the_job: dict[str, Any], action: str, resource: str, context: Context) -> None:
     assert allows(of_the_job, action, resource, context)
 
 
 @pytest.mark.parametrize(("action", "resource", "context"), FORBIDDEN_TO_JOBS)
-def test_job_may_not(of_the_job: dict[str, Any], action: str, resource: str, context: dict[str, str]) -> None:
+def test_job_may_not(of_the_job: dict[str, Any], action: str, resource: str, context: Context) -> None:
     assert not allows(of_the_job, action, resource, context)
 
 
 @pytest.mark.parametrize(("action", "resource", "context"), LAUNCHER_CALLS)
-def test_launcher_may(
-    of_the_launcher: dict[str, Any], action: str, resource: str, context: dict[str, str]
-) -> None:
+def test_launcher_may(of_the_launcher: dict[str, Any], action: str, resource: str, context: Context) -> None:
     assert allows(of_the_launcher, action, resource, context)
 
 
 @pytest.mark.parametrize(("action", "resource", "context"), FORBIDDEN_TO_LAUNCHERS)
 def test_launcher_may_not(
-    of_the_launcher: dict[str, Any], action: str, resource: str, context: dict[str, str]
+    of_the_launcher: dict[str, Any], action: str, resource: str, context: Context
 ) -> None:
     assert not allows(of_the_launcher, action, resource, context)
+
+
+@pytest.mark.parametrize("action", ["CreateTrainingJob", "CreateHyperParameterTuningJob"])
+@pytest.mark.parametrize(
+    "context",
+    [
+        pytest.param(OUR_TAG, id="no network at all"),
+        pytest.param(without("sagemaker:VpcSubnets", A_JOB_OF_OURS), id="no subnets"),
+        pytest.param(without("sagemaker:VpcSecurityGroupIds", A_JOB_OF_OURS), id="no groups"),
+        pytest.param({**A_JOB_OF_OURS, "sagemaker:VpcSubnets": []}, id="an empty list of subnets"),
+        pytest.param(
+            {**A_JOB_OF_OURS, "sagemaker:VpcSubnets": [SUBNET_ID, "subnet-of-others"]}, id="another subnet"
+        ),
+        pytest.param(
+            {**A_JOB_OF_OURS, "sagemaker:VpcSecurityGroupIds": [GROUP_ID, "sg-of-others"]}, id="another group"
+        ),
+        pytest.param(IN_OUR_NETWORK, id="no tag"),
+        pytest.param({**A_JOB_OF_OURS, **OF_PRODUCTION}, id="another cluster's tag"),
+    ],
+)
+def test_the_network_of_the_cluster_cannot_be_left(
+    of_the_launcher: dict[str, Any], action: str, context: Context
+) -> None:
+    for job in (JOB, TUNING_JOB, PLAN, CAPACITY):
+        assert not allows(of_the_launcher, f"sagemaker:{action}", job, context)
 
 
 def test_no_action_is_a_wildcard(of_the_job: dict[str, Any], of_the_launcher: dict[str, Any]) -> None:
@@ -247,12 +310,12 @@ def resolved(access: Synthesized, document: Any) -> Any:
     (role,) = access.resources("access", "AWS::IAM::Role")
     names[f"{role}.Arn"] = ROLE
     for part, arn in (("storage", KEY), ("queue", QUEUE)):
-        (export,) = [
-            output["Export"]["Name"]
-            for output in access.template(part)["Outputs"].values()
-            if "Fn::GetAtt" in output["Value"] and output["Value"]["Fn::GetAtt"][1] in ("Arn", "JobQueueArn")
+        (read,) = [
+            name
+            for name, output in access.template(part)["Outputs"].items()
+            if "Export" not in output and output["Value"].get("Fn::GetAtt", [""])[-1].endswith("Arn")
         ]
-        names[export] = arn
+        names[read] = arn
     return shortened(flat(document, names))
 
 
@@ -261,7 +324,10 @@ def shortened(value: Any) -> Any:
         return {key: shortened(each) for key, each in value.items()}
     if isinstance(value, list):
         return [shortened(each) for each in value]
-    for part, arn in (("subnet/<", SUBNET), ("security-group/<", GROUP)):
+    for part, text in (
+        ("subnet/<", SUBNET), ("security-group/<", GROUP),
+        ("TrainingSubnet", SUBNET_ID), ("trainingSubnet", SUBNET_ID), ("ExportsOutputFnGetAttEfa", GROUP_ID),
+    ):  # fmt: skip
         if part in value:
-            return arn
+            return text
     return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import subprocess
 import sys
@@ -211,9 +210,7 @@ def role_is_for_sagemaker_and_reaches_the_cluster(account: Account) -> None:
     name = manifest.role_arn.rpartition("/")[2]
     trust = iam.get_role(RoleName=name)["Role"]["AssumeRolePolicyDocument"]
     policy = iam.get_role_policy(RoleName=name, PolicyName="TrainingJob")["PolicyDocument"]
-    # moto gives an inline policy that CloudFormation made back as the text of a Python dict.
-    statements = ast.literal_eval(policy)["Statement"]
-    by_sid = {statement["Sid"]: statement for statement in statements}
+    by_sid = {statement["Sid"]: statement for statement in policy["Statement"]}
 
     assert trust["Statement"][0]["Principal"] == {"Service": "sagemaker.amazonaws.com"}
     assert by_sid["ReadCode"]["Resource"] == f"arn:aws:s3:::{manifest.buckets.code}/*"

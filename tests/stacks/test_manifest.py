@@ -7,7 +7,7 @@ from typing import Any
 from launcher.cluster.changes import changes, deployed_cluster_file
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.specification import load_cluster_file
-from tests.stacks.synthesis import ROOT, Synthesized, cluster, dev_spec, synthesize
+from tests.stacks.synthesis import PARTS, ROOT, Synthesized, cluster, dev_spec, synthesize
 
 
 def test_manifest_is_what_the_launcher_parses(dev: Synthesized) -> None:
@@ -37,16 +37,9 @@ def test_manifest_stands_under_the_name_of_the_cluster(dev: Synthesized) -> None
 
 
 def test_manifest_is_deployed_after_all_other_stacks(dev: Synthesized) -> None:
-    stacks = dev.stacks
-    needed = {stack.stack_name for stack in stacks.manifest.dependencies}
+    needed = {stack.stack_name for stack in dev.stacks.manifest.dependencies}
 
-    assert needed == {each.stack_name for each in (stacks.network, stacks.storage, stacks.access)}
-
-
-def test_manifest_waits_for_the_optional_stacks_too(large: Synthesized) -> None:
-    needed = {stack.stack_name for stack in large.stacks.manifest.dependencies}
-
-    assert {"slipway-p5-large-queue", "slipway-p5-large-observability"} < needed
+    assert needed == {f"slipway-dev-{part}" for part in PARTS if part != "manifest"}
 
 
 def test_manifest_names_key_queue_and_topic(large: Synthesized) -> None:
@@ -83,6 +76,8 @@ def flat(value: Any) -> str:
         return value
     if "Fn::Join" in value:
         return "".join(map(flat, value["Fn::Join"][1]))
+    if "Fn::GetStackOutput" in value:
+        return str(value["Fn::GetStackOutput"]["OutputName"])
     return str(value["Fn::ImportValue"])
 
 

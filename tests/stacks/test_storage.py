@@ -18,6 +18,38 @@ def test_retained_data_outlive_their_stack(large: Synthesized, policy: str) -> N
     assert {each[policy] for each in kept} == {"Retain"}
 
 
+@pytest.mark.parametrize("policy", ["DeletionPolicy", "UpdateReplacePolicy"])
+@pytest.mark.parametrize(
+    "type_",
+    [
+        "AWS::EC2::SecurityGroup",
+        "AWS::EC2::SecurityGroupIngress",
+        "AWS::EC2::SecurityGroupEgress",
+        "AWS::S3::BucketPolicy",
+    ],
+)
+def test_retained_data_stay_in_reach(large: Synthesized, type_: str, policy: str) -> None:
+    found = large.resources("storage", type_).values()
+
+    assert {each.get(policy) for each in found} == {"Retain"}
+
+
+def test_links_of_a_retained_file_system_stay_but_make_room_for_others() -> None:
+    links = [{"path": "/data", "s3_uri": "s3://corpus"}]
+    lustre = {"deployment": "SCRATCH_2", "capacity_gib": 1200, "associations": links}
+    storage = synthesize(dev_spec(lustre=lustre, removal_policy="retain"))
+    (link,) = storage.resources("storage", "AWS::FSx::DataRepositoryAssociation").values()
+
+    assert link["DeletionPolicy"] == "Retain"
+    assert link.get("UpdateReplacePolicy") is None
+
+
+def test_nothing_of_a_cluster_to_destroy_is_retained(dev: Synthesized) -> None:
+    for part in dev.parts:
+        resources = dev.template(part)["Resources"].values()
+        assert not [each for each in resources if each.get("DeletionPolicy") == "Retain"]
+
+
 def test_stack_with_retained_data_cannot_be_deleted_by_mistake(large: Synthesized) -> None:
     assert large.stacks.storage.termination_protection is True
     assert not large.stacks.access.termination_protection

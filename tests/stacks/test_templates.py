@@ -56,8 +56,23 @@ ON_WHAT_EXISTS = dev_spec(
     buckets={"code": "our-code", "checkpoints": "our-checkpoints", "output": "our-output"},
     encryption="arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab",
 )
+IN_NEW_SUBNETS = dev_spec(
+    name="added",
+    availability_zones=["usw2-az1", "usw2-az3"],
+    vpc={
+        "existing": {
+            "vpc_id": "vpc-0123456789abcdef0",
+            "new_subnets": {
+                "cidr": "100.64.0.0/20",
+                "associate": True,
+                "nat_gateway_id": "nat-0123456789abcdef0",
+            },
+        }
+    },
+    removal_policy="retain",
+)
 WITHOUT_LUSTRE = dev_spec(name="plain", lustre=None, vpc={"cidr": "10.64.0.0/20", "nat": False})
-OTHERS = {spec.name: spec for spec in (WITH_EVERYTHING, ON_WHAT_EXISTS, WITHOUT_LUSTRE)}
+OTHERS = {spec.name: spec for spec in (WITH_EVERYTHING, ON_WHAT_EXISTS, IN_NEW_SUBNETS, WITHOUT_LUSTRE)}
 
 
 @pytest.fixture(scope="session", params=[*CLUSTERS, *OTHERS])

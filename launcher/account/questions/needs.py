@@ -42,6 +42,8 @@ def caller_checks(wanted: Wanted) -> tuple[Check, ...]:
         "sagemaker:InstanceTypes": (wanted.instance_type,),
         "sagemaker:VpcSubnets": wanted.subnet_ids,
         "sagemaker:VpcSecurityGroupIds": wanted.group_ids,
+        "aws:TagKeys": tuple(wanted.tags),
+        **{f"aws:RequestTag/{key}": (value,) for key, value in wanted.tags.items()},
     }
     return (
         Check(("iam:PassRole",), (wanted.role_arn,), {"iam:PassedToService": (SAGEMAKER_PRINCIPAL,)}),

@@ -15,7 +15,8 @@ class Wanted:
     `reads` and `writes` are the S3 URIs that the job's role reads and writes, `looked_into` those that
     should hold something, or nothing, before it starts: the inputs and the checkpoints, not the code
     that is not yet uploaded. `image` is None where an algorithm is named instead. `bucket_owners` are the
-    accounts that own the cluster's buckets, by their names; whose the others are is not known.
+    accounts that own the cluster's buckets, by their names; whose the others are is not known. `tags` are
+    the job's own.
     """
 
     region: str
@@ -36,6 +37,7 @@ class Wanted:
     output_keys: tuple[str, ...]
     volume_keys: tuple[str, ...]
     bucket_owners: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def buckets(self) -> tuple[str, ...]:

@@ -95,7 +95,11 @@ class SageMakerBackend(Backend):
         return batch
 
     def stop(self, job_name: str) -> None:
-        """StopTrainingJob: SIGTERM to the containers, and 120 seconds for them to end."""
+        """StopTrainingJob: SIGTERM to the containers, and 120 seconds for them to end.
+
+        A policy that goes by the job's tags denies to stop a training job that is not there, as one that is
+        a tuning job: only a description tells.
+        """
         try:
             if job_name in self._tuning:
                 stop_tuning_job(self._sagemaker, job_name)
@@ -105,9 +109,14 @@ class SageMakerBackend(Backend):
         except AwsRefusal as refusal:
             if _NOT_RUNNING in _validation_message(refusal):
                 return
-            if not _is_unknown(refusal) or job_name in self._tuning:
+            if job_name in self._tuning or not (_is_unknown(refusal) or _is_denied(refusal)):
                 raise
-            self.describe(job_name)
+            try:
+                self.describe(job_name)
+            except AwsRefusal:
+                if _is_denied(refusal):
+                    raise refusal from refusal.__cause__
+                raise
             if job_name not in self._tuning:
                 raise
             self.stop(job_name)
@@ -194,6 +203,10 @@ def _is_unknown(refusal: AwsRefusal) -> bool:
     if _error(refusal).get("Code") in ("ResourceNotFound", "ResourceNotFoundException"):
         return True
     return any(words in _validation_message(refusal) for words in _UNKNOWN)
+
+
+def _is_denied(refusal: AwsRefusal) -> bool:
+    return _error(refusal).get("Code") in ("AccessDenied", "AccessDeniedException")
 
 
 def _validation_message(refusal: AwsRefusal) -> str:

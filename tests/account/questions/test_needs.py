@@ -134,6 +134,18 @@ def test_the_caller_passes_the_role_to_sagemaker_and_creates_this_job() -> None:
     }
 
 
+def test_the_tags_of_the_job_are_simulated_as_policies_may_ask_for_them() -> None:
+    tags = [{"Key": "slipway:cluster", "Value": "dev"}, {"Key": "team", "Value": "vision"}]
+    _, creates = caller_checks(wanted_of(RequestView({**REQUEST, "Tags": tags}), REGION))
+
+    assert creates.context == {
+        "sagemaker:InstanceTypes": ("ml.p4d.24xlarge",),
+        "aws:TagKeys": ("slipway:cluster", "team"),
+        "aws:RequestTag/slipway:cluster": ("dev",),
+        "aws:RequestTag/team": ("vision",),
+    }
+
+
 def test_conditions_that_the_request_does_not_have_are_not_simulated() -> None:
     _, creates = caller_checks(wanted_of(RequestView(REQUEST), REGION))
 

@@ -96,3 +96,13 @@ def test_a_name_that_no_job_can_have_is_unknown(sagemaker: Any) -> None:
             stub.add_client_error(operation, "ValidationException", message.format(key), 400)
         with pytest.raises(UnknownJob, match="no training job no_name"):
             SageMakerBackend(sagemaker, None, None).describe("no_name")
+
+
+def test_a_tuning_job_is_stopped_by_who_may_stop_training_jobs_by_their_tags(sagemaker: Any) -> None:
+    with Stubber(sagemaker) as stub:
+        stub.add_client_error("stop_training_job", "AccessDeniedException", "not authorized", 400)
+        not_found(stub, "describe_training_job")
+        stub.add_response("describe_hyper_parameter_tuning_job", ANSWER)
+        stub.add_response("stop_hyper_parameter_tuning_job", {})
+        SageMakerBackend(sagemaker, None, None).stop("search")
+        stub.assert_no_pending_responses()

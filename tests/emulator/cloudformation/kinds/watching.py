@@ -1,0 +1,230 @@
+"""Logs, alarms, dashboards, events, topics, budgets, and parameters of Systems Manager."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.emulator.cloudformation.account import Account
+from tests.emulator.cloudformation.kinds.kind import (
+    Kind,
+    Properties,
+    Resource,
+    as_list,
+    only,
+    tags_gone,
+    tags_of,
+)
+
+
+class LogGroup(Kind):
+    type = "AWS::Logs::LogGroup"
+
+    def create(self, account: Account, name: str, properties: Properties) -> Resource:
+        logs, name = account.client("logs"), properties.get("LogGroupName", name)
+        logs.create_log_group(logGroupName=name, tags=tags_of(properties), **self._key(properties))
+        self._retain(logs, name, properties)
+        return Resource(name, properties, {"Arn": account.arn("logs", f"log-group:{name}:*")})
+
+    def update(self, account: Account, old: Resource, properties: Properties) -> None:
+        logs = account.client("logs")
+        self._retain(logs, old.physical_id, properties)
+        arn = old.attributes["Arn"].removesuffix(":*")
+        if gone := tags_gone(old, properties):
+            logs.untag_resource(resourceArn=arn, tagKeys=gone)
+        logs.tag_resource(resourceArn=arn, tags=tags_of(properties))
+
+    def delete(self, account: Account, old: Resource) -> None:
+        account.client("logs").delete_log_group(logGroupName=old.physical_id)
+
+    def _key(self, properties: Properties) -> dict[str, Any]:
+        return {"kmsKeyId": properties["KmsKeyId"]} if "KmsKeyId" in properties else {}
+
+    def _retain(self, logs: Any, name: str, properties: Properties) -> None:
+        if days := properties.get("RetentionInDays"):
+            logs.put_retention_policy(logGroupName=name, retentionInDays=int(days))
+        else:
+            logs.delete_retention_policy(logGroupName=name)
+
+
+class Alarm(Kind):
+    type = "AWS::CloudWatch::Alarm"
+
+    def create(self, account: Account, name: str, properties: Properties) -> Resource:
+        name = properties.get("AlarmName", name)
+        self._put(account, name, properties)
+        return Resource(name, properties, {"Arn": account.arn("cloudwatch", f"alarm:{name}")})
+
+    def update(self, account: Account, old: Resource, properties: Properties) -> None:
+        self._put(account, old.physical_id, properties)
+
+    def delete(self, account: Account, old: Resource) -> None:
+        account.client("cloudwatch").delete_alarms(AlarmNames=[old.physical_id])
+
+    def _put(self, account: Account, name: str, properties: Properties) -> None:
+        account.client("cloudwatch").put_metric_alarm(**{**properties, "AlarmName": name})
+
+
+class Dashboard(Kind):
+    type = "AWS::CloudWatch::Dashboard"
+
+    def create(self, account: Account, name: str, properties: Properties) -> Resource:
+        name = properties.get("DashboardName", name)
+        self._put(account, name, properties)
+        return Resource(name, properties)
+
+    def update(self, account: Account, old: Resource, properties: Properties) -> None:
+        self._put(account, old.physical_id, properties)
+
+    def delete(self, account: Account, old: Resource) -> None:
+        account.client("cloudwatch").delete_dashboards(DashboardNames=[old.physical_id])
+
+    def _put(self, account: Account, name: str, properties: Properties) -> None:
+        account.client("cloudwatch").put_dashboard(
+            DashboardName=name, DashboardBody=properties["DashboardBody"]
+        )
+
+
+class Rule(Kind):
+    type = "AWS::Events::Rule"
+
+    def create(self, account: Account, name: str, properties: Properties) -> Resource:
+        name = properties.get("Name", name)
+        self._put(account, name, properties)
+        return Resource(name, properties, {"Arn": account.arn("events", f"rule/{name}")})
+
+    def update(self, account: Account, old: Resource, properties: Properties) -> None:
+        self._put(account, old.physical_id, properties)
+        kept = {target["Id"] for target in properties.get("Targets", ())}
+        self._remove(account, old, [each for each in _targets(old.properties) if each not in kept])
+
+    def delete(self, account: Account, old: Resource) -> None:
+        self._remove(account, old, _targets(old.properties))
+        account.client("events").delete_rule(Name=old.physical_id)
+
+    def _put(self, account: Account, name: str, properties: Properties) -> None:
+        events = account.client("events")
+        events.put_rule(
+            Name=name,
+            EventPattern=json.dumps(properties["EventPattern"]),
+            Tags=as_list(tags_of(properties)),
+            **only(properties, "State", "Description"),
+        )
+        if targets := properties.get("Targets"):
+            events.put_targets(Rule=name, Targets=list(targets))
+
+    def _remove(self, account: Account, old: Resource, targets: list[str]) -> None:
+        if targets:
+            account.client("events").remove_targets(Rule=old.physical_id, Ids=targets)
+
+
+class Topic(Kind):
+    type = "AWS::SNS::Topic"
+
+    def create(self, account: Account, name: str, properties: Properties) -> Resource:
+        key = only(properties, "KmsMasterKeyId", "DisplayName")
+        made = account.client("sns").create_topic(
+            Name=properties.get("TopicName", name), Attributes=key, Tags=as_list(tags_of(properties))
+        )
+        return Resource(made["TopicArn"], properties, {"TopicArn": made["TopicArn"]})
+
+    def update(self, account: Account, old: Resource, properties: Properties) -> None:
+        sns, arn = account.client("sns"), old.physical_id
+        key = properties.get("KmsMasterKeyId", "")
+        sns.set_topic_attributes(TopicArn=arn, AttributeName="KmsMasterKeyId", AttributeValue=key)
+        if gone := tags_gone(old, properties):
+            sns.untag_resource(ResourceArn=arn, TagKeys=gone)
+        sns.tag_resource(ResourceArn=arn, Tags=as_list(tags_of(properties)))
+
+    def delete(self, account: Account, old: Resource) -> None:
+        account.client("sns").delete_topic(TopicArn=old.physical_id)
+
+
+class TopicPolicy(Kind):
+    type = "AWS::SNS::TopicPolicy"
+
+    def create(self, account: Account, name: str, properties: Properties) -> Resource:
+        self._put(account, properties)
+        return Resource(name, properties)
+
+    def update(self, account: Account, old: Resource, properties: Properties) -> None:
+        self._put(account, properties)
+
+    def delete(self, account: Account, old: Resource) -> None:
+        """SNS has no such call: CloudFormation leaves the topic its policy, which goes with the topic."""
+
+    def _put(self, account: Account, properties: Properties) -> None:
+        document = json.dumps(properties["PolicyDocument"])
+        for arn in properties["Topics"]:
+            account.client("sns").set_topic_attributes(
+                TopicArn=arn, AttributeName="Policy", AttributeValue=document
+            )
+
+
+class Subscription(Kind):
+    type = "AWS::SNS::Subscription"
+
+    def create(self, account: Account, name: str, properties: Properties) -> Resource:
+        wanted = only(properties, "TopicArn", "Protocol", "Endpoint")
+        made = account.client("sns").subscribe(**wanted, ReturnSubscriptionArn=True)
+        return Resource(made["SubscriptionArn"], properties)
+
+    def delete(self, account: Account, old: Resource) -> None:
+        account.client("sns").unsubscribe(SubscriptionArn=old.physical_id)
+
+
+class Budget(Kind):
+    type = "AWS::Budgets::Budget"
+
+    def create(self, account: Account, name: str, properties: Properties) -> Resource:
+        name = properties["Budget"].get("BudgetName", name)
+        self._create(account, name, properties)
+        return Resource(name, properties)
+
+    def update(self, account: Account, old: Resource, properties: Properties) -> None:
+        # moto cannot change a budget.
+        self.delete(account, old)
+        self._create(account, old.physical_id, properties)
+
+    def delete(self, account: Account, old: Resource) -> None:
+        account.client("budgets").delete_budget(AccountId=account.id, BudgetName=old.physical_id)
+
+    def _create(self, account: Account, name: str, properties: Properties) -> None:
+        limit = properties["Budget"]["BudgetLimit"]
+        amount = {"Amount": str(limit["Amount"]), "Unit": limit["Unit"]}
+        account.client("budgets").create_budget(
+            AccountId=account.id,
+            Budget={
+                "BudgetName": name,
+                "BudgetLimit": amount,
+                **only(properties["Budget"], "BudgetType", "TimeUnit"),
+            },
+        )
+
+
+class Parameter(Kind):
+    type = "AWS::SSM::Parameter"
+
+    def create(self, account: Account, name: str, properties: Properties) -> Resource:
+        name = properties.get("Name", name)
+        tags = as_list(tags_of(properties))
+        account.client("ssm").put_parameter(**self._wanted(name, properties), Tags=tags)
+        return Resource(name, properties)
+
+    def update(self, account: Account, old: Resource, properties: Properties) -> None:
+        ssm, name = account.client("ssm"), old.physical_id
+        ssm.put_parameter(**self._wanted(name, properties), Overwrite=True)
+        if gone := tags_gone(old, properties):
+            ssm.remove_tags_from_resource(ResourceType="Parameter", ResourceId=name, TagKeys=gone)
+        if tags := tags_of(properties):
+            ssm.add_tags_to_resource(ResourceType="Parameter", ResourceId=name, Tags=as_list(tags))
+
+    def delete(self, account: Account, old: Resource) -> None:
+        account.client("ssm").delete_parameter(Name=old.physical_id)
+
+    def _wanted(self, name: str, properties: Properties) -> dict[str, Any]:
+        return {"Name": name, **only(properties, "Type", "Value", "Description", "Tier")}
+
+
+def _targets(properties: Properties) -> list[str]:
+    return [target["Id"] for target in properties.get("Targets", ())]

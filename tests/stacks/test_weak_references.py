@@ -1,0 +1,130 @@
+"""A part of a cluster can go, or be replaced, in one deployment: nothing that stays holds on to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
+
+from launcher.cluster.specification import ClusterSpec, load_cluster_file
+from tests.stacks.synthesis import PARTS, ROOT, Synthesized, cluster, synthesize
+
+LUSTRE = {"deployment": "PERSISTENT_2", "throughput": 500, "capacity_gib": 57600, "metadata": {}}
+GONE: dict[str, dict[str, Any]] = {
+    "Lustre": {"lustre": None},
+    "queue": {"queue": None},
+    "observability": {"observability": None},
+    "bucket": {"buckets": {"checkpoints": "our-checkpoints"}},
+    "key": {"encryption": "aws-managed"},
+    "everything": {"lustre": None, "queue": None, "observability": None, "encryption": "aws-managed"},
+}
+
+
+def large_with(**changes: Any) -> Synthesized:
+    spec = load_cluster_file(ROOT / "clusters" / "p5-large.yaml").model_dump()
+    return synthesize(ClusterSpec.model_validate({**spec, **changes}))
+
+
+@pytest.mark.parametrize("part", GONE)
+def test_a_part_that_goes_takes_no_export_that_is_in_use(large: Synthesized, part: str) -> None:
+    before, after = exports(large), exports(large_with(**GONE[part]))
+    in_use = {name for each in PARTS for name in found(large.template(each), "Fn::ImportValue")}
+
+    assert in_use
+    assert {name: after.get(name) for name in in_use} == {name: before[name] for name in in_use}
+
+
+@pytest.mark.parametrize("part", ["queue", "observability"])
+def test_a_stack_without_its_part_is_empty_and_stays_in_the_app(part: str) -> None:
+    synthesized = large_with(**GONE[part])
+    stacks = json.loads((synthesized.folder / "manifest.json").read_text())["artifacts"]
+
+    assert f"slipway-p5-large-{part}" in stacks
+    assert "Resources" not in synthesized.template(part)
+
+
+@pytest.mark.parametrize("name", ["dev", "p5-large"])
+def test_only_the_network_is_held_on_to(name: str) -> None:
+    synthesized = cluster(name)
+    imported = {each for part in PARTS for each in found(synthesized.template(part), "Fn::ImportValue")}
+
+    assert imported
+    assert {each.split(":")[0] for each in imported} == {f"slipway-{name}-network"}
+
+
+def test_what_is_read_is_there_and_is_exported_for_clusters_that_import_it(large: Synthesized) -> None:
+    stacks = {f"slipway-p5-large-{part}": large.template(part) for part in PARTS}
+    read = [each for part in PARTS for each in found(large.template(part), "Fn::GetStackOutput")]
+
+    assert {each["StackName"].rpartition("-")[2] for each in read} == {
+        "storage", "queue", "access", "observability",
+    }  # fmt: skip
+    for each in read:
+        outputs = stacks[each["StackName"]]["Outputs"]
+        value = outputs[each["OutputName"]]["Value"]
+        assert [output for output in outputs.values() if output["Value"] == value and "Export" in output]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({"lustre": {**LUSTRE, "efa": True}}, id="EFA"),
+        pytest.param({"lustre": {**LUSTRE, "capacity_gib": 38400}}, id="size"),
+        pytest.param({"encryption": "aws-managed"}, id="key"),
+    ],
+)
+@pytest.mark.parametrize("part", ["access", "observability", "manifest"])
+def test_who_reads_a_file_system_is_deployed_when_it_is_replaced(part: str, changed: dict[str, Any]) -> None:
+    """The CDK's command line skips a stack whose template is the same as before."""
+    before, after = large_with(lustre=LUSTRE), large_with(**{"lustre": LUSTRE, **changed})
+
+    assert of_the_file_system(before, part)
+    assert not of_the_file_system(before, part) & of_the_file_system(after, part)
+
+
+def test_nothing_that_is_read_weakly_feeds_what_cannot_be_changed_in_place(large: Synthesized) -> None:
+    """A change set plans to replace whatever such a value feeds there: aws-cdk issue 38829."""
+    for part in PARTS:
+        for resource in large.template(part).get("Resources", {}).values():
+            for path in create_only(resource["Type"]):
+                value: Any = resource.get("Properties", {})
+                for step in path:
+                    value = value.get(step, {}) if isinstance(value, dict) else {}
+                assert not list(found(value, "Fn::GetStackOutput")), (resource["Type"], path)
+
+
+def exports(synthesized: Synthesized) -> dict[str, Any]:
+    return {
+        output["Export"]["Name"]: output["Value"]
+        for part in PARTS
+        for output in synthesized.template(part).get("Outputs", {}).values()
+        if "Export" in output
+    }
+
+
+def found(value: Any, function: str) -> Iterator[Any]:
+    """The arguments of each call of an intrinsic function."""
+    if isinstance(value, list):
+        for each in value:
+            yield from found(each, function)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from [each] if key == function else found(each, function)
+
+
+def of_the_file_system(synthesized: Synthesized, part: str) -> set[str]:
+    """The outputs that name the file system, as far as the stack reads them."""
+    read = {each["OutputName"] for each in found(synthesized.template(part), "Fn::GetStackOutput")}
+    outputs = synthesized.template("storage")["Outputs"]
+    (file_system,) = synthesized.resources("storage", "AWS::FSx::FileSystem")
+    return {name for name in read if name in outputs and file_system in json.dumps(outputs[name]["Value"])}
+
+
+def create_only(type_: str) -> list[list[str]]:
+    if type_.startswith("Custom::"):
+        return []
+    schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-west-2", type_).schema
+    return [path.split("/")[2:] for path in schema.get("createOnlyProperties", [])]
