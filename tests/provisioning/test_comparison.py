@@ -154,17 +154,31 @@ def test_a_stack_without_resources_is_deleted() -> None:
     }
 
 
+def test_a_deleted_stack_imports_nothing_any_more() -> None:
+    stacks = by_name(
+        compare(
+            {"net": network(), "queue": storage(Fs=file_system())},
+            {"queue": {}, "net": {"Resources": {"Vpc": VPC}}},
+        )
+    )
+
+    assert stacks["net"].blocked == ()
+
+
 def test_a_stack_that_is_and_stays_without_resources_is_nothing() -> None:
     (stack,) = compare({}, {"queue": {}})
 
     assert stack.fate is StackFate.UNCHANGED
 
 
-@pytest.mark.parametrize(("policies", "stays"), [(KEEP, True), ({}, False)])
-def test_the_old_one_of_a_replaced_resource_stays_where_its_policy_says_so(
-    policies: dict[str, str], stays: bool
+@pytest.mark.parametrize(
+    ("deployed", "wanted", "stays"),
+    [(KEEP, KEEP, True), ({}, {}, False), (KEEP, {}, False), ({}, KEEP, False)],
+)
+def test_the_old_one_of_a_replaced_resource_stays_where_both_templates_say_so(
+    deployed: dict[str, str], wanted: dict[str, str], stays: bool
 ) -> None:
-    before, after = file_system(**policies), file_system(**policies)
+    before, after = file_system(**deployed), file_system(**wanted)
     after["Properties"] = {**after["Properties"], "KmsKeyId": "key"}
     (change,) = changed(storage(Fs=before), storage(Fs=after))
 
