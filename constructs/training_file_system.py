@@ -64,6 +64,8 @@ class TrainingFileSystem(Construct):
             removal_policy: whether the data outlive the stack, with the group, the rules and the links that
                 they are reached by.
         """
+        if lustre.deployment is None:
+            raise ValueError("an existing file system is not created: use its ids as they are")
         super().__init__(scope, id)
         self.subnet = subnet
         self.security_group = ec2.SecurityGroup(

@@ -10,7 +10,7 @@ import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 from constructs.slipway_checks import SlipwayChecks
 
-from launcher.cluster.specification import ClusterFileError
+from launcher.cluster.specification import ClusterFileError, ClusterSpec
 from stacks.slipway_app import add_stacks, load_cluster
 
 CLUSTERS = Path(__file__).parent.parent / "clusters"
@@ -22,6 +22,9 @@ def synthesize() -> int:
     chosen = app.node.try_get_context("cluster") or "dev"
     try:
         spec = load_cluster(str(chosen), CLUSTERS)
+        existing = spec.lustre.existing if spec.lustre else None
+        if existing is not None and existing.to_be_looked_up:
+            spec = _with_file_system_in_full(spec, existing.id)
     except ClusterFileError as error:
         print(f"slipway: {error}", file=sys.stderr)
         return 2
@@ -32,3 +35,20 @@ def synthesize() -> int:
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app), SlipwayChecks(app, hosts=hosts))
     app.synth()
     return 0
+
+
+def _with_file_system_in_full(spec: ClusterSpec, id_: str) -> ClusterSpec:
+    """The cluster with its existing file system looked up, with the credentials of the environment."""
+    # Only then: most clusters are synthesized without AWS, and boto3 takes a while to import.
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError
+
+    from stacks.existing_file_system import not_looked_up, with_file_system_in_full
+
+    settings = Config(connect_timeout=5, read_timeout=20, retries={"total_max_attempts": 2})
+    try:
+        fsx, ec2 = (boto3.client(name, region_name=spec.region, config=settings) for name in ("fsx", "ec2"))
+    except BotoCoreError as error:
+        raise not_looked_up(id_, error) from error
+    return with_file_system_in_full(spec, fsx=fsx, ec2=ec2)

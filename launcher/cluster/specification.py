@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, ValidationInfo, field_validator
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
+from launcher.cluster.existing_file_system import check_zone
 from launcher.cluster.lustre import is_persistent, what_is_possible
 from launcher.cluster.network_specification import (
     MOST_SUBNETS,
@@ -221,7 +222,7 @@ class ClusterSpec(Section):
                 remedy=f"Use a key of {region}.",
             )
         lustre = info.data.get("lustre")
-        if lustre is not None and not is_persistent(lustre.deployment):
+        if lustre is not None and lustre.deployment and not is_persistent(lustre.deployment):
             refuse(
                 f"a {lustre.deployment} file system is always encrypted with FSx's own key",
                 remedy=what_is_possible(),
@@ -237,6 +238,14 @@ class ClusterSpec(Section):
                     f"{key!r} begins with aws:, which AWS keeps to itself", remedy="Rename it.", below=(key,)
                 )
         return tags
+
+    @model_validator(mode="after")
+    def _has_the_zone_of_the_file_system(self) -> ClusterSpec:
+        if self.lustre is not None and self.lustre.existing is not None:
+            existing = self.vpc.existing.subnets if self.vpc.existing else []
+            zones = self.availability_zones or [each.availability_zone for each in existing]
+            check_zone(self.lustre.existing, zones)
+        return self
 
     @property
     def subnet_prefix_length(self) -> int:
@@ -285,4 +294,4 @@ def _told(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def _capacity(lustre: LustreSpec | None) -> int:
-    return 0 if lustre is None else lustre.capacity_gib
+    return 0 if lustre is None or lustre.capacity_gib is None else lustre.capacity_gib

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from launcher.cluster.existing_file_system import ExistingFileSystem
 from launcher.cluster.lustre import (
     MOST_ASSOCIATIONS,
     Deployment,
@@ -19,6 +20,7 @@ from launcher.cluster.lustre import (
     what_is_possible,
 )
 from launcher.cluster.section import BucketName, Section, refuse
+from launcher.failure_modes.model import Path
 from launcher.text.uris import BUCKET_NAME
 
 Event = Literal["new", "changed", "deleted"]
@@ -70,15 +72,28 @@ class AssociationSpec(Section):
 
 
 class LustreSpec(Section):
-    """The FSx for Lustre file system, in the first availability zone."""
+    """The FSx for Lustre file system, in the first availability zone, or one that exists."""
 
-    deployment: Deployment = Field(description="SCRATCH_2 for work in progress, PERSISTENT_2 to keep.")
+    existing: ExistingFileSystem | None = Field(
+        default=None,
+        description="A file system that is there already, instead of a new one: its id, or in full. No other "
+        "field goes with it.",
+    )
+    deployment: Deployment | None = Field(
+        default=None,
+        validate_default=True,
+        description="SCRATCH_2 for work in progress, PERSISTENT_2 to keep. Required for a new one.",
+    )
     throughput: int | None = Field(
         default=None,
         validate_default=True,
         description="MB/s per TiB; persistent types only: 125, 250, 500 or 1000 on PERSISTENT_2.",
     )
-    capacity_gib: int = Field(description="GiB: 1200 or a multiple of 2400 on the SSD types in use today.")
+    capacity_gib: int | None = Field(
+        default=None,
+        validate_default=True,
+        description="GiB: 1200 or a multiple of 2400 on the SSD types in use today. Required for a new one.",
+    )
     compression: Literal["LZ4", "NONE"] = Field(
         default="LZ4", description="LZ4 compresses on the servers, which also saves disk throughput."
     )
@@ -98,18 +113,36 @@ class LustreSpec(Section):
         "on the file system until it is deleted in FSx.",
     )
 
+    @field_validator("existing", mode="before")
+    @classmethod
+    def _may_be_an_id(cls, existing: Any) -> Any:
+        return {"id": existing} if isinstance(existing, str) else existing
+
+    @field_validator("deployment")
+    @classmethod
+    def _is_given_for_a_new_one(cls, deployment: Deployment | None, info: ValidationInfo) -> Any:
+        existing = info.data.get("existing")
+        if deployment is None and "existing" in info.data and existing is None:
+            _refuse("is missing")
+        if deployment is not None and existing is not None:
+            _refuse_beside(existing)
+        return deployment
+
     @field_validator("throughput")
     @classmethod
     def _goes_with_the_deployment(cls, throughput: int | None, info: ValidationInfo) -> int | None:
-        if "deployment" in info.data:
+        if info.data.get("deployment") is not None:
             _refuse(throughput_problem(info.data["deployment"], throughput))
         return throughput
 
     @field_validator("capacity_gib")
     @classmethod
-    def _exists(cls, capacity_gib: int, info: ValidationInfo) -> int:
-        if {"deployment", "throughput"} <= info.data.keys():
-            _refuse(capacity_problem(info.data["deployment"], info.data["throughput"], capacity_gib))
+    def _exists(cls, capacity_gib: int | None, info: ValidationInfo) -> int | None:
+        if info.data.get("deployment") is not None and "throughput" in info.data:
+            if capacity_gib is None:
+                _refuse("is missing")
+            else:
+                _refuse(capacity_problem(info.data["deployment"], info.data["throughput"], capacity_gib))
         return capacity_gib
 
     @field_validator("metadata", mode="before")
@@ -124,7 +157,7 @@ class LustreSpec(Section):
     @field_validator("metadata")
     @classmethod
     def _has_metadata_servers(cls, metadata: LustreMetadata | None, info: ValidationInfo) -> Any:
-        if metadata is not None and "deployment" in info.data:
+        if metadata is not None and info.data.get("deployment") is not None:
             _refuse(metadata_problem(info.data["deployment"], metadata.iops))
         return metadata
 
@@ -132,7 +165,7 @@ class LustreSpec(Section):
     @classmethod
     def _can_have_efa(cls, efa: bool, info: ValidationInfo) -> bool:
         known = info.data
-        if efa and "deployment" in known:
+        if efa and known.get("deployment") is not None:
             problem = efa_problem(
                 known["deployment"],
                 known.get("throughput"),
@@ -180,10 +213,23 @@ class LustreSpec(Section):
                 )
         return associations
 
+    @model_validator(mode="after")
+    def _is_new_or_existing(self) -> LustreSpec:
+        fields = type(self).model_fields
+        others = [name for name in fields if name != "existing"]
+        given = [
+            name
+            for name in others
+            if getattr(self, name) != fields[name].get_default(call_default_factory=True)
+        ]
+        if self.existing is not None and given:
+            _refuse_beside(self.existing, below=(given[0],))
+        return self
+
     @property
     def storage_type(self) -> Literal["SSD", "HDD"]:
         """The storage that the deployment type and throughput stand for."""
-        return storage_type(self.deployment, self.throughput)
+        return "SSD" if self.deployment is None else storage_type(self.deployment, self.throughput)
 
 
 class BucketsSpec(Section):
@@ -192,6 +238,14 @@ class BucketsSpec(Section):
     code: BucketName | None = Field(default=None, description="What the launcher uploads and jobs read.")
     checkpoints: BucketName | None = Field(default=None, description="What jobs write and resume from.")
     output: BucketName | None = Field(default=None, description="Model artifacts.")
+
+
+def _refuse_beside(existing: ExistingFileSystem, below: Path = ()) -> None:
+    refuse(
+        f"{existing.id} exists, and nothing of it is changed",
+        remedy="Leave it out: only a new file system takes it. One that is there is changed in FSx.",
+        below=below,
+    )
 
 
 def _refuse(problem: str | None) -> None:
