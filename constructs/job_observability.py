@@ -77,7 +77,7 @@ class JobObservability(Construct):
             self.topic.add_subscription(subscriptions.EmailSubscription(email))
         rules = {state: self._tell_of(state, cluster_name, role_arn) for state in ENDS}
         self._warn_of_idle_gpus(idle_gpu_minutes)
-        if file_system:
+        if file_system and not file_system.elastic:
             alarm = file_system.alarm_on_free_capacity(self, "FileSystemFull", percent=free_capacity_percent)
             alarm.add_alarm_action(actions.SnsAction(self.topic))
         if monthly_budget_usd:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from launcher.cluster.existing_file_system import ExistingFileSystem
+from launcher.cluster.intelligent_tiering import IntelligentTiering, tiered_metadata_problem
 from launcher.cluster.lustre import (
     MOST_ASSOCIATIONS,
     Deployment,
@@ -20,6 +21,7 @@ from launcher.cluster.lustre import (
     what_is_possible,
 )
 from launcher.cluster.section import BucketName, Section, refuse
+from launcher.cluster.utc_times import TimeOfDay, TimeOfWeek
 from launcher.failure_modes.model import Path
 from launcher.text.uris import BUCKET_NAME
 
@@ -41,6 +43,9 @@ class LustreBackup(Section):
     """Daily automatic backups; persistent types without associations only."""
 
     retention_days: int = Field(ge=1, le=90, description="Days for which a backup is kept.")
+    start: TimeOfDay | None = Field(
+        default=None, description="When it begins, in UTC, such as 03:00. FSx chooses when left out."
+    )
 
 
 class AssociationSpec(Section):
@@ -84,6 +89,11 @@ class LustreSpec(Section):
         validate_default=True,
         description="SCRATCH_2 for work in progress, PERSISTENT_2 to keep. Required for a new one.",
     )
+    intelligent_tiering: IntelligentTiering | None = Field(
+        default=None,
+        description="Storage that grows by itself, instead of a capacity; PERSISTENT_2 with "
+        "`metadata: {iops: 6000}` or 12000 only.",
+    )
     throughput: int | None = Field(
         default=None,
         validate_default=True,
@@ -98,7 +108,9 @@ class LustreSpec(Section):
         default="LZ4", description="LZ4 compresses on the servers, which also saves disk throughput."
     )
     metadata: LustreMetadata | None = Field(
-        default=None, description="`automatic` or {iops: N}; PERSISTENT_2 only."
+        default=None,
+        validate_default=True,
+        description="`automatic` or {iops: N}; PERSISTENT_2 only.",
     )
     efa: bool = Field(
         default=False,
@@ -106,6 +118,11 @@ class LustreSpec(Section):
         "on the host, which a training job does not have.",
     )
     backup: LustreBackup | None = Field(default=None, description="No automatic backups when left out.")
+    maintenance: TimeOfWeek | None = Field(
+        default=None,
+        description="When FSx may maintain it, half an hour a week in UTC, such as sun 03:00: it does not "
+        "answer for some of it. FSx chooses when left out.",
+    )
     associations: list[AssociationSpec] = Field(
         default_factory=list,
         max_length=MOST_ASSOCIATIONS,
@@ -128,17 +145,34 @@ class LustreSpec(Section):
             _refuse_beside(existing)
         return deployment
 
+    @field_validator("intelligent_tiering")
+    @classmethod
+    def _can_be_tiered(cls, tiering: IntelligentTiering | None, info: ValidationInfo) -> Any:
+        deployment = info.data.get("deployment")
+        if tiering is not None and deployment not in (None, "PERSISTENT_2"):
+            _refuse(f"{deployment} has no Intelligent-Tiering; only PERSISTENT_2 has")
+        return tiering
+
     @field_validator("throughput")
     @classmethod
     def _goes_with_the_deployment(cls, throughput: int | None, info: ValidationInfo) -> int | None:
-        if info.data.get("deployment") is not None:
+        if info.data.get("intelligent_tiering") is not None:
+            if throughput is not None:
+                _refuse("Intelligent-Tiering has `throughput_mbps` instead; leave this out")
+        elif "intelligent_tiering" in info.data and info.data.get("deployment") is not None:
             _refuse(throughput_problem(info.data["deployment"], throughput))
         return throughput
 
     @field_validator("capacity_gib")
     @classmethod
     def _exists(cls, capacity_gib: int | None, info: ValidationInfo) -> int | None:
-        if info.data.get("deployment") is not None and "throughput" in info.data:
+        if info.data.get("intelligent_tiering") is not None:
+            if capacity_gib is not None:
+                _refuse("Intelligent-Tiering has no capacity, as it grows by itself; leave this out")
+        elif (
+            info.data.get("deployment") is not None
+            and {"intelligent_tiering", "throughput"} <= info.data.keys()
+        ):
             if capacity_gib is None:
                 _refuse("is missing")
             else:
@@ -157,7 +191,9 @@ class LustreSpec(Section):
     @field_validator("metadata")
     @classmethod
     def _has_metadata_servers(cls, metadata: LustreMetadata | None, info: ValidationInfo) -> Any:
-        if metadata is not None and info.data.get("deployment") is not None:
+        if info.data.get("intelligent_tiering") is not None:
+            _refuse(tiered_metadata_problem(metadata.iops if metadata else None))
+        elif metadata is not None and info.data.get("deployment") is not None:
             _refuse(metadata_problem(info.data["deployment"], metadata.iops))
         return metadata
 
@@ -169,7 +205,7 @@ class LustreSpec(Section):
             problem = efa_problem(
                 known["deployment"],
                 known.get("throughput"),
-                known.get("capacity_gib", 0),
+                known.get("capacity_gib") or 0,
                 metadata=known.get("metadata", True) is not None,
             )
             _refuse(problem)
@@ -192,6 +228,9 @@ class LustreSpec(Section):
             return associations
         if info.data.get("deployment") == "SCRATCH_1":
             _refuse("SCRATCH_1 cannot be linked to S3; every other type can")
+        if info.data.get("intelligent_tiering") is not None:
+            # FSx API reference, DataRepositoryAssociation.
+            _refuse("a file system on Intelligent-Tiering cannot be linked to S3; leave out one of the two")
         if info.data.get("backup") is not None:
             # FSx API reference, CreateBackup.
             _refuse("a file system that is linked to S3 cannot be backed up; leave out one of the two")
@@ -227,8 +266,10 @@ class LustreSpec(Section):
         return self
 
     @property
-    def storage_type(self) -> Literal["SSD", "HDD"]:
+    def storage_type(self) -> Literal["SSD", "HDD", "INTELLIGENT_TIERING"]:
         """The storage that the deployment type and throughput stand for."""
+        if self.intelligent_tiering is not None:
+            return "INTELLIGENT_TIERING"
         return "SSD" if self.deployment is None else storage_type(self.deployment, self.throughput)
 
 

@@ -139,6 +139,12 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
         (f"{PERSISTENT}, backup: {{retention_days: 91}}", "`lustre.backup.retention_days`: 91 is not valid"),
         (f"{PERSISTENT}, backup: {{retention_days: 7}}, {LINKS}", "linked to S3 cannot be backed up"),
         (f"deployment: SCRATCH_1, capacity_gib: 1200, {LINKS}", "SCRATCH_1 cannot be linked to S3"),
+        (
+            f"{PERSISTENT}, backup: {{retention_days: 7, start: '3:00'}}",
+            "`lustre.backup.start`: '3:00' does not",
+        ),
+        (f"{PERSISTENT}, maintenance: sunday 03:00", "`lustre.maintenance`: 'sunday 03:00' does not have"),
+        (f"{PERSISTENT}, maintenance: sun 24:00", "`lustre.maintenance`: 'sun 24:00' does not have"),
         (f"{PERSISTENT}, associations: [{{path: data, s3_uri: s3://data}}]", "`lustre.associations.0.path`"),
         (f"{PERSISTENT}, associations: [{{path: /d, s3_uri: data}}]", "`lustre.associations.0.s3_uri`"),
     ],

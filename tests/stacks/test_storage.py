@@ -40,8 +40,7 @@ def test_links_of_a_retained_file_system_stay_but_make_room_for_others() -> None
     storage = synthesize(dev_spec(lustre=lustre, removal_policy="retain"))
     (link,) = storage.resources("storage", "AWS::FSx::DataRepositoryAssociation").values()
 
-    assert link["DeletionPolicy"] == "Retain"
-    assert link.get("UpdateReplacePolicy") is None
+    assert (link["DeletionPolicy"], link["UpdateReplacePolicy"]) == ("Retain", "Delete")
 
 
 def test_nothing_of_a_cluster_to_destroy_is_retained(dev: Synthesized) -> None:
