@@ -54,6 +54,7 @@ class StorageStack(cdk.Stack):
             existing_code=spec.buckets.code,
             existing_checkpoints=spec.buckets.checkpoints,
             existing_output=spec.buckets.output,
+            checkpoint_versions=spec.buckets.checkpoint_versions,
         )
         self.file_system = (
             None

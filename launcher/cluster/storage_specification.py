@@ -279,6 +279,24 @@ class BucketsSpec(Section):
     code: BucketName | None = Field(default=None, description="What the launcher uploads and jobs read.")
     checkpoints: BucketName | None = Field(default=None, description="What jobs write and resume from.")
     output: BucketName | None = Field(default=None, description="Model artifacts.")
+    checkpoint_versions: int | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="How many old versions of a checkpoint are kept for more than a day, for checkpoints "
+        "that are written over and over. By default all are; none is kept for more than 14 days.",
+    )
+
+    @field_validator("checkpoint_versions")
+    @classmethod
+    def _is_of_a_new_bucket(cls, versions: int | None, info: ValidationInfo) -> int | None:
+        existing = info.data.get("checkpoints")
+        if versions is not None and existing is not None:
+            refuse(
+                f"{existing} exists, and nothing of it is changed",
+                remedy="Leave it out, and give the bucket a lifecycle rule yourself.",
+            )
+        return versions
 
 
 def _refuse_beside(existing: ExistingFileSystem, below: Path = ()) -> None:

@@ -278,3 +278,10 @@ def test_text_that_is_no_cluster_file_is_refused(content: bytes, tmp_path: Path)
 def test_file_that_cannot_be_opened_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ClusterFileError, match="cannot be read"):
         load_cluster_file(tmp_path / name)
+
+
+@pytest.mark.parametrize("versions", ["0", "101", "2, checkpoints: ours"])
+def test_versions_are_bounded_in_a_new_bucket_only(versions: str, tmp_path: Path) -> None:
+    (found,) = problems(f"{SMALLEST}buckets: {{checkpoint_versions: {versions}}}\n", tmp_path)
+
+    assert "SPEC003 `buckets.checkpoint_versions`: " in found
