@@ -33,6 +33,12 @@ from launcher.failure_modes.model import Finding
 AWS_MANAGED, NEW_KEY = "aws-managed", "new-key"
 """The values of `encryption` that are not the ARN of a key."""
 
+LOG_DAYS = (
+    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180),
+    *(365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653),
+)
+"""For how long CloudWatch Logs keeps a group (API reference, PutRetentionPolicy)."""
+
 _KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):[0-9]{12}:key/[A-Za-z0-9-]+")
 
 _TAG_CHARACTERS = r"[\p{L}\p{Z}\p{N}_.:/=+\-@]"
@@ -99,6 +105,22 @@ class ObservabilitySpec(Section):
     free_capacity_percent: int = Field(
         default=10, ge=1, le=99, description="Warn when less of the file system is free."
     )
+    job_log_days: int | None = Field(
+        default=None,
+        description="Days for which the logs of training jobs are kept: 1, 3, 5, 7, 14, 30, 60, 90, 120, "
+        "150, 180, 365 or another number that CloudWatch Logs has. They are those of all jobs of the account "
+        "in the region, as SageMaker has one log group there. Left as it is when left out.",
+    )
+
+    @field_validator("job_log_days")
+    @classmethod
+    def _is_a_retention(cls, days: int | None) -> int | None:
+        if days is not None and days not in LOG_DAYS:
+            refuse(
+                f"CloudWatch Logs keeps nothing for {days} days",
+                remedy=f"Use one of {', '.join(map(str, LOG_DAYS))}.",
+            )
+        return days
 
 
 class ClusterSpec(Section):

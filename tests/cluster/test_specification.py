@@ -285,3 +285,10 @@ def test_versions_are_bounded_in_a_new_bucket_only(versions: str, tmp_path: Path
     (found,) = problems(f"{SMALLEST}buckets: {{checkpoint_versions: {versions}}}\n", tmp_path)
 
     assert "SPEC003 `buckets.checkpoint_versions`: " in found
+
+
+@pytest.mark.parametrize("days", ["0", "2", "31", "4000", "true"])
+def test_logs_are_kept_for_days_that_there_are(days: str, tmp_path: Path) -> None:
+    (found,) = problems(f"{SMALLEST}observability: {{job_log_days: {days}}}\n", tmp_path)
+
+    assert "SPEC003 `observability.job_log_days`: " in found

@@ -17,6 +17,7 @@ from moto.ec2.models import ec2_backends
 from moto.ec2.models.security_groups import SecurityGroupRule
 from moto.fsx.models import FileSystem, fsx_backends
 from moto.kms.models import kms_backends
+from moto.logs.models import logs_backends
 from moto.s3.models import s3_backends
 from moto.ssm.models import ssm_backends
 
@@ -37,8 +38,9 @@ def install() -> None:
 
 def _class_of(resource_type: str) -> type[CloudFormationModel]:
     # moto runs every custom resource's function in a container, without asking its own map first.
-    if resource_type == EmptyDefaultSecurityGroup.cloudformation_type():
-        return EmptyDefaultSecurityGroup
+    for custom in (EmptyDefaultSecurityGroup, LogRetention):
+        if resource_type == custom.cloudformation_type():
+            return custom
     return _resource_class_from_type(resource_type)
 
 
@@ -106,6 +108,25 @@ class EmptyDefaultSecurityGroup(_Nameless, CloudFormationModel):
         group = ec2_backends[account_id][region_name].get_security_group_from_id(group_id)
         group.ingress_rules, group.egress_rules = [], []
         return cls(resource_name)
+
+
+class LogRetention(_Nameless, CloudFormationModel):
+    """What the CDK's custom resource does: make the log group where there is none, and set its retention."""
+
+    @staticmethod
+    def cloudformation_type() -> str:
+        return "Custom::LogRetention"
+
+    @classmethod
+    def create_from_cloudformation_json(
+        cls, resource_name: str, cloudformation_json: Any, account_id: str, region_name: str, **_: Any
+    ) -> LogRetention:
+        properties = cloudformation_json["Properties"]
+        backend, name = logs_backends[account_id][region_name], properties["LogGroupName"]
+        if name not in backend.groups:
+            backend.create_log_group(name, {})
+        backend.put_retention_policy(name, properties["RetentionInDays"])
+        return cls(name)
 
 
 class BucketPolicy(_Nameless, CloudFormationModel):
