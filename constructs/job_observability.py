@@ -62,7 +62,7 @@ class JobObservability(Construct):
         Args:
             scope: the parent construct.
             id: the construct's id.
-            cluster_name: names the dashboard (slipway-NAME) and stands in the messages.
+            cluster_name: names the dashboard (slipway-NAME-REGION) and stands in the messages.
             role_arn: the execution role by which the cluster's jobs are known.
             file_system: the Lustre file system, if any: `TrainingFileSystem.seen_from(stack)`.
             email: an address that is asked to subscribe.
@@ -77,7 +77,7 @@ class JobObservability(Construct):
             self.topic.add_subscription(subscriptions.EmailSubscription(email))
         rules = {state: self._tell_of(state, cluster_name, role_arn) for state in ENDS}
         self._warn_of_idle_gpus(idle_gpu_minutes)
-        if file_system:
+        if file_system and not file_system.elastic:
             alarm = file_system.alarm_on_free_capacity(self, "FileSystemFull", percent=free_capacity_percent)
             alarm.add_alarm_action(actions.SnsAction(self.topic))
         if monthly_budget_usd:
@@ -210,7 +210,11 @@ def _dashboard(
         width=12,
     )
     dashboard = cloudwatch.Dashboard(
-        scope, "Dashboard", dashboard_name=f"slipway-{cluster_name}", default_interval=cdk.Duration.hours(12)
+        scope,
+        "Dashboard",
+        # Dashboards are known by their names in the whole account, clusters in one region of it.
+        dashboard_name=f"slipway-{cluster_name}-{cdk.Stack.of(scope).region}",
+        default_interval=cdk.Duration.hours(12),
     )
     dashboard.add_widgets(*hosts[:2])
     dashboard.add_widgets(*hosts[2:])

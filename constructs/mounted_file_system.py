@@ -21,6 +21,7 @@ class MountedFileSystem:
         subnet_id: the subnet it stands in; jobs that mount it run in that subnet's zone.
         security_group_id: the group of its interfaces.
         capacity_gib: its size in GiB, or None where that is not known here.
+        elastic: whether it grows with what lies on it, so that it never fills up.
     """
 
     file_system_id: str
@@ -28,6 +29,7 @@ class MountedFileSystem:
     subnet_id: str
     security_group_id: str
     capacity_gib: int | None = None
+    elastic: bool = False
 
     def arn(self, stack: cdk.Stack) -> str:
         """The file system's ARN, for use in the stack."""

@@ -40,6 +40,7 @@ class TrainingBuckets(Construct):
         existing_code: str | None = None,
         existing_checkpoints: str | None = None,
         existing_output: str | None = None,
+        checkpoint_versions: int | None = None,
     ) -> None:
         """Create those of the buckets that do not exist, with names that CloudFormation chooses.
 
@@ -52,6 +53,8 @@ class TrainingBuckets(Construct):
             existing_code: name of a bucket to use for code, which is left as it is.
             existing_checkpoints: the same for checkpoints.
             existing_output: the same for output.
+            checkpoint_versions: how many old versions of a new bucket's checkpoint are kept for more than a
+                day, 1 to 100; by default all are, for two weeks.
         """
         super().__init__(scope, id)
         self._removal_policy = removal_policy
@@ -61,6 +64,8 @@ class TrainingBuckets(Construct):
         if existing_code is None:
             self.code.add_to_resource_policy(_write_once(self.code))
         self.checkpoints = self._existing_or_new("Checkpoints", existing_checkpoints)
+        if checkpoint_versions is not None:
+            self._bound_versions(self.checkpoints, checkpoint_versions)
         self.output = self._existing_or_new("Output", existing_output)
         if removal_policy is cdk.RemovalPolicy.RETAIN:
             # A bucket that stays goes on refusing plain HTTP, and code that replaces other code.
@@ -95,6 +100,17 @@ class TrainingBuckets(Construct):
             expired_object_delete_marker=True,
         )
         return bucket
+
+    def _bound_versions(self, bucket: s3.IBucket, number: int) -> None:
+        """Let old versions go after a day where there are newer ones; S3 bounds by number not sooner.
+
+        Beside the rule that lets all of them go: the one that comes first counts. Source: Amazon S3 user
+        guide, intro-lifecycle-rules (NoncurrentVersionExpiration).
+        """
+        if isinstance(bucket, s3.Bucket):
+            bucket.add_lifecycle_rule(
+                noncurrent_version_expiration=cdk.Duration.days(1), noncurrent_versions_to_retain=number
+            )
 
     def _log_bucket(self) -> s3.Bucket:
         bucket = s3.Bucket(

@@ -12,6 +12,7 @@ from constructs.weak_references import read_weakly
 
 from launcher.cluster.storage_specification import AssociationSpec, LustreSpec
 from launcher.cluster.training_network import LUSTRE_TCP_PORTS
+from launcher.cluster.utc_times import numbered_weekday
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import FailureMode
 
@@ -64,6 +65,8 @@ class TrainingFileSystem(Construct):
             removal_policy: whether the data outlive the stack, with the group, the rules and the links that
                 they are reached by.
         """
+        if lustre.deployment is None:
+            raise ValueError("an existing file system is not created: use its ids as they are")
         super().__init__(scope, id)
         self.subnet = subnet
         self.security_group = ec2.SecurityGroup(
@@ -101,6 +104,7 @@ class TrainingFileSystem(Construct):
         self.mount_name = resource.attr_lustre_mount_name
         self._resource = resource
         self._capacity_gib = lustre.capacity_gib
+        self._elastic = lustre.intelligent_tiering is not None
         self._link(lustre.associations)
         if removal_policy is cdk.RemovalPolicy.RETAIN:
             self._keep_what_it_needs()
@@ -123,6 +127,7 @@ class TrainingFileSystem(Construct):
             subnet_id=self.subnet.subnet_id,
             security_group_id=value(self.security_group.security_group_id),
             capacity_gib=self._capacity_gib,
+            elastic=self._elastic,
         )
 
     def _keep_what_it_needs(self) -> None:
@@ -132,7 +137,8 @@ class TrainingFileSystem(Construct):
         """
         for construct in self.node.find_all():
             if isinstance(construct, fsx.CfnDataRepositoryAssociation):
-                construct.apply_removal_policy(cdk.RemovalPolicy.RETAIN, apply_to_update_replace_policy=False)
+                construct.cfn_options.deletion_policy = cdk.CfnDeletionPolicy.RETAIN
+                construct.cfn_options.update_replace_policy = cdk.CfnDeletionPolicy.DELETE
             elif isinstance(construct, cdk.CfnResource):
                 construct.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
 
@@ -203,6 +209,7 @@ class TrainingFileSystem(Construct):
 
 def _configuration(lustre: LustreSpec) -> fsx.CfnFileSystem.LustreConfigurationProperty:
     iops = lustre.metadata.iops if lustre.metadata else None
+    tiering = lustre.intelligent_tiering
     return fsx.CfnFileSystem.LustreConfigurationProperty(
         deployment_type=lustre.deployment,
         per_unit_storage_throughput=lustre.throughput,
@@ -214,6 +221,21 @@ def _configuration(lustre: LustreSpec) -> fsx.CfnFileSystem.LustreConfigurationP
         )
         if lustre.metadata
         else None,
+        throughput_capacity=tiering.throughput_mbps if tiering else None,
+        data_read_cache_configuration=fsx.CfnFileSystem.DataReadCacheConfigurationProperty(
+            sizing_mode=_SIZING[tiering.read_cache.mode], size_gib=tiering.read_cache.gib
+        )
+        if tiering
+        else None,
+        weekly_maintenance_start_time=numbered_weekday(lustre.maintenance) if lustre.maintenance else None,
+        daily_automatic_backup_start_time=lustre.backup.start if lustre.backup else None,
         automatic_backup_retention_days=lustre.backup.retention_days if lustre.backup else None,
         copy_tags_to_backups=True if lustre.backup else None,
     )
+
+
+_SIZING = {
+    "none": "NO_CACHE",
+    "proportional": "PROPORTIONAL_TO_THROUGHPUT_CAPACITY",
+    "sized": "USER_PROVISIONED",
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import aws_cdk as cdk
 from constructs import Construct
+from constructs.job_logs import keep_job_logs
 from constructs.job_observability import JobObservability
 from constructs.weak_references import read_weakly
 
@@ -44,6 +45,8 @@ class ObservabilityStack(cdk.Stack):
     def _watch(
         self, spec: ClusterSpec, wanted: ObservabilitySpec, storage: StorageStack, access: AccessStack
     ) -> JobObservability:
+        if wanted.job_log_days is not None:
+            keep_job_logs(self, "JobLogs", days=wanted.job_log_days)
         return JobObservability(
             self,
             "Jobs",

@@ -10,6 +10,7 @@ from constructs.training_buckets import TrainingBuckets
 from constructs.training_file_system import TrainingFileSystem
 from constructs.training_key import TrainingKey
 
+from launcher.cluster.existing_file_system import ExistingFileSystem
 from launcher.cluster.specification import NEW_KEY, ClusterSpec
 from stacks.network import NetworkStack
 
@@ -23,7 +24,9 @@ class StorageStack(cdk.Stack):
     Attributes:
         encryption_key: the key of everything here, or None where AWS keeps it.
         buckets: code, checkpoints and output.
-        file_system: the file system in the first zone's training subnet, or None.
+        file_system: the file system in the first zone's training subnet, or None where the cluster has
+            none or uses one that exists.
+        file_system_zone: the zone that a file system of the cluster stands in.
     """
 
     def __init__(
@@ -37,6 +40,10 @@ class StorageStack(cdk.Stack):
             description=f"Slipway cluster {spec.name}: storage",
             termination_protection=spec.removal_policy == "retain",
         )
+        self._existing = spec.lustre.existing if spec.lustre else None
+        self.file_system_zone = (
+            self._existing.availability_zone if self._existing else None
+        ) or network.network.zones[0]
         removal_policy = cdk.RemovalPolicy[spec.removal_policy.upper()]
         self.encryption_key = self._key(spec, removal_policy)
         self.buckets = TrainingBuckets(
@@ -47,10 +54,11 @@ class StorageStack(cdk.Stack):
             existing_code=spec.buckets.code,
             existing_checkpoints=spec.buckets.checkpoints,
             existing_output=spec.buckets.output,
+            checkpoint_versions=spec.buckets.checkpoint_versions,
         )
         self.file_system = (
             None
-            if spec.lustre is None
+            if spec.lustre is None or spec.lustre.existing is not None
             else TrainingFileSystem(
                 self,
                 "FileSystem",
@@ -65,7 +73,13 @@ class StorageStack(cdk.Stack):
         )
 
     def file_system_seen_from(self, stack: cdk.Stack) -> MountedFileSystem | None:
-        """The file system for use in another stack, or None where there is none."""
+        """The file system for use in another stack, created here or not, or None where there is none.
+
+        Raises:
+            ValueError: an existing one was not looked up (`with_file_system_in_full`).
+        """
+        if self._existing is not None:
+            return _mounted(self._existing)
         return None if self.file_system is None else self.file_system.seen_from(stack)
 
     def _key(self, spec: ClusterSpec, removal_policy: cdk.RemovalPolicy) -> kms.IKey | None:
@@ -74,3 +88,14 @@ class StorageStack(cdk.Stack):
         if spec.key_arn is not None:
             return kms.Key.from_key_arn(self, "Key", spec.key_arn)
         return None
+
+
+def _mounted(existing: ExistingFileSystem) -> MountedFileSystem:
+    if not (existing.mount_name and existing.subnet_id and existing.security_group_id):
+        raise ValueError(f"only the id of {existing.id} is known")
+    return MountedFileSystem(
+        file_system_id=existing.id,
+        mount_name=existing.mount_name,
+        subnet_id=existing.subnet_id,
+        security_group_id=existing.security_group_id,
+    )

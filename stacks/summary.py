@@ -106,11 +106,11 @@ def _rule(direction: str, group: str) -> Callable[[Properties], str]:
 
 def _file_system(properties: Properties) -> str:
     lustre = properties["LustreConfiguration"]
-    throughput = lustre.get("PerUnitStorageThroughput")
+    throughput, tiered = lustre.get("PerUnitStorageThroughput"), lustre.get("ThroughputCapacity")
     return ", ".join(
         [
             f"Lustre {lustre['DeploymentType']}",
-            f"{properties['StorageCapacity']} GiB",
+            f"Intelligent-Tiering, {tiered} MB/s" if tiered else f"{properties['StorageCapacity']} GiB",
             *([f"{throughput} MB/s per TiB"] if throughput else []),
             f"compression {lustre['DataCompressionType']}",
         ]

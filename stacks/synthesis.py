@@ -38,6 +38,11 @@ def synthesize(*, may_deploy: bool) -> int:
     if spec.account and credentials_of and spec.account != credentials_of:
         print(_other_account(spec, spec.account, credentials_of), file=sys.stderr)
         return 2
+    try:
+        spec = _with_file_system_in_full(spec)
+    except ClusterFileError as error:
+        print(f"slipway: {error}", file=sys.stderr)
+        return 2
     if may_deploy and credentials_of:
         accepted = str(app.node.try_get_context("replace_data")).lower() == "true"
         try:
@@ -74,3 +79,23 @@ def _other_account(spec: ClusterSpec, wanted: str, given: str) -> str:
         f"  → Use credentials of {wanted} (AWS_PROFILE, `aws sso login`), or correct `account` in the "
         "cluster file."
     )
+
+
+def _with_file_system_in_full(spec: ClusterSpec) -> ClusterSpec:
+    """The cluster with its existing file system looked up, with the credentials of the environment."""
+    existing = spec.lustre.existing if spec.lustre else None
+    if existing is None or not existing.to_be_looked_up:
+        return spec
+    # Only then: most clusters are synthesized without AWS, and boto3 takes a while to import.
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError
+
+    from stacks.existing_file_system import not_looked_up, with_file_system_in_full
+
+    settings = Config(connect_timeout=5, read_timeout=20, retries={"total_max_attempts": 2})
+    try:
+        fsx, ec2 = (boto3.client(name, region_name=spec.region, config=settings) for name in ("fsx", "ec2"))
+    except BotoCoreError as error:
+        raise not_looked_up(existing.id, error) from error
+    return with_file_system_in_full(spec, fsx=fsx, ec2=ec2)

@@ -7,6 +7,11 @@ from typing import Any, get_args
 
 from constructs.checks.app import App, finding
 
+from launcher.cluster.intelligent_tiering import (
+    read_cache_problem,
+    tiered_metadata_problem,
+    tiered_throughput_problem,
+)
 from launcher.cluster.lustre import (
     Deployment,
     capacity_problem,
@@ -46,8 +51,11 @@ def _problems(properties: Mapping[str, Any]) -> Iterator[str]:
     # FSx makes the oldest type where none is given (FSx API reference).
     deployment = lustre.get("DeploymentType", "SCRATCH_1")
     known = deployment in get_args(Deployment) and isinstance(lustre.get("PerUnitStorageThroughput", 0), int)
-    if not known or properties.get("StorageType") == "INTELLIGENT_TIERING":
-        return  # Tiered storage has neither a capacity nor a throughput per TiB.
+    if not known:
+        return
+    if properties.get("StorageType") == "INTELLIGENT_TIERING":
+        yield from _tiered_problems(properties, lustre, deployment)
+        return
     throughput: int | None = lustre.get("PerUnitStorageThroughput")
     if problem := throughput_problem(deployment, throughput):
         yield problem
@@ -72,3 +80,28 @@ def _problems(properties: Mapping[str, Any]) -> Iterator[str]:
             problem = efa_problem(deployment, throughput, capacity, metadata=True)
         if problem:
             yield problem
+
+
+def _tiered_problems(
+    properties: Mapping[str, Any], lustre: Mapping[str, Any], deployment: str
+) -> Iterator[str]:
+    if deployment != "PERSISTENT_2":
+        yield f"{deployment} has no Intelligent-Tiering; only PERSISTENT_2 has"
+    for name, has in (("StorageCapacity", properties), ("PerUnitStorageThroughput", lustre)):
+        if name in has:
+            yield f"Intelligent-Tiering has no {name}"
+    cache, metadata = lustre.get("DataReadCacheConfiguration"), lustre.get("MetadataConfiguration")
+    throughput = lustre.get("ThroughputCapacity")
+    if throughput is None or cache is None:
+        yield "Intelligent-Tiering needs a ThroughputCapacity and a DataReadCacheConfiguration"
+        return
+    if not isinstance(throughput, int):
+        return
+    if problem := tiered_throughput_problem(throughput):
+        yield problem
+    size = cache.get("SizeGiB") if isinstance(cache, Mapping) else None
+    if isinstance(size, int) and (problem := read_cache_problem(throughput, size)):
+        yield problem
+    iops = metadata.get("Iops") if isinstance(metadata, Mapping) else metadata
+    if isinstance(iops, int | None) and (problem := tiered_metadata_problem(iops)):
+        yield problem

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from launcher.cluster.intelligent_tiering import POSSIBLE
+
 Deployment = Literal["SCRATCH_1", "SCRATCH_2", "PERSISTENT_1", "PERSISTENT_2"]
 """Scratch types keep no replica: a failed server loses its files. Persistent ones do."""
 
@@ -73,6 +75,7 @@ def what_is_possible() -> str:
             f"metadata: PERSISTENT_2 only; automatic, or {_METADATA_CHOICES} IOPS",
             f"EFA: PERSISTENT_2 with metadata only; capacities in steps of {steps} MB/s per TiB",
             "backups: persistent types only, without associations; keys: persistent types only",
+            POSSIBLE,
             f"associations: all but SCRATCH_1; at most {MOST_ASSOCIATIONS}",
         ]
     )

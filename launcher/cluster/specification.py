@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, ValidationInfo, field_validator
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from launcher.cluster.address_slots import MOST_HOSTS, ZoneAddresses
+from launcher.cluster.existing_file_system import check_zone
 from launcher.cluster.existing_vpc import MOST_SUBNETS
 from launcher.cluster.lustre import is_persistent, what_is_possible
 from launcher.cluster.network_specification import PlannedHosts, VpcSpec
@@ -29,6 +30,12 @@ from launcher.failure_modes.model import Finding
 
 AWS_MANAGED, NEW_KEY = "aws-managed", "new-key"
 """The values of `encryption` that are not the ARN of a key."""
+
+LOG_DAYS = (
+    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180),
+    *(365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653),
+)
+"""For how long CloudWatch Logs keeps a group (API reference, PutRetentionPolicy)."""
 
 _KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):[0-9]{12}:key/[A-Za-z0-9-]+")
 
@@ -96,6 +103,22 @@ class ObservabilitySpec(Section):
     free_capacity_percent: int = Field(
         default=10, ge=1, le=99, description="Warn when less of the file system is free."
     )
+    job_log_days: int | None = Field(
+        default=None,
+        description="Days for which the logs of training jobs are kept: 1, 3, 5, 7, 14, 30, 60, 90, 120, "
+        "150, 180, 365 or another number that CloudWatch Logs has. They are those of all jobs of the account "
+        "in the region, as SageMaker has one log group there. Left as it is when left out.",
+    )
+
+    @field_validator("job_log_days")
+    @classmethod
+    def _is_a_retention(cls, days: int | None) -> int | None:
+        if days is not None and days not in LOG_DAYS:
+            refuse(
+                f"CloudWatch Logs keeps nothing for {days} days",
+                remedy=f"Use one of {', '.join(map(str, LOG_DAYS))}.",
+            )
+        return days
 
 
 class ClusterSpec(Section):
@@ -228,7 +251,7 @@ class ClusterSpec(Section):
                 remedy=f"Use a key of {region}.",
             )
         lustre = info.data.get("lustre")
-        if lustre is not None and not is_persistent(lustre.deployment):
+        if lustre is not None and lustre.deployment and not is_persistent(lustre.deployment):
             refuse(
                 f"a {lustre.deployment} file system is always encrypted with FSx's own key",
                 remedy=what_is_possible(),
@@ -258,6 +281,14 @@ class ClusterSpec(Section):
                     f"{key!r} begins with aws:, which AWS keeps to itself", remedy="Rename it.", below=(key,)
                 )
         return tags
+
+    @model_validator(mode="after")
+    def _has_the_zone_of_the_file_system(self) -> ClusterSpec:
+        if self.lustre is not None and self.lustre.existing is not None:
+            existing = self.vpc.existing.subnets if self.vpc.existing else []
+            zones = self.availability_zones or [each.availability_zone for each in existing]
+            check_zone(self.lustre.existing, zones)
+        return self
 
     @property
     def addresses(self) -> list[ZoneAddresses]:
@@ -307,4 +338,4 @@ def _told(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def _capacity(lustre: LustreSpec | None) -> int:
-    return 0 if lustre is None else lustre.capacity_gib
+    return 0 if lustre is None or lustre.capacity_gib is None else lustre.capacity_gib

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from launcher.cluster.existing_file_system import ExistingFileSystem
+from launcher.cluster.intelligent_tiering import IntelligentTiering, tiered_metadata_problem
 from launcher.cluster.lustre import (
     MOST_ASSOCIATIONS,
     Deployment,
@@ -19,6 +21,8 @@ from launcher.cluster.lustre import (
     what_is_possible,
 )
 from launcher.cluster.section import BucketName, Section, refuse
+from launcher.cluster.utc_times import TimeOfDay, TimeOfWeek
+from launcher.failure_modes.model import Path
 from launcher.text.uris import BUCKET_NAME
 
 Event = Literal["new", "changed", "deleted"]
@@ -39,6 +43,9 @@ class LustreBackup(Section):
     """Daily automatic backups; persistent types without associations only."""
 
     retention_days: int = Field(ge=1, le=90, description="Days for which a backup is kept.")
+    start: TimeOfDay | None = Field(
+        default=None, description="When it begins, in UTC, such as 03:00. FSx chooses when left out."
+    )
 
 
 class AssociationSpec(Section):
@@ -70,20 +77,40 @@ class AssociationSpec(Section):
 
 
 class LustreSpec(Section):
-    """The FSx for Lustre file system, in the first availability zone."""
+    """The FSx for Lustre file system, in the first availability zone, or one that exists."""
 
-    deployment: Deployment = Field(description="SCRATCH_2 for work in progress, PERSISTENT_2 to keep.")
+    existing: ExistingFileSystem | None = Field(
+        default=None,
+        description="A file system that is there already, instead of a new one: its id, or in full. No other "
+        "field goes with it.",
+    )
+    deployment: Deployment | None = Field(
+        default=None,
+        validate_default=True,
+        description="SCRATCH_2 for work in progress, PERSISTENT_2 to keep. Required for a new one.",
+    )
+    intelligent_tiering: IntelligentTiering | None = Field(
+        default=None,
+        description="Storage that grows by itself, instead of a capacity; PERSISTENT_2 with "
+        "`metadata: {iops: 6000}` or 12000 only.",
+    )
     throughput: int | None = Field(
         default=None,
         validate_default=True,
         description="MB/s per TiB; persistent types only: 125, 250, 500 or 1000 on PERSISTENT_2.",
     )
-    capacity_gib: int = Field(description="GiB: 1200 or a multiple of 2400 on the SSD types in use today.")
+    capacity_gib: int | None = Field(
+        default=None,
+        validate_default=True,
+        description="GiB: 1200 or a multiple of 2400 on the SSD types in use today. Required for a new one.",
+    )
     compression: Literal["LZ4", "NONE"] = Field(
         default="LZ4", description="LZ4 compresses on the servers, which also saves disk throughput."
     )
     metadata: LustreMetadata | None = Field(
-        default=None, description="`automatic` or {iops: N}; PERSISTENT_2 only."
+        default=None,
+        validate_default=True,
+        description="`automatic` or {iops: N}; PERSISTENT_2 only.",
     )
     efa: bool = Field(
         default=False,
@@ -91,6 +118,11 @@ class LustreSpec(Section):
         "on the host, which a training job does not have.",
     )
     backup: LustreBackup | None = Field(default=None, description="No automatic backups when left out.")
+    maintenance: TimeOfWeek | None = Field(
+        default=None,
+        description="When FSx may maintain it, half an hour a week in UTC, such as sun 03:00: it does not "
+        "answer for some of it. FSx chooses when left out.",
+    )
     associations: list[AssociationSpec] = Field(
         default_factory=list,
         max_length=MOST_ASSOCIATIONS,
@@ -98,18 +130,53 @@ class LustreSpec(Section):
         "on the file system until it is deleted in FSx.",
     )
 
+    @field_validator("existing", mode="before")
+    @classmethod
+    def _may_be_an_id(cls, existing: Any) -> Any:
+        return {"id": existing} if isinstance(existing, str) else existing
+
+    @field_validator("deployment")
+    @classmethod
+    def _is_given_for_a_new_one(cls, deployment: Deployment | None, info: ValidationInfo) -> Any:
+        existing = info.data.get("existing")
+        if deployment is None and "existing" in info.data and existing is None:
+            _refuse("is missing")
+        if deployment is not None and existing is not None:
+            _refuse_beside(existing)
+        return deployment
+
+    @field_validator("intelligent_tiering")
+    @classmethod
+    def _can_be_tiered(cls, tiering: IntelligentTiering | None, info: ValidationInfo) -> Any:
+        deployment = info.data.get("deployment")
+        if tiering is not None and deployment not in (None, "PERSISTENT_2"):
+            _refuse(f"{deployment} has no Intelligent-Tiering; only PERSISTENT_2 has")
+        return tiering
+
     @field_validator("throughput")
     @classmethod
     def _goes_with_the_deployment(cls, throughput: int | None, info: ValidationInfo) -> int | None:
-        if "deployment" in info.data:
+        if info.data.get("intelligent_tiering") is not None:
+            if throughput is not None:
+                _refuse("Intelligent-Tiering has `throughput_mbps` instead; leave this out")
+        elif "intelligent_tiering" in info.data and info.data.get("deployment") is not None:
             _refuse(throughput_problem(info.data["deployment"], throughput))
         return throughput
 
     @field_validator("capacity_gib")
     @classmethod
-    def _exists(cls, capacity_gib: int, info: ValidationInfo) -> int:
-        if {"deployment", "throughput"} <= info.data.keys():
-            _refuse(capacity_problem(info.data["deployment"], info.data["throughput"], capacity_gib))
+    def _exists(cls, capacity_gib: int | None, info: ValidationInfo) -> int | None:
+        if info.data.get("intelligent_tiering") is not None:
+            if capacity_gib is not None:
+                _refuse("Intelligent-Tiering has no capacity, as it grows by itself; leave this out")
+        elif (
+            info.data.get("deployment") is not None
+            and {"intelligent_tiering", "throughput"} <= info.data.keys()
+        ):
+            if capacity_gib is None:
+                _refuse("is missing")
+            else:
+                _refuse(capacity_problem(info.data["deployment"], info.data["throughput"], capacity_gib))
         return capacity_gib
 
     @field_validator("metadata", mode="before")
@@ -124,7 +191,9 @@ class LustreSpec(Section):
     @field_validator("metadata")
     @classmethod
     def _has_metadata_servers(cls, metadata: LustreMetadata | None, info: ValidationInfo) -> Any:
-        if metadata is not None and "deployment" in info.data:
+        if info.data.get("intelligent_tiering") is not None:
+            _refuse(tiered_metadata_problem(metadata.iops if metadata else None))
+        elif metadata is not None and info.data.get("deployment") is not None:
             _refuse(metadata_problem(info.data["deployment"], metadata.iops))
         return metadata
 
@@ -132,11 +201,11 @@ class LustreSpec(Section):
     @classmethod
     def _can_have_efa(cls, efa: bool, info: ValidationInfo) -> bool:
         known = info.data
-        if efa and "deployment" in known:
+        if efa and known.get("deployment") is not None:
             problem = efa_problem(
                 known["deployment"],
                 known.get("throughput"),
-                known.get("capacity_gib", 0),
+                known.get("capacity_gib") or 0,
                 metadata=known.get("metadata", True) is not None,
             )
             _refuse(problem)
@@ -159,6 +228,9 @@ class LustreSpec(Section):
             return associations
         if info.data.get("deployment") == "SCRATCH_1":
             _refuse("SCRATCH_1 cannot be linked to S3; every other type can")
+        if info.data.get("intelligent_tiering") is not None:
+            # FSx API reference, DataRepositoryAssociation.
+            _refuse("a file system on Intelligent-Tiering cannot be linked to S3; leave out one of the two")
         if info.data.get("backup") is not None:
             # FSx API reference, CreateBackup.
             _refuse("a file system that is linked to S3 cannot be backed up; leave out one of the two")
@@ -180,10 +252,25 @@ class LustreSpec(Section):
                 )
         return associations
 
+    @model_validator(mode="after")
+    def _is_new_or_existing(self) -> LustreSpec:
+        fields = type(self).model_fields
+        others = [name for name in fields if name != "existing"]
+        given = [
+            name
+            for name in others
+            if getattr(self, name) != fields[name].get_default(call_default_factory=True)
+        ]
+        if self.existing is not None and given:
+            _refuse_beside(self.existing, below=(given[0],))
+        return self
+
     @property
-    def storage_type(self) -> Literal["SSD", "HDD"]:
+    def storage_type(self) -> Literal["SSD", "HDD", "INTELLIGENT_TIERING"]:
         """The storage that the deployment type and throughput stand for."""
-        return storage_type(self.deployment, self.throughput)
+        if self.intelligent_tiering is not None:
+            return "INTELLIGENT_TIERING"
+        return "SSD" if self.deployment is None else storage_type(self.deployment, self.throughput)
 
 
 class BucketsSpec(Section):
@@ -192,6 +279,32 @@ class BucketsSpec(Section):
     code: BucketName | None = Field(default=None, description="What the launcher uploads and jobs read.")
     checkpoints: BucketName | None = Field(default=None, description="What jobs write and resume from.")
     output: BucketName | None = Field(default=None, description="Model artifacts.")
+    checkpoint_versions: int | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="How many old versions of a checkpoint are kept for more than a day, for checkpoints "
+        "that are written over and over. By default all are; none is kept for more than 14 days.",
+    )
+
+    @field_validator("checkpoint_versions")
+    @classmethod
+    def _is_of_a_new_bucket(cls, versions: int | None, info: ValidationInfo) -> int | None:
+        existing = info.data.get("checkpoints")
+        if versions is not None and existing is not None:
+            refuse(
+                f"{existing} exists, and nothing of it is changed",
+                remedy="Leave it out, and give the bucket a lifecycle rule yourself.",
+            )
+        return versions
+
+
+def _refuse_beside(existing: ExistingFileSystem, below: Path = ()) -> None:
+    refuse(
+        f"{existing.id} exists, and nothing of it is changed",
+        remedy="Leave it out: only a new file system takes it. One that is there is changed in FSx.",
+        below=below,
+    )
 
 
 def _refuse(problem: str | None) -> None:

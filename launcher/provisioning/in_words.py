@@ -66,6 +66,9 @@ def _rule(way: str, peer: str) -> Words:
 def _file_system(properties: Properties, _: Sequence[DrawnResource]) -> Iterator[str]:
     lustre = properties["LustreConfiguration"]
     throughput = lustre.get("PerUnitStorageThroughput")
+    if "ThroughputCapacity" in lustre:
+        yield f"Lustre on Intelligent-Tiering, {lustre['ThroughputCapacity']:,} MB/s"
+        return
     yield f"Lustre {lustre['DeploymentType']}, {properties['StorageCapacity']:,} GiB"
     if throughput:
         yield f"{throughput} MB/s per TiB"

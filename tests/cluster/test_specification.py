@@ -146,6 +146,12 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
         (f"{PERSISTENT}, backup: {{retention_days: 91}}", "`lustre.backup.retention_days`: 91 is not valid"),
         (f"{PERSISTENT}, backup: {{retention_days: 7}}, {LINKS}", "linked to S3 cannot be backed up"),
         (f"deployment: SCRATCH_1, capacity_gib: 1200, {LINKS}", "SCRATCH_1 cannot be linked to S3"),
+        (
+            f"{PERSISTENT}, backup: {{retention_days: 7, start: '3:00'}}",
+            "`lustre.backup.start`: '3:00' does not",
+        ),
+        (f"{PERSISTENT}, maintenance: sunday 03:00", "`lustre.maintenance`: 'sunday 03:00' does not have"),
+        (f"{PERSISTENT}, maintenance: sun 24:00", "`lustre.maintenance`: 'sun 24:00' does not have"),
         (f"{PERSISTENT}, associations: [{{path: data, s3_uri: s3://data}}]", "`lustre.associations.0.path`"),
         (f"{PERSISTENT}, associations: [{{path: /d, s3_uri: data}}]", "`lustre.associations.0.s3_uri`"),
     ],
@@ -279,3 +285,17 @@ def test_text_that_is_no_cluster_file_is_refused(content: bytes, tmp_path: Path)
 def test_file_that_cannot_be_opened_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ClusterFileError, match="cannot be read"):
         load_cluster_file(tmp_path / name)
+
+
+@pytest.mark.parametrize("versions", ["0", "101", "2, checkpoints: ours"])
+def test_versions_are_bounded_in_a_new_bucket_only(versions: str, tmp_path: Path) -> None:
+    (found,) = problems(f"{SMALLEST}buckets: {{checkpoint_versions: {versions}}}\n", tmp_path)
+
+    assert "SPEC003 `buckets.checkpoint_versions`: " in found
+
+
+@pytest.mark.parametrize("days", ["0", "2", "31", "4000", "true"])
+def test_logs_are_kept_for_days_that_there_are(days: str, tmp_path: Path) -> None:
+    (found,) = problems(f"{SMALLEST}observability: {{job_log_days: {days}}}\n", tmp_path)
+
+    assert "SPEC003 `observability.job_log_days`: " in found

@@ -101,6 +101,14 @@ def test_budget_counts_the_region(template: dict[str, Any]) -> None:
     assert kinds == ["ACTUAL", "FORECASTED"]
 
 
+def test_dashboard_of_a_cluster_of_that_name_in_another_region_is_another_one(
+    template: dict[str, Any],
+) -> None:
+    (dashboard,) = properties(template, "AWS::CloudWatch::Dashboard")
+
+    assert dashboard["DashboardName"] == "slipway-prod-us-west-2"
+
+
 def test_dashboard_shows_hosts_file_system_and_ends(watched: Synthesized) -> None:
     (dashboard,) = properties(watched.template("observability"), "AWS::CloudWatch::Dashboard")
     shown = json.dumps(dashboard["DashboardBody"])

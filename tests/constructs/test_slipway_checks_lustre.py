@@ -28,7 +28,8 @@ def file_system(*groups: str, subnets: tuple[str, ...] = ("Subnet",), **changes:
         "LustreConfiguration": {key: value for key, value in lustre.items() if value is not None},
         **changes,
     }
-    return {"Fs": {"Type": "AWS::FSx::FileSystem", "Properties": properties}}
+    given = {key: value for key, value in properties.items() if value is not None}
+    return {"Fs": {"Type": "AWS::FSx::FileSystem", "Properties": given}}
 
 
 def opened(of: str, peer: str, *directions: str, ports: list[tuple[int, int]] | None = None) -> Any:
@@ -192,6 +193,16 @@ def test_file_system_has_exactly_one_subnet() -> None:
     assert codes(resources) == [("FSX002", "Fs")]
 
 
+TIERED: dict[str, Any] = {
+    "StorageType": "INTELLIGENT_TIERING",
+    "StorageCapacity": None,
+    "PerUnitStorageThroughput": None,
+    "ThroughputCapacity": 4000,
+    "DataReadCacheConfiguration": {"SizingMode": "NO_CACHE"},
+    "MetadataConfiguration": {"Mode": "USER_PROVISIONED", "Iops": 6000},
+}
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -201,7 +212,9 @@ def test_file_system_has_exactly_one_subnet() -> None:
         | {"StorageType": "HDD"},
         {"StorageCapacity": {"Ref": "Capacity"}},
         {"PerUnitStorageThroughput": {"Ref": "Throughput"}},
-        {"StorageType": "INTELLIGENT_TIERING", "PerUnitStorageThroughput": None},
+        TIERED,
+        {**TIERED, "ThroughputCapacity": {"Ref": "Throughput"}},
+        {**TIERED, "DataReadCacheConfiguration": {"SizingMode": "USER_PROVISIONED", "SizeGiB": 32}},
         {"MetadataConfiguration": {"Mode": "USER_PROVISIONED", "Iops": 6000}},
     ],
 )
@@ -219,6 +232,15 @@ def test_file_system_that_exists_passes(changes: dict[str, Any]) -> None:
         ({"StorageType": "HDD"}, "is stored on SSD, not on HDD"),
         ({"MetadataConfiguration": {"Iops": 2000}}, "2000 IOPS"),
         ({"EfaEnabled": True}, "A file system with EFA needs a MetadataConfiguration"),
+        ({**TIERED, "StorageCapacity": 1200}, "Intelligent-Tiering has no StorageCapacity"),
+        ({**TIERED, "ThroughputCapacity": 5000}, "no Intelligent-Tiering of 5000 MB/s"),
+        ({**TIERED, "ThroughputCapacity": None}, "needs a ThroughputCapacity and a"),
+        ({**TIERED, "DeploymentType": "SCRATCH_2"}, "SCRATCH_2 has no Intelligent-Tiering"),
+        (
+            {**TIERED, "MetadataConfiguration": {"Mode": "AUTOMATIC"}},
+            "6000 or 12000 IOPS, and none are given",
+        ),
+        ({**TIERED, "DataReadCacheConfiguration": {"SizeGiB": 31}}, "no read cache of 31 GiB"),
         (
             {"EfaEnabled": True, "MetadataConfiguration": {"Mode": "AUTOMATIC"}},
             "no file system with EFA of 1200 GiB",
@@ -232,4 +254,11 @@ def test_file_system_that_does_not_exist_is_found(changes: dict[str, Any], said:
     assert said in found[0].message
 
 
-_LUSTRE = ("DeploymentType", "PerUnitStorageThroughput", "EfaEnabled", "MetadataConfiguration")
+_LUSTRE = (
+    "DataReadCacheConfiguration",
+    "DeploymentType",
+    "EfaEnabled",
+    "MetadataConfiguration",
+    "PerUnitStorageThroughput",
+    "ThroughputCapacity",
+)

@@ -130,6 +130,49 @@ def test_metadata_iops_and_backups_are_asked_for() -> None:
     assert configuration["AutomaticBackupRetentionDays"] == 14
 
 
+def test_backups_and_maintenance_come_when_they_were_asked_for() -> None:
+    template = synthesized(
+        deployment="PERSISTENT_2",
+        throughput=125,
+        capacity_gib=1200,
+        backup={"retention_days": 14, "start": "03:00"},
+        maintenance="sun 04:30",
+    )
+    (file_system,) = resources_of(template, "AWS::FSx::FileSystem").values()
+    configuration = file_system["Properties"]["LustreConfiguration"]
+
+    assert configuration["DailyAutomaticBackupStartTime"] == "03:00"
+    assert configuration["WeeklyMaintenanceStartTime"] == "7:04:30"  # the week begins with Monday, 1
+
+
+@pytest.mark.parametrize(
+    ("cache", "configured"),
+    [
+        ("none", {"SizingMode": "NO_CACHE"}),
+        ("proportional", {"SizingMode": "PROPORTIONAL_TO_THROUGHPUT_CAPACITY"}),
+        ({"gib": 4096}, {"SizingMode": "USER_PROVISIONED", "SizeGiB": 4096}),
+    ],
+)
+def test_tiered_storage_has_a_throughput_and_a_cache_and_no_size(cache: Any, configured: Any) -> None:
+    template = synthesized(
+        deployment="PERSISTENT_2",
+        intelligent_tiering={"throughput_mbps": 8000, "read_cache": cache},
+        metadata={"iops": 6000},
+    )
+    (file_system,) = resources_of(template, "AWS::FSx::FileSystem").values()
+    properties = file_system["Properties"]
+
+    assert properties["StorageType"] == "INTELLIGENT_TIERING"
+    assert "StorageCapacity" not in properties
+    assert properties["LustreConfiguration"] == {
+        "DeploymentType": "PERSISTENT_2",
+        "DataCompressionType": "LZ4",
+        "ThroughputCapacity": 8000,
+        "DataReadCacheConfiguration": configured,
+        "MetadataConfiguration": {"Mode": "USER_PROVISIONED", "Iops": 6000},
+    }
+
+
 def test_association_mirrors_what_it_was_asked_to() -> None:
     links = [
         {"path": "/data", "s3_uri": "s3://corpus/a", "auto_import": ["new", "changed"]},

@@ -14,7 +14,14 @@ import pytest
 from tests.stacks.synthesis import ROOT
 
 PAGES = ROOT / "docs" / "constructs"
-HELPERS = {"launcher_jobs", "launcher_objects", "mounted_file_system", "permissions", "weak_references"}
+HELPERS = {
+    "job_logs",
+    "launcher_jobs",
+    "launcher_objects",
+    "mounted_file_system",
+    "permissions",
+    "weak_references",
+}
 """Modules without a construct of their own."""
 
 MODULES = sorted({path.stem for path in (ROOT / "constructs").glob("*.py")} - HELPERS)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.stacks.synthesis import Synthesized, dev_spec, synthesize
 
+N = "NewerNoncurrentVersions"
 HOLDING_DATA = {"AWS::S3::Bucket", "AWS::FSx::FileSystem", "AWS::KMS::Key"}
 
 
@@ -40,8 +41,7 @@ def test_links_of_a_retained_file_system_stay_but_make_room_for_others() -> None
     storage = synthesize(dev_spec(lustre=lustre, removal_policy="retain"))
     (link,) = storage.resources("storage", "AWS::FSx::DataRepositoryAssociation").values()
 
-    assert link["DeletionPolicy"] == "Retain"
-    assert link.get("UpdateReplacePolicy") is None
+    assert (link["DeletionPolicy"], link["UpdateReplacePolicy"]) == ("Retain", "Delete")
 
 
 def test_nothing_of_a_cluster_to_destroy_is_retained(dev: Synthesized) -> None:
@@ -82,6 +82,25 @@ def test_existing_buckets_are_left_as_they_are() -> None:
 
     assert not storage.resources("storage", "AWS::S3::Bucket")
     assert not storage.resources("storage", "AWS::S3::BucketPolicy")
+
+
+def test_old_checkpoints_are_bounded_by_their_number() -> None:
+    storage = synthesize(dev_spec(buckets={"checkpoint_versions": 3}))
+    bounds = {
+        name: [
+            (
+                rule["NoncurrentVersionExpiration"]["NoncurrentDays"],
+                rule["NoncurrentVersionExpiration"].get(N),
+            )
+            for rule in bucket["Properties"]["LifecycleConfiguration"]["Rules"]
+            if "NoncurrentVersionExpiration" in rule
+        ]
+        for name, bucket in storage.resources("storage", "AWS::S3::Bucket").items()
+    }
+
+    (checkpoints,) = [bound for name, bound in bounds.items() if "Checkpoints" in name]
+    assert checkpoints == [(14, None), (1, 3)]
+    assert all((1, 3) not in bound for name, bound in bounds.items() if "Checkpoints" not in name)
 
 
 def test_only_the_missing_buckets_are_created() -> None:

@@ -72,7 +72,20 @@ IN_NEW_SUBNETS = dev_spec(
     removal_policy="retain",
 )
 WITHOUT_LUSTRE = dev_spec(name="plain", lustre=None, vpc={"cidr": "10.64.0.0/20", "nat": False})
-OTHERS = {spec.name: spec for spec in (WITH_EVERYTHING, ON_WHAT_EXISTS, IN_NEW_SUBNETS, WITHOUT_LUSTRE)}
+TIERED = dev_spec(
+    name="tiered",
+    lustre={
+        "deployment": "PERSISTENT_2",
+        "intelligent_tiering": {"throughput_mbps": 4000, "read_cache": "proportional"},
+        "metadata": {"iops": 6000},
+        "maintenance": "sun 03:00",
+        "backup": {"retention_days": 7, "start": "04:00"},
+    },
+    observability={},
+)
+OTHERS = {
+    spec.name: spec for spec in (WITH_EVERYTHING, ON_WHAT_EXISTS, IN_NEW_SUBNETS, WITHOUT_LUSTRE, TIERED)
+}
 
 
 @pytest.fixture(scope="session", params=[*CLUSTERS, *OTHERS])
@@ -103,6 +116,13 @@ def test_every_template_stays_below_the_limits_of_cloudformation() -> None:
         template = everything.template(part)
         assert len(template["Resources"]) < 500
         assert len(json.dumps(template)) < 1_000_000
+
+
+def test_storage_that_grows_by_itself_is_not_watched_for_filling_up() -> None:
+    alarms = synthesize(TIERED).resources("observability", "AWS::CloudWatch::Alarm").values()
+
+    assert alarms
+    assert not [each for each in alarms if "FreeDataStorageCapacity" in json.dumps(each)]
 
 
 @pytest.mark.parametrize("name", CLUSTERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -45,6 +46,25 @@ class LogGroup(Kind):
             logs.put_retention_policy(logGroupName=name, retentionInDays=int(days))
         else:
             logs.delete_retention_policy(logGroupName=name)
+
+
+class LogRetention(Kind):
+    """The CDK's custom resource: a log group that may be there already, and is never taken away."""
+
+    type = "Custom::LogRetention"
+
+    def create(self, account: Account, name: str, properties: Properties) -> Resource:
+        logs, group = account.client("logs"), str(properties["LogGroupName"])
+        with contextlib.suppress(logs.exceptions.ResourceAlreadyExistsException):
+            logs.create_log_group(logGroupName=group)
+        logs.put_retention_policy(logGroupName=group, retentionInDays=int(properties["RetentionInDays"]))
+        return Resource(group, properties, {"LogGroupName": group})
+
+    def update(self, account: Account, old: Resource, properties: Properties) -> None:
+        self.create(account, old.physical_id, properties)
+
+    def delete(self, account: Account, old: Resource) -> None:
+        """The group stays as it is."""
 
 
 class Alarm(Kind):
