@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
 
 from launcher.cluster.manifest import CLUSTER_TAG
 from launcher.cluster.specification import ClusterFileError, ClusterSpec, load_cluster_file
@@ -75,9 +76,19 @@ def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
         observability=observability,
         env=env,
     )
+    if spec.role is not None and spec.role.permissions_boundary is not None:
+        for stack in (network, storage, queue, access, observability, manifest):
+            if stack is not None:
+                _bound_roles(stack, spec.role.permissions_boundary)
     for key, value in {CLUSTER_TAG: spec.name, **spec.tags}.items():
         cdk.Tags.of(app).add(key, value)
     return ClusterStacks(network, storage, queue, access, observability, manifest)
+
+
+def _bound_roles(stack: cdk.Stack, boundary: str) -> None:
+    """Put a permissions boundary on every role of the stack, those of the CDK's own functions too."""
+    policy = iam.ManagedPolicy.from_managed_policy_arn(stack, "PermissionsBoundary", boundary)
+    iam.PermissionsBoundary.of(stack).apply(policy)
 
 
 def load_cluster(chosen: str, folder: Path) -> ClusterSpec:

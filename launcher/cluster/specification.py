@@ -13,6 +13,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator
 
+from launcher.cluster.access_specification import (
+    KEY_ARN,
+    MOST_DATA_BUCKETS,
+    MOST_TEAMS,
+    RoleArn,
+    RoleSpec,
+    TeamName,
+    TeamSpec,
+    check_data_keys,
+    check_teams,
+)
 from launcher.cluster.lustre import is_persistent, what_is_possible
 from launcher.cluster.network_specification import (
     MOST_SUBNETS,
@@ -31,8 +42,6 @@ from launcher.failure_modes.model import Finding
 
 AWS_MANAGED, NEW_KEY = "aws-managed", "new-key"
 """The values of `encryption` that are not the ARN of a key."""
-
-_KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):[0-9]{12}:key/[A-Za-z0-9-]+")
 
 _TAG_CHARACTERS = r"[\p{L}\p{Z}\p{N}_.:/=+\-@]"
 """What IAM, the strictest of the services, takes in tags (IAM API reference, Tag)."""
@@ -126,13 +135,28 @@ class ClusterSpec(Section):
         description="Existing buckets of the same account; by default all three are created.",
     )
     data_buckets: list[BucketName] = Field(
-        default_factory=list, description="Further buckets that jobs may read."
+        default_factory=list,
+        max_length=MOST_DATA_BUCKETS,
+        description="Further buckets that jobs may read.",
     )
-    launchers: list[
-        Annotated[
-            str, StringConstraints(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+$")
-        ]
-    ] = Field(
+    data_keys: list[str] = Field(
+        default_factory=list,
+        max_length=10,
+        description="ARNs of the KMS keys of `data_buckets` and of existing `buckets`, in the cluster's "
+        "region. Jobs may read with them, and write where there are existing `buckets`; the keys' policies "
+        "must let IAM policies of the account use them.",
+    )
+    role: RoleSpec | None = Field(
+        default=None,
+        description="An execution role with what a job needs, without a boundary, when left out.",
+    )
+    teams: dict[TeamName, TeamSpec] = Field(
+        default_factory=dict,
+        max_length=MOST_TEAMS,
+        description="Teams that share the cluster, each with a policy for jobs whose names begin with the "
+        "team's, as research-: see below.",
+    )
+    launchers: list[RoleArn] = Field(
         default_factory=list,
         max_length=5,
         description="ARNs of the roles through which people launch, in full, with their paths. The launcher "
@@ -208,7 +232,7 @@ class ClusterSpec(Section):
     def _is_a_key(cls, encryption: str, info: ValidationInfo) -> str:
         if encryption == AWS_MANAGED:
             return encryption
-        arn = _KEY_ARN.fullmatch(encryption)
+        arn = KEY_ARN.fullmatch(encryption)
         if encryption != NEW_KEY and arn is None:
             refuse(
                 f"{encryption!r} is neither {AWS_MANAGED} nor {NEW_KEY} nor the ARN of a KMS key",
@@ -227,6 +251,20 @@ class ClusterSpec(Section):
                 remedy=what_is_possible(),
             )
         return encryption
+
+    @field_validator("data_keys")
+    @classmethod
+    def _are_keys_of_buckets(cls, keys: list[str], info: ValidationInfo) -> list[str]:
+        if {"buckets", "data_buckets"} <= info.data.keys():
+            buckets = (*info.data["buckets"].existing, *info.data["data_buckets"])
+            check_data_keys(keys, region=info.data.get("region"), buckets=buckets)
+        return keys
+
+    @field_validator("teams")
+    @classmethod
+    def _are_told_apart(cls, teams: dict[str, TeamSpec]) -> dict[str, TeamSpec]:
+        check_teams(teams)
+        return teams
 
     @field_validator("tags")
     @classmethod

@@ -190,6 +190,11 @@ class BucketsSpec(Section):
     checkpoints: BucketName | None = Field(default=None, description="What jobs write and resume from.")
     output: BucketName | None = Field(default=None, description="Model artifacts.")
 
+    @property
+    def existing(self) -> list[str]:
+        """The names of those that exist already."""
+        return [name for name in (self.code, self.checkpoints, self.output) if name is not None]
+
 
 def _refuse(problem: str | None) -> None:
     refuse(problem, remedy=what_is_possible())
