@@ -14,7 +14,7 @@ import pytest
 from tests.stacks.synthesis import ROOT
 
 PAGES = ROOT / "docs" / "constructs"
-HELPERS = {"launcher_jobs", "launcher_objects", "permissions", "policy_sizes"}
+HELPERS = {"endpoint_policies", "launcher_jobs", "launcher_objects", "permissions", "policy_sizes"}
 """Modules without a construct of their own."""
 
 MODULES = sorted({path.stem for path in (ROOT / "constructs").glob("*.py")} - HELPERS)
