@@ -12,6 +12,10 @@ from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL, TRAINING_LOGS
 
 _REQUEST_TAG, _RESOURCE_TAG = f"aws:RequestTag/{CLUSTER_TAG}", f"aws:ResourceTag/{CLUSTER_TAG}"
 
+_OF_BATCH = "AWSBatch"
+"""What the names of the training jobs begin with that AWS Batch creates, before the name that was submitted
+(AWS Batch user guide, service-jobs)."""
+
 _CREATE = ["sagemaker:CreateHyperParameterTuningJob", "sagemaker:CreateTrainingJob"]
 
 
@@ -22,18 +26,28 @@ def job_permissions(
     role_arn: str,
     subnet_ids: Sequence[str],
     security_group_ids: Sequence[str],
+    team: str | None,
+    queue: bool,
 ) -> list[Permission]:
     """The part of the launcher's policy that is about jobs of SageMaker.
 
     A job is the cluster's by its tag, which it gets when it is created and which nobody who launches can give
     to another one. It is created in the cluster's network only: without a VpcConfig it would have
-    SageMaker's own way to the internet. Source: service authorization reference, Amazon SageMaker.
+    SageMaker's own way to the internet. A team's jobs are told by their names, which begin with the team's.
+    Source: service authorization reference, Amazon SageMaker.
     """
 
-    def arn(resource: str) -> str:
-        return stack.format_arn(service="sagemaker", resource=resource, resource_name="*")
+    def arn(resource: str, name: str = "*") -> str:
+        return stack.format_arn(service="sagemaker", resource=resource, resource_name=name)
 
-    jobs = [arn("training-job"), arn("hyper-parameter-tuning-job")]
+    names = "*" if team is None else f"{team}-*"
+    jobs = [arn("training-job", names), arn("hyper-parameter-tuning-job", names)]
+    looked_at, streams = jobs, ["*"]
+    if team is not None:
+        streams = [f"log-stream:{names}"]
+        if queue:
+            looked_at = [*jobs, arn("training-job", f"{_OF_BATCH}{names}")]
+            streams.append(f"log-stream:{_OF_BATCH}{names}")
     return [
         Permission(
             "CreateJobs",
@@ -70,7 +84,7 @@ def job_permissions(
                 "sagemaker:DescribeTrainingJob",
                 "sagemaker:ListTags",
             ],
-            jobs,
+            looked_at,
             "All but those of other clusters: that there is no job of a name is only told to who may look at "
             "one without tags.",
             {"StringEqualsIfExists": {_RESOURCE_TAG: cluster_name}},
@@ -99,7 +113,7 @@ def job_permissions(
             "The cluster's execution role, to SageMaker only.",
             {"StringEquals": {"iam:PassedToService": SAGEMAKER_PRINCIPAL}},
         ),
-        *_logs(stack),
+        *_logs(stack, streams),
     ]
 
 
@@ -144,7 +158,7 @@ def queue_permissions(stack: cdk.Stack, queue_arn: str, *, cluster_name: str) ->
     ]
 
 
-def _logs(stack: cdk.Stack) -> list[Permission]:
+def _logs(stack: cdk.Stack, streams: Sequence[str]) -> list[Permission]:
     group = stack.format_arn(
         service="logs",
         resource="log-group",
@@ -155,7 +169,7 @@ def _logs(stack: cdk.Stack) -> list[Permission]:
         Permission(
             "ReadLogs",
             ["logs:DescribeLogStreams", "logs:GetLogEvents"],
-            [group, f"{group}:*"],
+            [group, *(f"{group}:{each}" for each in streams)],
             "One log group for all training jobs, one stream per host, named after the job.",
         )
     ]

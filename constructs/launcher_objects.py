@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from constructs.permissions import Permission
+from constructs.policy_sizes import in_chunks
 
 from launcher.cluster.manifest import CODE_FOLDER
 
 
-def object_permissions(code: str, checkpoints: str, output: str, *, data: Sequence[str]) -> list[Permission]:
+def object_permissions(code: str, checkpoints: str, output: str, *, team: str | None) -> list[Permission]:
     """The part of the launcher's policy that is about objects.
 
-    `code`, `checkpoints` and `output` are the ARNs of the cluster's buckets, `data` those of further buckets
-    that jobs read. Nobody who launches may replace or delete code: others' jobs run it with the cluster's
-    role. Source: Amazon S3 user guide, conditional-writes-enforce.
+    `code`, `checkpoints` and `output` are the ARNs of the cluster's buckets. A team gets at what lies below
+    the names of its own jobs. Nobody who launches may replace or delete code: others' jobs run it with the
+    cluster's role. Source: Amazon S3 user guide, conditional-writes-enforce.
     """
+    objects = "*" if team is None else f"{team}-*"
     objects_of_code = [f"{code}/{CODE_FOLDER}/*"]
     return [
         Permission(
             "LookIntoBuckets",
             ["s3:ListBucket", "s3:GetBucketLocation", "s3:GetEncryptionConfiguration"],
-            [code, checkpoints, output, *data],
+            [code, checkpoints, output],
             "Inputs and checkpoints are looked for before a job is submitted.",
         ),
         Permission(
@@ -47,13 +49,26 @@ def object_permissions(code: str, checkpoints: str, output: str, *, data: Sequen
         Permission(
             "ReadResults",
             ["s3:GetObject"],
-            [f"{checkpoints}/*", f"{output}/*"],
+            [f"{checkpoints}/{objects}", f"{output}/{objects}"],
             "A job that resumes or is diagnosed is known by its name only.",
         ),
         Permission(
             "CopyCheckpoints",
             ["s3:PutObject", "s3:AbortMultipartUpload"],
-            [f"{checkpoints}/*"],
+            [f"{checkpoints}/{objects}"],
             "A job that resumes gets the newest checkpoint under its own key.",
         ),
+    ]
+
+
+def data_permissions(data: Sequence[str]) -> list[Permission]:
+    """The part about further buckets that jobs read, by their ARNs: as many as fit into each statement."""
+    return [
+        Permission(
+            f"LookIntoData{number}",
+            ["s3:ListBucket", "s3:GetBucketLocation", "s3:GetEncryptionConfiguration"],
+            list(buckets),
+            "Inputs are looked for before a job is submitted.",
+        )
+        for number, buckets in in_chunks(data)
     ]

@@ -11,14 +11,16 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 from constructs.launcher_jobs import job_permissions, queue_permissions
-from constructs.launcher_objects import object_permissions
+from constructs.launcher_objects import data_permissions, object_permissions
 from constructs.permissions import (
     Permission,
     acknowledge_wildcards,
     bucket_arn,
     key_arn,
     policy_document,
+    written_bucket_keys,
 )
+from constructs.policy_sizes import packed
 
 from launcher.cluster.manifest import manifest_parameter_name
 from launcher.failure_modes import storage
@@ -43,6 +45,11 @@ class LauncherPolicy(iam.ManagedPolicy):
     It passes the cluster's execution role to SageMaker and no other role to anyone, so whoever has
     it can do through a job what that role may do, and nothing beyond; jobs of other clusters are out of
     reach. Source: IAM user guide, id_roles_use_passrole; SageMaker API reference, permissions by action.
+
+    What does not fit into one policy goes into further ones beside it, whose ids end in 2, 3 and so on.
+
+    Attributes:
+        arns: the ARNs of the policy and of the further ones; all of them are to be attached.
     """
 
     def __init__(
@@ -62,6 +69,8 @@ class LauncherPolicy(iam.ManagedPolicy):
         file_system: bool = False,
         queue_arn: str | None = None,
         launchers: Sequence[iam.IRole | str] = (),
+        written_with: Sequence[str] = (),
+        team: str | None = None,
     ) -> None:
         """Create the policy; attaching it is left to whoever keeps the team's roles.
 
@@ -81,33 +90,51 @@ class LauncherPolicy(iam.ManagedPolicy):
             queue_arn: the queue that it may submit to, if any.
             launchers: roles, or their ARNs, through which people launch: they may then ask IAM what they
                 themselves may do, which users may anyway.
+            written_with: ARNs of further keys, of buckets that it writes into.
+            team: the team that the policy is for; it can do with its own jobs, whose names begin with the
+                team's and a hyphen, what without a team can be done with all.
         """
         stack = cdk.Stack.of(scope)
         own = [bucket_arn(bucket, stack) for bucket in (code, checkpoints, output)]
         permissions = [
             *_cluster(stack, cluster_name),
-            *object_permissions(*own, data=[bucket_arn(bucket, stack) for bucket in data_buckets]),
+            *object_permissions(*own, team=team),
             *job_permissions(
                 stack,
                 cluster_name=cluster_name,
                 role_arn=role.role_arn,
                 subnet_ids=[subnet.subnet_id for subnet in subnets],
                 security_group_ids=[group.security_group_id for group in security_groups],
+                team=team,
+                queue=queue_arn is not None,
             ),
-            *_checks(stack, role.role_arn, file_system=file_system),
-            *_oneself(stack, [each if isinstance(each, str) else each.role_arn for each in launchers]),
         ]
         if encryption_key is not None:
             permissions += _key(key_arn(encryption_key, stack))
         if queue_arn is not None:
             permissions += queue_permissions(stack, queue_arn, cluster_name=cluster_name)
-        super().__init__(
-            scope,
-            id,
-            description=f"Launch training jobs on Slipway cluster {cluster_name}",
-            document=policy_document(permissions),
-        )
-        acknowledge_wildcards(self, permissions)
+        permissions += [
+            *written_bucket_keys(written_with),
+            *_checks(stack, role.role_arn, file_system=file_system),
+            *_oneself(stack, [each if isinstance(each, str) else each.role_arn for each in launchers]),
+            *data_permissions([bucket_arn(bucket, stack) for bucket in data_buckets]),
+        ]
+        first, *others = packed(permissions, stack)
+        description = f"Launch training jobs on Slipway cluster {cluster_name}"
+        if team is not None:
+            description += f" as {team}"
+        super().__init__(scope, id, description=description, document=policy_document(first))
+        acknowledge_wildcards(self, first)
+        self.arns = [self.managed_policy_arn]
+        for number, part in enumerate(others, 2):
+            other = iam.ManagedPolicy(
+                scope,
+                f"{id}{number}",
+                description=f"{description} ({number})",
+                document=policy_document(part),
+            )
+            acknowledge_wildcards(other, part)
+            self.arns.append(other.managed_policy_arn)
 
 
 def _cluster(stack: cdk.Stack, cluster_name: str) -> list[Permission]:

@@ -44,6 +44,20 @@ def acknowledge_wildcards(holder: IConstruct, permissions: Sequence[Permission])
         cdk.Validations.of(holder).acknowledge(cdk.Acknowledgment(id=finding, reason=reason))
 
 
+def written_bucket_keys(keys: Sequence[str]) -> list[Permission]:
+    """Reading and writing with the keys of buckets that exist already, by the keys' ARNs; nothing of none."""
+    if not keys:
+        return []
+    return [
+        Permission(
+            "UseBucketKeys",
+            ["kms:Decrypt", "kms:GenerateDataKey"],
+            list(keys),
+            "Which bucket has which of the keys is not known here.",
+        )
+    ]
+
+
 def bucket_arn(bucket: s3.IBucket, stack: cdk.Stack) -> str:
     """The bucket's ARN, for use in the stack."""
     return read_weakly(bucket.bucket_arn, owner=cdk.Stack.of(bucket), reader=stack)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
+from constructs.endpoint_policies import let_pass_the_account
 
 from launcher.cluster.training_network import HTTPS_PORT
 from launcher.failure_modes import network
@@ -22,12 +23,15 @@ _SERVICES = {
     "SageMakerApi": ec2.InterfaceVpcEndpointAwsService.SAGEMAKER_API,
     "Ssm": ec2.InterfaceVpcEndpointAwsService.SSM,
 }
+_IMAGES = ("EcrApi", "EcrDocker")
 _FSX = ec2.InterfaceVpcEndpointAwsService.FSX
 _KMS = ec2.InterfaceVpcEndpointAwsService.KMS
 
 
 class ServiceEndpoints(Construct):
     """Interface endpoints for images, logs, metrics, credentials and SageMaker, open to the hosts.
+
+    Credentials of other accounts do not pass them, except to pull images.
 
     S3 is not among them: `TrainingNetwork` has its gateway endpoint. Source: SageMaker developer
     guide, train-vpc; ECR user guide, vpc-endpoints (both ecr.api and ecr.dkr are needed to pull).
@@ -71,7 +75,7 @@ class ServiceEndpoints(Construct):
         clients.add_egress_rule(self.security_group, https, "HTTPS to the service endpoints")
         services = {**_SERVICES, **({"Kms": _KMS} if kms else {}), **({"Fsx": _FSX} if fsx else {})}
         for name, service in services.items():
-            ec2.InterfaceVpcEndpoint(
+            endpoint = ec2.InterfaceVpcEndpoint(
                 self,
                 name,
                 vpc=vpc,
@@ -81,3 +85,4 @@ class ServiceEndpoints(Construct):
                 open=False,
                 private_dns_enabled=True,
             )
+            let_pass_the_account(endpoint, images=name in _IMAGES)

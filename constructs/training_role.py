@@ -16,7 +16,9 @@ from constructs.permissions import (
     bucket_arn,
     key_arn,
     policy_document,
+    written_bucket_keys,
 )
+from constructs.policy_sizes import INLINE_POLICIES_SIZE, in_chunks, packed
 
 from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL, TRAINING_LOGS
 from launcher.failure_modes import storage
@@ -26,7 +28,10 @@ PREVENTS: tuple[FailureMode, ...] = (storage.ROLE_INSUFFICIENT,)
 
 
 class TrainingRole(iam.Role):
-    """The role that SageMaker takes on to run a job: no managed policy and no wildcard action.
+    """The role that SageMaker takes on to run a job: nothing of AWS's policies and no wildcard action.
+
+    Where there are so many data buckets that a role's inline policies cannot name them, managed policies
+    beside the role do, whose ids end in 2, 3 and so on.
 
     Source: SageMaker developer guide, sagemaker-roles (CreateTrainingJob API: execution role
     permissions, and those for a VPC).
@@ -45,6 +50,8 @@ class TrainingRole(iam.Role):
         file_system: bool = False,
         data_buckets: Sequence[s3.IBucket] = (),
         encryption_key: kms.IKey | None = None,
+        read_with: Sequence[str] = (),
+        written_with: Sequence[str] = (),
     ) -> None:
         """Create the role with its permissions inside, so that it is never there without them.
 
@@ -59,11 +66,12 @@ class TrainingRole(iam.Role):
             file_system: whether jobs mount a Lustre file system.
             data_buckets: other buckets that jobs read.
             encryption_key: the key of the buckets and of the hosts' volumes, if it is the account's own.
+            read_with: ARNs of further keys, of buckets that jobs read.
+            written_with: the same of buckets that they write into.
         """
         stack = cdk.Stack.of(scope)
         permissions = [
             *_objects(*(bucket_arn(bucket, stack) for bucket in (code, checkpoints, output))),
-            *_data([bucket_arn(bucket, stack) for bucket in data_buckets]),
             *_images(stack),
             *_logs_and_metrics(stack),
             *_network_interfaces(stack, subnets, security_groups),
@@ -72,6 +80,12 @@ class TrainingRole(iam.Role):
             permissions.append(_file_system())
         if encryption_key is not None:
             permissions += _key(key_arn(encryption_key, stack))
+        permissions += [
+            *_read_keys(read_with),
+            *written_bucket_keys(written_with),
+            *_data([bucket_arn(bucket, stack) for bucket in data_buckets]),
+        ]
+        inline, *others = packed(permissions, stack, first=INLINE_POLICIES_SIZE)
         super().__init__(
             scope,
             id,
@@ -81,9 +95,18 @@ class TrainingRole(iam.Role):
                 # Keeps SageMaker from using the role on behalf of another account.
                 conditions={"StringEquals": {"aws:SourceAccount": stack.account}},
             ),
-            inline_policies={"TrainingJob": policy_document(permissions)},
+            inline_policies={"TrainingJob": policy_document(inline)},
         )
-        acknowledge_wildcards(self, permissions)
+        acknowledge_wildcards(self, inline)
+        for number, part in enumerate(others, 2):
+            policy = iam.ManagedPolicy(
+                scope,
+                f"{id}{number}",
+                description="What a training job of this cluster may do, further data buckets",
+                document=policy_document(part),
+                roles=[self],
+            )
+            acknowledge_wildcards(policy, part)
 
 
 def _objects(code: str, checkpoints: str, output: str) -> list[Permission]:
@@ -117,21 +140,35 @@ def _objects(code: str, checkpoints: str, output: str) -> list[Permission]:
 
 
 def _data(buckets: Sequence[str]) -> list[Permission]:
-    if not buckets:
+    permissions: list[Permission] = []
+    for number, some in in_chunks(buckets):
+        permissions += [
+            Permission(
+                f"FindData{number}",
+                ["s3:ListBucket", "s3:GetBucketLocation"],
+                list(some),
+                "Channels are listed before they are read.",
+            ),
+            Permission(
+                f"ReadData{number}",
+                ["s3:GetObject"],
+                [f"{bucket}/*" for bucket in some],
+                "Jobs may read all data of the buckets that the cluster file names.",
+            ),
+        ]
+    return permissions
+
+
+def _read_keys(arns: Sequence[str]) -> list[Permission]:
+    if not arns:
         return []
     return [
         Permission(
-            "FindData",
-            ["s3:ListBucket", "s3:GetBucketLocation"],
-            list(buckets),
-            "Channels are listed before they are read.",
-        ),
-        Permission(
-            "ReadData",
-            ["s3:GetObject"],
-            [f"{bucket}/*" for bucket in buckets],
-            "Jobs may read all data of the buckets that the cluster file names.",
-        ),
+            "ReadWithBucketKeys",
+            ["kms:Decrypt"],
+            list(arns),
+            "Which bucket has which of the keys is not known here.",
+        )
     ]
 
 

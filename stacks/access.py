@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 from constructs.launcher_policy import LauncherPolicy
@@ -15,11 +18,13 @@ from stacks.storage import StorageStack
 
 
 class AccessStack(cdk.Stack):
-    """The execution role of the cluster's training jobs, and the policy of those who launch them.
+    """The execution role of the cluster's training jobs, and the policies of those who launch them.
 
     Attributes:
-        role: the execution role.
-        launcher_policy: a managed policy, attached to nobody yet; its ARN is the stack's output.
+        role: the execution role, new or existing.
+        launcher_policy: a managed policy, attached to nobody yet; its ARN, and those of what did not fit
+            into it, are the stack's output.
+        team_policies: the same for each team, by the team's name.
     """
 
     def __init__(
@@ -35,37 +40,67 @@ class AccessStack(cdk.Stack):
     ) -> None:
         """Create the stack for a cluster, beside what the role opens."""
         super().__init__(scope, id, env=env, description=f"Slipway cluster {spec.name}: access")
-        buckets = storage.buckets
-        data_buckets = [
+        self._spec, self._network, self._storage, self._queue = spec, network, storage, queue
+        self._data_buckets = [
             s3.Bucket.from_bucket_name(self, f"Data{number}", name)
             for number, name in enumerate(spec.data_buckets, 1)
         ]
-        self.role = TrainingRole(
+        self.role = self._role()
+        self.launcher_policy = self._policy("LauncherPolicy", spec.launchers)
+        self.team_policies = {
+            name: self._policy(f"Team{_camel(name)}Policy", team.launchers, team=name)
+            for name, team in spec.teams.items()
+        }
+        self._tell("LauncherPolicyArn", self.launcher_policy)
+        for name, policy in self.team_policies.items():
+            self._tell(f"Team{_camel(name)}PolicyArn", policy)
+
+    def _role(self) -> iam.IRole:
+        spec, buckets = self._spec, self._storage.buckets
+        if spec.role is not None and spec.role.existing is not None:
+            return iam.Role.from_role_arn(self, "TrainingRole", spec.role.existing, mutable=False)
+        return TrainingRole(
             self,
             "TrainingRole",
             code=buckets.code,
             checkpoints=buckets.checkpoints,
             output=buckets.output,
-            data_buckets=data_buckets,
-            subnets=network.network.subnets,
-            security_groups=[network.efa_security_group],
+            data_buckets=self._data_buckets,
+            subnets=self._network.network.subnets,
+            security_groups=[self._network.efa_security_group],
             file_system=spec.lustre is not None,
-            encryption_key=storage.encryption_key,
+            encryption_key=self._storage.encryption_key,
+            read_with=[] if spec.buckets.existing else spec.data_keys,
+            written_with=spec.data_keys if spec.buckets.existing else [],
         )
-        self.launcher_policy = LauncherPolicy(
+
+    def _policy(self, id: str, launchers: Sequence[str], *, team: str | None = None) -> LauncherPolicy:
+        spec, buckets, queue = self._spec, self._storage.buckets, self._queue
+        return LauncherPolicy(
             self,
-            "LauncherPolicy",
+            id,
             cluster_name=spec.name,
             role=self.role,
             code=buckets.code,
             checkpoints=buckets.checkpoints,
             output=buckets.output,
-            subnets=network.network.subnets,
-            security_groups=[network.efa_security_group],
-            data_buckets=data_buckets,
-            encryption_key=storage.encryption_key,
+            subnets=self._network.network.subnets,
+            security_groups=[self._network.efa_security_group],
+            data_buckets=self._data_buckets,
+            encryption_key=self._storage.encryption_key,
             file_system=spec.lustre is not None,
             queue_arn=queue.arn_seen_from(self),
-            launchers=spec.launchers,
+            launchers=launchers,
+            written_with=spec.data_keys if spec.buckets.existing else [],
+            team=team,
         )
-        cdk.CfnOutput(self, "LauncherPolicyArn", value=self.launcher_policy.managed_policy_arn)
+
+    def _tell(self, output: str, policy: LauncherPolicy) -> None:
+        cdk.CfnOutput(
+            self, output, value=cdk.Fn.join(",", policy.arns) if policy.arns[1:] else policy.arns[0]
+        )
+
+
+def _camel(name: str) -> str:
+    """A team's name as ids of the CDK are written, which have no hyphens."""
+    return "".join(part.capitalize() for part in name.split("-"))

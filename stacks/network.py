@@ -7,6 +7,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 from constructs.added_subnets import AddedSubnets
 from constructs.efa_security_group import EfaSecurityGroup
+from constructs.endpoint_policies import let_pass_to_buckets
 from constructs.service_endpoints import ServiceEndpoints
 from constructs.training_network import ExistingNetwork, TrainingNetwork
 
@@ -30,6 +31,9 @@ class NetworkStack(cdk.Stack):
         self.network = self._network(spec)
         self.efa_security_group = self._efa_security_group(spec)
         if spec.vpc.isolated:
+            s3 = self.network.vpc.node.find_child("S3")
+            assert isinstance(s3, ec2.GatewayVpcEndpoint)
+            let_pass_to_buckets(s3, data_buckets=spec.data_buckets)
             ServiceEndpoints(
                 self,
                 "Endpoints",

@@ -8,7 +8,8 @@ from constructs.job_logs import keep_job_logs
 from constructs.job_observability import JobObservability
 from constructs.weak_references import read_weakly
 
-from launcher.cluster.specification import ClusterSpec, ObservabilitySpec
+from launcher.cluster.operation_specification import ObservabilitySpec
+from launcher.cluster.specification import ClusterSpec
 from stacks.access import AccessStack
 from stacks.storage import StorageStack
 

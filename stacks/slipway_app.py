@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
 
 from launcher.cluster.manifest import CLUSTER_TAG
 from launcher.cluster.specification import ClusterSpec
@@ -77,6 +78,9 @@ def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
     for stack, part in ((queue, queue.queue), (observability, observability.observability)):
         if part is None:
             _let_be_empty(stack)
+    if spec.role is not None and spec.role.permissions_boundary is not None:
+        for stack in (network, storage, queue, access, observability, manifest):
+            _bound_roles(stack, spec.role.permissions_boundary)
     for key, value in {CLUSTER_TAG: spec.name, **spec.tags}.items():
         cdk.Tags.of(app).add(key, value)
     return ClusterStacks(network, storage, queue, access, observability, manifest)
@@ -88,3 +92,9 @@ def _let_be_empty(stack: cdk.Stack) -> None:
     cdk.Validations.of(stack).acknowledge(
         cdk.Acknowledgment(id="CloudFormation-Validate::F0001", reason=reason)
     )
+
+
+def _bound_roles(stack: cdk.Stack, boundary: str) -> None:
+    """Put a permissions boundary on every role of the stack, those of the CDK's own functions too."""
+    policy = iam.ManagedPolicy.from_managed_policy_arn(stack, "PermissionsBoundary", boundary)
+    iam.PermissionsBoundary.of(stack).apply(policy)

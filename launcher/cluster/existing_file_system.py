@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pydantic import Field, model_validator
 
-from launcher.cluster.network_specification import is_zone_id
 from launcher.cluster.section import Section, refuse
+from launcher.cluster.zones import is_zone_id
 from launcher.failure_modes import storage
 
 IN_FULL = (

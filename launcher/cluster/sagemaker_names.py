@@ -16,6 +16,9 @@ TRAINING_IN_BATCH: Final = "SAGEMAKER_TRAINING"
 """The type of queues, service environments and service jobs of AWS Batch that are about training jobs
 (Batch API, CreateJobQueue)."""
 
+ECR_LAYERS: Final = "prod-{region}-starport-layer-bucket"
+"""The bucket of AWS's in which ECR keeps the layers of images (ECR user guide, vpc-endpoints)."""
+
 HOST_NAME: Final = re.compile(r"algo-(\d+)")
 """A host's name, with its number."""
 

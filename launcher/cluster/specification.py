@@ -6,18 +6,29 @@ out of the deployment is `launcher.cluster.manifest.Cluster`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
+from launcher.cluster.access_specification import (
+    KEY_ARN,
+    MOST_DATA_BUCKETS,
+    MOST_TEAMS,
+    RoleArn,
+    RoleSpec,
+    TeamName,
+    TeamSpec,
+    check_data_keys,
+    check_teams,
+)
 from launcher.cluster.address_slots import MOST_HOSTS, ZoneAddresses
 from launcher.cluster.existing_file_system import check_zone
 from launcher.cluster.existing_vpc import MOST_SUBNETS
 from launcher.cluster.lustre import is_persistent, what_is_possible
 from launcher.cluster.network_specification import PlannedHosts, VpcSpec
+from launcher.cluster.operation_specification import ObservabilitySpec, QueueSpec
 from launcher.cluster.regions import REGION, WITHOUT_BUDGETS, WITHOUT_FSX
 from launcher.cluster.room_for_hosts import check_room, check_zones_of_network
 from launcher.cluster.section import BucketName, Section, refuse
@@ -30,14 +41,6 @@ from launcher.failure_modes.model import Finding
 
 AWS_MANAGED, NEW_KEY = "aws-managed", "new-key"
 """The values of `encryption` that are not the ARN of a key."""
-
-LOG_DAYS = (
-    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180),
-    *(365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653),
-)
-"""For how long CloudWatch Logs keeps a group (API reference, PutRetentionPolicy)."""
-
-_KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):[0-9]{12}:key/[A-Za-z0-9-]+")
 
 _TAG_CHARACTERS = r"[\p{L}\p{Z}\p{N}_.:/=+\-@]"
 """What IAM, the strictest of the services, takes in tags (IAM API reference, Tag)."""
@@ -52,73 +55,6 @@ class ClusterFileError(Exception):
     def __init__(self, *problems: str) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
-
-
-class QueueSpec(Section):
-    """A queue of AWS Batch in front of SageMaker, through which a team shares the capacity."""
-
-    max_instances: int | None = Field(
-        default=None,
-        ge=1,
-        description="Hosts that all jobs of the queue may use at the same time; by default those planned.",
-    )
-    shares: dict[
-        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]{1,254}\*?$")],
-        Annotated[float, Field(ge=0.0001, le=999.9999)],
-    ] = Field(
-        default_factory=dict,
-        description="Weight factors by share identifier (a team, or a prefix that ends in *); a lower one "
-        "gets more: 0.5 gets twice the hosts of 1. Without shares, first in is first out.",
-    )
-
-    @field_validator("shares")
-    @classmethod
-    def _do_not_overlap(cls, shares: dict[str, float]) -> dict[str, float]:
-        for name in shares:
-            for prefix in shares:
-                if name != prefix and prefix.endswith("*") and name.startswith(prefix[:-1]):
-                    # AWS Batch API reference, ShareAttributes.
-                    refuse(
-                        f"{name!r} is one of {prefix!r}; share identifiers may not overlap",
-                        remedy="Name each team in one share only.",
-                        below=(name,),
-                    )
-        return shares
-
-
-class ObservabilitySpec(Section):
-    """What is watched, and who is notified."""
-
-    email: str | None = Field(
-        default=None,
-        pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$",
-        description="Address that is asked to subscribe to the topic.",
-    )
-    monthly_budget_usd: int | None = Field(
-        default=None, ge=1, description="Warn when the region's cost of a month comes near to this."
-    )
-    idle_gpu_minutes: int = Field(
-        default=30, ge=5, le=1440, description="Warn when a host's GPUs do nothing for so long."
-    )
-    free_capacity_percent: int = Field(
-        default=10, ge=1, le=99, description="Warn when less of the file system is free."
-    )
-    job_log_days: int | None = Field(
-        default=None,
-        description="Days for which the logs of training jobs are kept: 1, 3, 5, 7, 14, 30, 60, 90, 120, "
-        "150, 180, 365 or another number that CloudWatch Logs has. They are those of all jobs of the account "
-        "in the region, as SageMaker has one log group there. Left as it is when left out.",
-    )
-
-    @field_validator("job_log_days")
-    @classmethod
-    def _is_a_retention(cls, days: int | None) -> int | None:
-        if days is not None and days not in LOG_DAYS:
-            refuse(
-                f"CloudWatch Logs keeps nothing for {days} days",
-                remedy=f"Use one of {', '.join(map(str, LOG_DAYS))}.",
-            )
-        return days
 
 
 class ClusterSpec(Section):
@@ -161,13 +97,28 @@ class ClusterSpec(Section):
         description="Existing buckets of the same account; by default all three are created.",
     )
     data_buckets: list[BucketName] = Field(
-        default_factory=list, description="Further buckets that jobs may read."
+        default_factory=list,
+        max_length=MOST_DATA_BUCKETS,
+        description="Further buckets that jobs may read.",
     )
-    launchers: list[
-        Annotated[
-            str, StringConstraints(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+$")
-        ]
-    ] = Field(
+    data_keys: list[str] = Field(
+        default_factory=list,
+        max_length=10,
+        description="ARNs of the KMS keys of `data_buckets` and of existing `buckets`, in the cluster's "
+        "region. Jobs may read with them, and write where there are existing `buckets`; the keys' policies "
+        "must let IAM policies of the account use them.",
+    )
+    role: RoleSpec | None = Field(
+        default=None,
+        description="An execution role with what a job needs, without a boundary, when left out.",
+    )
+    teams: dict[TeamName, TeamSpec] = Field(
+        default_factory=dict,
+        max_length=MOST_TEAMS,
+        description="Teams that share the cluster, each with a policy for jobs whose names begin with the "
+        "team's, as research-: see below.",
+    )
+    launchers: list[RoleArn] = Field(
         default_factory=list,
         max_length=5,
         description="ARNs of the roles through which people launch, in full, with their paths. The launcher "
@@ -238,7 +189,7 @@ class ClusterSpec(Section):
     def _is_a_key(cls, encryption: str, info: ValidationInfo) -> str:
         if encryption == AWS_MANAGED:
             return encryption
-        arn = _KEY_ARN.fullmatch(encryption)
+        arn = KEY_ARN.fullmatch(encryption)
         if encryption != NEW_KEY and arn is None:
             refuse(
                 f"{encryption!r} is neither {AWS_MANAGED} nor {NEW_KEY} nor the ARN of a KMS key",
@@ -271,6 +222,20 @@ class ClusterSpec(Section):
                 below=("monthly_budget_usd",),
             )
         return observability
+
+    @field_validator("data_keys")
+    @classmethod
+    def _are_keys_of_buckets(cls, keys: list[str], info: ValidationInfo) -> list[str]:
+        if {"buckets", "data_buckets"} <= info.data.keys():
+            buckets = (*info.data["buckets"].existing, *info.data["data_buckets"])
+            check_data_keys(keys, region=info.data.get("region"), buckets=buckets)
+        return keys
+
+    @field_validator("teams")
+    @classmethod
+    def _are_told_apart(cls, teams: dict[str, TeamSpec]) -> dict[str, TeamSpec]:
+        check_teams(teams)
+        return teams
 
     @field_validator("tags")
     @classmethod

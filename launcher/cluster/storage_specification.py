@@ -298,6 +298,11 @@ class BucketsSpec(Section):
             )
         return versions
 
+    @property
+    def existing(self) -> list[str]:
+        """The names of those that exist already."""
+        return [name for name in (self.code, self.checkpoints, self.output) if name is not None]
+
 
 def _refuse_beside(existing: ExistingFileSystem, below: Path = ()) -> None:
     refuse(

@@ -242,8 +242,7 @@ def of_the_job(access: Synthesized) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def of_the_launcher(access: Synthesized) -> dict[str, Any]:
-    (policy,) = access.resources("access", "AWS::IAM::ManagedPolicy").values()
-    return resolved(access, policy["Properties"]["PolicyDocument"])
+    return of_launchers(access, "LauncherPolicy")
 
 
 @pytest.mark.parametrize(("action", "resource", "context"), JOB_CALLS)
@@ -302,6 +301,16 @@ def test_nothing_is_said_of_what_the_cluster_does_not_have() -> None:
     text = str(synthesize(dev_spec(lustre=None)).template("access"))
 
     assert not [what for what in ("kms:", "batch:", "fsx:", "ReadData", "LookAtOnesRole") if what in text]
+
+
+def of_launchers(access: Synthesized, policy: str) -> dict[str, Any]:
+    """The statements of a policy and of those that hold what did not fit into it."""
+    documents = [
+        resolved(access, each["Properties"]["PolicyDocument"])
+        for name, each in access.resources("access", "AWS::IAM::ManagedPolicy").items()
+        if name.startswith(policy)
+    ]
+    return {"Statement": [statement for each in documents for statement in each["Statement"]]}
 
 
 def resolved(access: Synthesized, document: Any) -> Any:

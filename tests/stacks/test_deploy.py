@@ -215,6 +215,9 @@ def role_is_for_sagemaker_and_reaches_the_cluster(account: Account) -> None:
     assert trust["Statement"][0]["Principal"] == {"Service": "sagemaker.amazonaws.com"}
     assert by_sid["ReadCode"]["Resource"] == f"arn:aws:s3:::{manifest.buckets.code}/*"
     assert by_sid["FindFileSystem"]["Resource"] == "*"  # FSx knows no resources of it
+    subnets = by_sid["UseInterfaces"]["Condition"]["ArnEquals"]["ec2:Subnet"]
+    subnets = [subnets] if isinstance(subnets, str) else subnets
+    assert [arn.rpartition("/")[2] for arn in subnets] == [subnet.id for subnet in manifest.subnets]
 
 
 def queue_and_topic_are_there_where_asked_for(account: Account) -> None:

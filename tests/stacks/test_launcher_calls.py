@@ -88,11 +88,11 @@ def allowed() -> set[str]:
     spec = load_cluster_file(ROOT / "clusters" / "p5-large.yaml").model_dump()
     given = {"launchers": ["arn:aws:iam::111122223333:role/team"]}
     access = synthesize(ClusterSpec.model_validate({**spec, **given}))
-    (policy,) = access.resources("access", "AWS::IAM::ManagedPolicy").values()
     actions: set[str] = set()
-    for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
-        listed: Any = statement["Action"]
-        actions |= set([listed] if isinstance(listed, str) else listed)
+    for policy in access.resources("access", "AWS::IAM::ManagedPolicy").values():
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
+            listed: Any = statement["Action"]
+            actions |= set([listed] if isinstance(listed, str) else listed)
     return actions
 
 

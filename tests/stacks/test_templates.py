@@ -38,6 +38,9 @@ WITH_EVERYTHING = dev_spec(
     },
     encryption="new-key",
     data_buckets=["corpus", "more-data"],
+    data_keys=["arn:aws:kms:us-west-2:111122223333:key/aaaaaaaa-12ab-34cd-56ef-1234567890ab"],
+    role={"permissions_boundary": "arn:aws:iam::111122223333:policy/Boundary"},
+    teams={"research": {"launchers": ["arn:aws:iam::111122223333:role/research"]}, "speech": {}},
     launchers=["arn:aws:iam::111122223333:role/teams/research"],
     queue={"shares": {"research": 1, "production": 0.5}},
     observability={"email": "team@example.com", "monthly_budget_usd": 1000},
@@ -54,6 +57,8 @@ ON_WHAT_EXISTS = dev_spec(
     },
     lustre={"deployment": "PERSISTENT_1", "throughput": 12, "capacity_gib": 6000},
     buckets={"code": "our-code", "checkpoints": "our-checkpoints", "output": "our-output"},
+    data_keys=["arn:aws:kms:us-west-2:111122223333:key/aaaaaaaa-12ab-34cd-56ef-1234567890ab"],
+    role={"existing": "arn:aws:iam::111122223333:role/training"},
     encryption="arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab",
 )
 IN_NEW_SUBNETS = dev_spec(
