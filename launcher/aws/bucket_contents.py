@@ -39,11 +39,6 @@ class BucketContents:
     uploads: int = 0
     size: int = 0
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether CloudFormation could delete it."""
-        return not (self.objects or self.older_versions or self.delete_markers or self.uploads)
-
 
 def count_contents(s3: Any, bucket: str, on_count: OnCount = lambda _: None) -> BucketContents | None:
     """Count what a bucket holds, a page of a thousand after the other; None where there is no such bucket.
@@ -149,7 +144,7 @@ def _identified(error: dict[str, str]) -> dict[str, str]:
 def _not_deleted(bucket: str, errors: Sequence[dict[str, str]]) -> AwsRefusal:
     first = errors[0]
     return AwsRefusal(
-        f"{len(errors)} objects of the bucket {bucket} could not be deleted; "
+        f"{len(errors)} of the objects of the bucket {bucket} could not be deleted; "
         f"the first is {first.get('Key')}: {first.get('Code')}: {first.get('Message')}",
         "Take away what holds them (a lock, a legal hold, a policy), then run it again.",
     )
