@@ -67,7 +67,9 @@ def _vpc(before: File, after: File) -> tuple[Change, ...]:
 
 def _existing(**changes: Any) -> File:
     subnets = [{"id": "{subnet_a}", "availability_zone": "us-west-2a"}]
-    return {"vpc": {"existing": {"vpc_id": "{vpc}", "subnets": subnets, **changes}}}
+    # The zones are those of the subnets.
+    vpc = {"existing": {"vpc_id": "{vpc}", "subnets": subnets, **changes}}
+    return {"availability_zones": [], "vpc": vpc}
 
 
 def _added_subnets(**changes: Any) -> File:
@@ -106,7 +108,7 @@ CHANGES: Mapping[str, tuple[Change, ...]] = {
     ),
     "hosts[].instance_type": _top("hosts", BASE["hosts"], [{"instance_type": "ml.g5.12xlarge", "count": 2}]),
     "hosts[].count": _top("hosts", BASE["hosts"], [{"instance_type": "ml.g5.8xlarge", "count": 17}]),
-    "max_hosts": _comes_and_goes({}, {"max_hosts": 100}),
+    "max_hosts": _comes_and_goes({}, {"max_hosts": 20}),
     "lustre": (
         *_comes_and_goes({"lustre": None}, {}),
         *(Change({"removal_policy": "destroy"}, {"removal_policy": "destroy", "lustre": None}, "removed"),),
@@ -129,8 +131,8 @@ CHANGES: Mapping[str, tuple[Change, ...]] = {
     "lustre.associations[].path": _link({"path": "/other"}),
     "lustre.associations[].s3_uri": _link({"s3_uri": "s3://other-corpus"}),
     "lustre.associations[].import_on_create": _link({"import_on_create": True}),
-    "lustre.associations[].auto_import": _link({"auto_import": ["NEW"]}),
-    "lustre.associations[].auto_export": _link({"auto_export": ["NEW"]}),
+    "lustre.associations[].auto_import": _link({"auto_import": ["new"]}),
+    "lustre.associations[].auto_export": _link({"auto_export": ["new"]}),
     "vpc.cidr": _vpc({}, {"cidr": "10.96.0.0/20"}),
     "vpc.nat": (*_vpc({}, {"nat": False}), *_vpc({"nat": False}, {"nat": True})),
     "vpc.s3_prefix_list_id": _comes_and_goes(
@@ -147,22 +149,15 @@ CHANGES: Mapping[str, tuple[Change, ...]] = {
     ),
     "vpc.existing.vpc_id": _changed(
         _existing(),
-        {
-            "vpc": {
-                "existing": {
-                    "vpc_id": "{other_vpc}",
-                    "subnets": [{"id": "{other_subnet}", "availability_zone": "us-west-2a"}],
-                }
-            }
-        },
+        _existing(
+            vpc_id="{other_vpc}", subnets=[{"id": "{other_subnet}", "availability_zone": "us-west-2a"}]
+        ),
     ),
-    "vpc.existing.subnets": _comes_and_goes(_existing(), {**_TWO, **_existing(subnets=_BOTH)}),
+    "vpc.existing.subnets": _comes_and_goes(_existing(), _existing(subnets=_BOTH)),
     "vpc.existing.subnets[].id": _changed(
         _existing(), _existing(subnets=[{"id": "{subnet_a2}", "availability_zone": "us-west-2a"}])
     ),
-    "vpc.existing.subnets[].availability_zone": _changed(
-        _existing(), {"availability_zones": ["us-west-2b"], **_existing(subnets=[_SECOND])}
-    ),
+    "vpc.existing.subnets[].availability_zone": _changed(_existing(), _existing(subnets=[_SECOND])),
     "vpc.existing.new_subnets": _changed(_existing(), _added_subnets()),
     "vpc.existing.new_subnets.cidr": _in_added_subnets(cidr="10.8.160.0/20"),
     "vpc.existing.new_subnets.associate": _in_added_subnets(cidr="100.64.0.0/20", associate=True),
