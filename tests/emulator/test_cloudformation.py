@@ -264,3 +264,19 @@ def test_an_output_can_be_read_by_the_id_of_its_stack(account: Deployed) -> None
     read = {"Fn::GetStackOutput": {"StackName": id_, "OutputName": "Out"}}
 
     assert account.create("taker", template(P=parameter(read))) == "CREATE_COMPLETE"
+
+
+def test_a_second_link_cannot_lie_over_the_first(account: Deployed) -> None:
+    def stack(bucket: str) -> Template:
+        link = resource(
+            "FSx::DataRepositoryAssociation",
+            FileSystemId=ref("Files"),
+            FileSystemPath="/data",
+            DataRepositoryPath=f"s3://{bucket}",
+        )
+        return template(Vpc=VPC, Subnet=subnet("10.0.0.0/24"), Files=lustre(), Link=link)
+
+    account.create("stack", stack("one"))
+
+    assert account.update("stack", stack("two")) == "UPDATE_ROLLBACK_COMPLETE"
+    assert "overlaps with /data" in account.reasons("stack", "UPDATE_FAILED")

@@ -132,3 +132,10 @@ def test_leftovers_are_found_by_their_tag(account: Deployed) -> None:
         TagFilters=[{"Key": "slipway:cluster", "Values": ["dev"]}]
     )["ResourceTagMappingList"]
     assert sorted(each["ResourceARN"].split(":")[2] for each in found) == ["ec2", "fsx"]
+
+
+def test_what_somebody_else_deleted_counts_as_deleted(account: Deployed) -> None:
+    account.create("stack", template(Bucket=resource("S3::Bucket", BucketName="data")))
+    account.client("s3").delete_bucket(Bucket="data")
+
+    assert account.delete("stack") == "DELETE_COMPLETE"

@@ -1,9 +1,14 @@
-"""The clusters that are shipped, synthesized once for all tests of a process."""
+"""The clusters that are shipped, synthesized once for all tests of a process, and a moto server."""
 
 from __future__ import annotations
 
-import pytest
+import urllib.request
+from collections.abc import Iterator
 
+import pytest
+from moto.server import ThreadedMotoServer
+
+from tests.emulator import cloudformation
 from tests.stacks import synthesis
 
 
@@ -20,3 +25,17 @@ def large() -> synthesis.Synthesized:
 @pytest.fixture(scope="session")
 def isolated() -> synthesis.Synthesized:
     return synthesis.cluster("isolated")
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    """The address of a server of moto with an empty account."""
+    cloudformation.install()
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    address = f"http://{host}:{port}"
+    # moto's state is the process's: other tests may have left some.
+    urllib.request.urlopen(f"{address}/moto-api/reset", data=b"").close()
+    yield address
+    server.stop()

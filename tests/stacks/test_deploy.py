@@ -2,116 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
-from launcher.account.network import NetworkState
 from launcher.account.questions.storage import fetch_bucket_encryption
-from launcher.cluster.manifest import Cluster
-from launcher.cluster.security_groups import Direction, Passage, PortRange, SecurityGroup, passage
-from launcher.cluster.specification import NEW_KEY, ClusterSpec, load_cluster_file
+from launcher.cluster.security_groups import Direction, Passage, PortRange, passage
+from launcher.cluster.specification import NEW_KEY
 from launcher.cluster.training_network import LUSTRE_TCP_PORTS
-from tests.account.read_back import read_file_system, read_network, refuses_plain_http
-from tests.emulator import cloudformation
-
-ROOT = Path(__file__).parents[2]
-CDK = ROOT / "node_modules" / ".bin" / "cdk"
-ACCOUNT, REGION = "123456789012", "us-west-2"
-# moto takes a template's address for one of its own only where the bucket's name holds this word.
-QUALIFIER = "localhost"
-
-
-class Account:
-    """moto's account, after `cdk deploy` of a cluster."""
-
-    def __init__(self, endpoint: str, cluster: str) -> None:
-        self.endpoint = endpoint
-        self.spec: ClusterSpec = load_cluster_file(ROOT / "clusters" / f"{cluster}.yaml")
-
-    def client(self, service: str) -> Any:
-        return boto3.client(
-            service,
-            endpoint_url=self.endpoint,
-            region_name=REGION,
-            aws_access_key_id="testing",
-            aws_secret_access_key="testing",
-        )
-
-    def manifest(self) -> Cluster:
-        answer = self.client("ssm").get_parameter(Name=f"/slipway/clusters/{self.spec.name}")
-        return Cluster.model_validate_json(answer["Parameter"]["Value"])
-
-    def network(self) -> NetworkState:
-        manifest = self.manifest()
-        groups = [
-            *manifest.security_group_ids,
-            *([manifest.lustre.security_group_id] if manifest.lustre else []),
-        ]
-        return read_network(self.client("ec2"), [each.id for each in manifest.subnets], groups)
-
-    def security_group(self, group_id: str) -> SecurityGroup:
-        found = self.network().group(group_id)
-        assert found is not None
-        return found
-
-
-@pytest.fixture
-def endpoint() -> Iterator[str]:
-    cloudformation.install()
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    address = f"http://{host}:{port}"
-    # moto's state is the process's: other tests may have left some.
-    urllib.request.urlopen(f"{address}/moto-api/reset", data=b"").close()
-    yield address
-    server.stop()
+from tests.account.read_back import read_file_system, refuses_plain_http
+from tests.stacks.command_line import REGION, ROOT, Account
 
 
 @pytest.fixture(params=["dev", "p5-large"])
 def account(endpoint: str, tmp_path: Path, request: pytest.FixtureRequest) -> Account:
-    if not CDK.exists():
-        pytest.fail(f"{CDK} is missing: run `npm ci`, which installs the AWS CDK command line")
-    account = Account(endpoint, request.param)
-    bootstrap(account)
-    command = [
-        str(CDK), "deploy", "--all", "--method", "direct", "--require-approval", "never",
-        "--output", str(tmp_path / "cdk.out"), "--context", f"cluster={request.param}",
-        "--context", f"@aws-cdk/core:bootstrapQualifier={QUALIFIER}",
-    ]  # fmt: skip
-    environment = {
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.defpath]),
-        "HOME": str(tmp_path),
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_REGION": REGION,
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "CDK_DISABLE_CLI_TELEMETRY": "true",
-    }
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200)
+    account = Account(endpoint, ROOT / "clusters" / f"{request.param}.yaml", tmp_path)
+    done = account.deploy()
     assert done.returncode == 0, done.stdout + done.stderr
     return account
-
-
-def bootstrap(account: Account) -> None:
-    """What `cdk bootstrap` leaves behind, as far as a deployment looks at it."""
-    account.client("ssm").put_parameter(
-        Name=f"/cdk-bootstrap/{QUALIFIER}/version", Value="30", Type="String", Overwrite=True
-    )
-    account.client("s3").create_bucket(
-        Bucket=f"cdk-{QUALIFIER}-assets-{ACCOUNT}-{REGION}",
-        CreateBucketConfiguration={"LocationConstraint": REGION},
-    )
 
 
 def test_deployed_cluster(account: Account, subtests: pytest.Subtests) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tests.emulator.cloudformation.deployment import FAILURES, reason_of
-from tests.emulator.cloudformation.kinds.kind import kind_of
+from tests.emulator.cloudformation.deployment import FAILURES, delete_or_find_gone, reason_of
 from tests.emulator.cloudformation.stacks import Stack, Stacks
 from tests.emulator.cloudformation.template import in_order, needs
 
@@ -38,7 +37,7 @@ def delete(stacks: Stacks, stack: Stack, retained: Collection[str] = ()) -> None
         else:
             stack.tell(logical_id, declared["Type"], resource.physical_id, "DELETE_IN_PROGRESS")
             try:
-                kind_of(declared["Type"]).delete(stacks.account, resource)
+                delete_or_find_gone(stacks.account, declared["Type"], resource)
             except FAILURES as failure:
                 reason = reason_of(failure)
                 stack.tell(logical_id, declared["Type"], resource.physical_id, "DELETE_FAILED", reason)

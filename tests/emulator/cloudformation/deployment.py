@@ -17,6 +17,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from tests.emulator.cloudformation.account import Account
 from tests.emulator.cloudformation.kinds.kind import Kind, NotEmulated, Refused, Resource, kind_of
 from tests.emulator.cloudformation.replacement import create_only_changes, fixed_name
 from tests.emulator.cloudformation.stacks import Output, Stack, Stacks
@@ -178,7 +179,7 @@ class Deployment:
             return
         self.stack.tell(logical_id, type_, old.physical_id, "DELETE_IN_PROGRESS")
         try:
-            kind_of(type_).delete(self.account, old)
+            delete_or_find_gone(self.account, type_, old)
         except FAILURES as failure:
             self.stack.tell(logical_id, type_, old.physical_id, "DELETE_FAILED", reason_of(failure))
         else:
@@ -214,6 +215,16 @@ def reason_of(failure: Exception) -> str:
     if isinstance(failure, ClientError):
         return f"{failure.response['Error']['Code']}: {failure.response['Error']['Message']}"
     return f"not emulated: {failure}" if isinstance(failure, NotEmulated) else str(failure)
+
+
+def delete_or_find_gone(account: Account, resource_type: str, old: Resource) -> None:
+    """Delete a resource; one that is no longer there counts as deleted, as in CloudFormation."""
+    try:
+        kind_of(resource_type).delete(account, old)
+    except ClientError as failure:
+        code = failure.response["Error"]["Code"]
+        if "NotFound" not in code and not code.startswith("NoSuch"):
+            raise
 
 
 def chosen_name(stack_name: str, logical_id: str) -> str:

@@ -48,6 +48,7 @@ class LustreFileSystem(FileSystem):
             backend=fsx_backends[account.id][account.region],
         )
         self.backend.file_systems[self.file_system_id] = self
+        self.links: dict[str, str] = {}  # the paths of its data repository associations, by their ids
         ec2 = account.client("ec2")
         made = [
             ec2.create_network_interface(
@@ -141,7 +142,12 @@ class DataRepositoryAssociation(Kind):
         file_systems = fsx_backends[account.id][account.region].file_systems
         if properties["FileSystemId"] not in file_systems:
             raise Refused(f"FileSystemNotFound: File system '{properties['FileSystemId']}' does not exist.")
+        links, path = file_systems[properties["FileSystemId"]].links, properties["FileSystemPath"]
+        for taken in links.values():
+            if _within(path, taken) or _within(taken, path):
+                raise Refused(f"BadRequest: The file system path {path} overlaps with {taken}.")
         id_ = f"dra-{uuid4().hex[:17]}"
+        links[id_] = path
         attributes = {"AssociationId": id_, "ResourceARN": account.arn("fsx", f"association/{id_}")}
         return Resource(id_, properties, attributes)
 
@@ -149,7 +155,13 @@ class DataRepositoryAssociation(Kind):
         """Nobody asks moto for associations: what one is like is known to the stack alone."""
 
     def delete(self, account: Account, old: Resource) -> None:
-        """As with `update`."""
+        made = fsx_backends[account.id][account.region].file_systems.get(old.properties["FileSystemId"])
+        if made is not None:
+            del made.links[old.physical_id]
+
+
+def _within(path: str, other: str) -> bool:
+    return f"{path.rstrip('/')}/".startswith(f"{other.rstrip('/')}/")
 
 
 def _lustre(properties: Properties) -> Properties:
