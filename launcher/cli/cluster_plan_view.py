@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from launcher.cluster.changes import FieldChange
-from launcher.cluster.update_policy import Policy
+from launcher.cluster.update_effects import Policy
 from launcher.provisioning.model import Fate, ResourceChange, StackChange, StackFate
 from launcher.session.clusters.plan import ClusterPlan
 

@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 
 from launcher.cluster.specification import ClusterSpec
-from launcher.cluster.update_policy import POLICIES, Decided, Effect, FieldPolicy, File, Policy, Values
+from launcher.cluster.update_effects import Decided, Effect, FieldPolicy, File, Policy, Values
+from launcher.cluster.update_policy import POLICIES
 from launcher.failure_modes.model import Path, dotted
 
 Kind = Literal["changed", "added", "removed"]
@@ -139,7 +140,9 @@ def _in_field(
 ) -> Iterator[FieldChange]:
     if old == new:
         return
-    if part is None or not _comparable(old, new):
+    # A file system of the cluster's own and one that is there already have no field in common.
+    exchanged = row == "lustre" and _exists(old) is not _exists(new)
+    if part is None or not _comparable(old, new) or exchanged:
         yield _change(path, POLICIES[row], old, new, files)
     elif mark == "[]":
         if len(old) != len(new):
@@ -155,6 +158,11 @@ def _in_field(
                 yield _change((*path, name), POLICIES[row], old.get(name), new.get(name), files)
     else:
         yield from _in_section(part, old, new, path, f"{row}.", files)
+
+
+def _exists(lustre: Any) -> bool:
+    """Whether the section `lustre` names a file system that is there already."""
+    return lustre is not None and lustre.get("existing") is not None
 
 
 def _comparable(old: Any, new: Any) -> bool:

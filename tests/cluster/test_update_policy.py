@@ -9,7 +9,8 @@ import pytest
 
 from launcher.cluster.changes import FieldChange, changes, cluster_file_data, fields_of
 from launcher.cluster.specification import ClusterSpec
-from launcher.cluster.update_policy import POLICIES, Policy
+from launcher.cluster.update_effects import Policy
+from launcher.cluster.update_policy import POLICIES
 
 PERSISTENT = {"deployment": "PERSISTENT_2", "throughput": 125, "capacity_gib": 4800}
 TWO = ["us-west-2a", "us-west-2b"]

@@ -9,7 +9,7 @@ import pytest
 
 from launcher.cluster.changes import changes
 from launcher.cluster.specification import ClusterSpec
-from launcher.cluster.update_policy import Policy
+from launcher.cluster.update_effects import Policy
 from launcher.provisioning.comparison import compare
 from launcher.provisioning.create_only import create_only
 from launcher.provisioning.model import Fate, StackChange

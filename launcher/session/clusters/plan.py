@@ -15,7 +15,7 @@ from launcher.aws.stacks import StackTemplate, fetch_stack_templates
 from launcher.cluster.changes import FieldChange, changes, deployed_cluster_file
 from launcher.cluster.cluster_files import load_cluster
 from launcher.cluster.specification import ClusterFileError, ClusterSpec
-from launcher.cluster.update_policy import Policy
+from launcher.cluster.update_effects import Policy
 from launcher.failure_modes.refusal import Refusal
 from launcher.provisioning.comparison import compare
 from launcher.provisioning.model import Fate, StackChange, StackFate

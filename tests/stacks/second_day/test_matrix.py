@@ -10,7 +10,7 @@ import pytest
 
 from launcher.cluster.changes import changes, fields_of
 from launcher.cluster.specification import ClusterSpec
-from launcher.cluster.update_policy import Policy
+from launcher.cluster.update_effects import Policy
 from launcher.provisioning.comparison import compare
 from launcher.provisioning.model import Fate
 from tests.stacks.second_day.field_changes import BASE, CHANGES, Change, File
