@@ -59,7 +59,11 @@ def _written_out(value: Any) -> Any:
     match value:
         case {"Fn::Join": [str(delimiter), [*parts]]}:
             return delimiter.join(_written_out(part) for part in parts)
-        case {"Ref": str(name)} | {"Fn::ImportValue": str(name)}:
+        case (
+            {"Ref": str(name)}
+            | {"Fn::ImportValue": str(name)}
+            | {"Fn::GetStackOutput": {"OutputName": str(name)}}
+        ):
             return "x" * _PSEUDO.get(name, _LONGEST_ARN if "Arn" in name else _LONGEST_ID)
         case {"Fn::GetAtt": [_, str(attribute)]}:
             return "x" * (_LONGEST_ARN if "Arn" in attribute else _LONGEST_ID)
