@@ -10,6 +10,7 @@ from typing import Any
 from launcher.cluster.changes import changes, deployed_cluster_file
 from launcher.cluster.cluster_files import field_location
 from launcher.cluster.specification import ClusterSpec
+from launcher.cluster.stack_names import stack_name
 
 Client = Callable[[str, str], Any]
 """Makes the client of a service in a region."""
@@ -52,7 +53,7 @@ def refused_changes(
 def _deployed_file(spec: ClusterSpec, account: str, client: Client) -> Mapping[str, Any] | None:
     from botocore.exceptions import BotoCoreError, ClientError
 
-    stack = f"slipway-{spec.name}-manifest"
+    stack = stack_name(spec.name, "manifest")
     try:
         asked = str(client("sts", spec.region).get_caller_identity()["Account"])
         if asked != account:
