@@ -14,10 +14,12 @@ from launcher.cluster.cluster_files import load_cluster
 from launcher.cluster.specification import ClusterFileError, ClusterSpec
 from launcher.cluster.stack_names import stack_name
 from launcher.cluster.update_effects import Policy
+from launcher.failure_modes.model import Finding
 from launcher.failure_modes.refusal import Refusal
 from launcher.provisioning.addresses import ranges_to_keep
 from launcher.provisioning.comparison import compare
 from launcher.provisioning.model import Fate, StackChange, StackFate
+from launcher.session.clusters.adopted import judge_adopted
 from launcher.session.clusters.jobs import ClusterJob, unfinished_jobs
 from launcher.session.clusters.synthesis import synthesize
 
@@ -43,6 +45,8 @@ class ClusterPlan:
     jobs: tuple[ClusterJob, ...] | None
     notes: tuple[str, ...]
     replace_data: bool
+    adopted: tuple[Finding, ...] = ()
+    """What speaks against subnets, groups or a file system that the cluster takes over."""
 
     @property
     def is_first(self) -> bool:
@@ -96,7 +100,9 @@ def plan_update(
     jobs = None
     if deployed and (_hits_jobs(stacks) or any(each.policy in _HITS_JOBS for each in fields or ())):
         jobs = _unfinished(spec, deployed, clients, notes)
-    return ClusterPlan(chosen, spec, deployed, fields, stacks, jobs, tuple(notes), replace_data)
+    adopted = judge_adopted(spec, clients, is_first=not deployed)
+    notes += [f"{each.code} {each.message}" for each in adopted if not each.blocks]
+    return ClusterPlan(chosen, spec, deployed, fields, stacks, jobs, tuple(notes), replace_data, adopted)
 
 
 def _fields(
@@ -147,6 +153,9 @@ def _unfinished(
 
 
 def _obstacles(plan: ClusterPlan) -> Iterator[str]:
+    for finding in plan.adopted:
+        if finding.blocks:
+            yield f"{finding.code} {finding.message}; `launch explain {finding.code}` says what to do."
     for stack in plan.deployed:
         if stack.is_busy:
             yield f"{stack.name} is {stack.status}: wait until that has ended."
