@@ -15,6 +15,7 @@ from launcher.cluster.specification import ClusterFileError, ClusterSpec
 from launcher.cluster.stack_names import stack_name
 from launcher.cluster.update_effects import Policy
 from launcher.failure_modes.refusal import Refusal
+from launcher.provisioning.addresses import ranges_to_keep
 from launcher.provisioning.comparison import compare
 from launcher.provisioning.model import Fate, StackChange, StackFate
 from launcher.session.clusters.jobs import ClusterJob, unfinished_jobs
@@ -88,6 +89,7 @@ def plan_update(
     notes: list[str] = []
     fields = _fields(spec, deployed, notes)
     stacks = compare({each.name: each.template for each in deployed}, wanted)
+    notes += _kept_addresses(spec, deployed, stacks)
     jobs = None
     if deployed and (_hits_jobs(stacks) or any(each.policy in _HITS_JOBS for each in fields or ())):
         jobs = _unfinished(spec, deployed, clients, notes)
@@ -112,6 +114,17 @@ def _fields(
         )
         return None
     return tuple(changes(file, spec))
+
+
+def _kept_addresses(
+    spec: ClusterSpec, deployed: tuple[DeployedStack, ...], stacks: tuple[StackChange, ...]
+) -> Iterator[str]:
+    name = stack_name(spec.name, "network")
+    template = next((each.template for each in deployed if each.name == name), None)
+    change = next((each for each in stacks if each.name == name), None)
+    ranges = ranges_to_keep(template, change) if template and change else None
+    if ranges is not None:
+        yield f"To keep the addresses that are deployed, write below `vpc`:  {ranges}"
 
 
 def _hits_jobs(stacks: tuple[StackChange, ...]) -> bool:
