@@ -50,7 +50,11 @@ def destroy(
     if obstacle is None and not dry_run:
         if survey.stacks:
             _ask(name, confirm)
-            aftermath = end.destroy(survey, clients, tell=tell)
+            try:
+                aftermath = end.destroy(survey, clients, tell=tell)
+            except KeyboardInterrupt:
+                message(f"interrupted; run it again and it goes on: launch cluster destroy {name}")
+                raise
         else:
             aftermath = end.look_after(survey, clients, tell)
     if is_text and aftermath is not None:
@@ -85,7 +89,7 @@ def _obstacle(survey: Survey) -> str | None:
     if survey.jobs:
         names = "\n".join(f"  {each.name} ({each.place})" for each in survey.jobs)
         return (
-            f"not destroyed: {len(survey.jobs)} jobs of the cluster have not ended:\n{names}\n"
+            f"not destroyed: jobs of the cluster have not ended:\n{names}\n"
             "  → Wait for their end, or stop each with: launch stop JOB"
         )
     if survey.busy:
@@ -103,7 +107,11 @@ def _ask(name: str, confirm: str | None) -> None:
             f"Give --confirm {name}, or --dry-run to see only.",
         )
     print(f"Type the cluster's name ({name}) to destroy it: ", end="", file=sys.stderr, flush=True)
-    typed = sys.stdin.readline().strip()
+    try:
+        typed = sys.stdin.readline().strip()
+    except KeyboardInterrupt:
+        message("\nnothing was done")
+        raise
     if typed != name:
         raise Refusal(
             f"{typed!r} is not {name}; nothing was done.", "Run it again, and type the name as it is shown."

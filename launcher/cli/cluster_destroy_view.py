@@ -12,7 +12,6 @@ from rich.text import Text
 from launcher.aws.bucket_contents import BucketContents
 from launcher.aws.stacks import DeployedStack, StackResource
 from launcher.cli.cluster_show_view import costs_json, costs_table, plain_table, short_id
-from launcher.cluster.manifest import Lustre
 from launcher.session.clusters.destroy import Aftermath
 from launcher.session.clusters.survey import FILE_SYSTEM, Survey
 from launcher.text.sizes import size_in_words
@@ -50,18 +49,23 @@ def tell_aftermath(screen: Console, survey: Survey, aftermath: Aftermath) -> Non
                 screen.print(Text(f"  {each}"), soft_wrap=True)
     if survey.kept_lustre is not None:
         screen.print(Text("to use the file system again, in the cluster file:"))
-        screen.print(Text(f"  {taken_back(survey.kept_lustre)}"), soft_wrap=True)
-
-
-def taken_back(lustre: Lustre) -> str:
-    """The line of a cluster file with which a file system that was kept is used again."""
-    fields = ", ".join(f"{name}: {value}" for name, value in lustre.model_dump().items())
-    return f"lustre: {{existing: {{{fields}}}}}"
+        for line in survey.kept_lustre.lines:
+            screen.print(Text(f"  {line}"), soft_wrap=True)
+        if survey.kept_lustre.vpc_id:
+            end = "without `availability_zones`; its VPC has no way out any more, and jobs need one"
+            screen.print(Text(end), soft_wrap=True)
+    if aftermath == Aftermath():
+        screen.print(Text(f"{survey.name} is gone; nothing is left of it"))
 
 
 def told(resources: Sequence[StackResource]) -> tuple[StackResource, ...]:
     """Those that a person knows as things, without the policies and rules that belong to them."""
-    return tuple(each for each in resources if not each.type.endswith(_ATTACHED))
+    return tuple(each for each in resources if not each.type.endswith(_ATTACHED) and not _is_a_call(each))
+
+
+def _is_a_call(resource: StackResource) -> bool:
+    """Whether it is a function's call, which makes nothing that stays by itself."""
+    return resource.type.startswith("Custom::")
 
 
 def destroyed_json(survey: Survey, aftermath: Aftermath | None, obstacle: str | None) -> dict[str, Any]:
@@ -85,7 +89,7 @@ def destroyed_json(survey: Survey, aftermath: Aftermath | None, obstacle: str | 
         "jobs": [{"name": each.name, "place": each.place} for each in survey.jobs],
         "frees": costs_json(survey.frees),
         "keeps": costs_json(survey.keeps),
-        "take_back": taken_back(survey.kept_lustre) if survey.kept_lustre else None,
+        "take_back": survey.kept_lustre.sections if survey.kept_lustre else None,
         "obstacle": obstacle,
         "aftermath": None
         if aftermath is None
@@ -99,6 +103,8 @@ def destroyed_json(survey: Survey, aftermath: Aftermath | None, obstacle: str | 
 
 def _going(stacks: Sequence[DeployedStack]) -> Table:
     table = plain_table("GOES", "STATE", "RESOURCES", "KEPT", "")
+    for column in table.columns[2:4]:
+        column.justify = "right"
     for stack in stacks:
         there = [each for each in stack.resources if each.is_there]
         kept = sum(each.kept for each in there)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -38,7 +38,14 @@ def as_table(cluster: ShownCluster) -> Group:
     parts += [Text(f"missing: {each}", "bold red") for each in cluster.missing]
     for each in cluster.unverified:
         parts.append(Text(f"not seen: {each.what}: {each.reason} ({each.permission})", "yellow"))
-    return Group(*parts, costs_table(cluster.costs))
+    return Group(*parts, costs_table(cluster.costs), *_not_in_the_cost(cluster))
+
+
+def _not_in_the_cost(cluster: ShownCluster) -> Iterator[Text]:
+    """What costs money at rest, but was there before the cluster and stays when it goes."""
+    for each in cluster.things:
+        if each.adopted and each.kind in ("file system", "key"):
+            yield Text(f"not in it: the {each.kind} {short_id(each.id)}, which existed before", "dim")
 
 
 def costs_table(costs: Sequence[CostLine]) -> Table:

@@ -9,6 +9,9 @@ from launcher.documents.document import read_document
 from launcher.failure_modes.model import Location
 from launcher.failure_modes.model import Path as FieldPath
 
+CLUSTERS = Path("clusters")
+"""Where the cluster files are, below the folder that the CDK is called in."""
+
 
 def cluster_file(chosen: str, folder: Path) -> Path:
     """The file that is meant: a name is that of a file in the folder; a slash or `.yaml` makes a path."""
@@ -36,6 +39,14 @@ def load_cluster(chosen: str, folder: Path) -> ClusterSpec:
     except ClusterFileError as error:
         known = ", ".join(sorted(path.stem for path in folder.glob("*.yaml"))) or "none"
         raise ClusterFileError(*error.problems, f"known clusters: {known} (in {folder})") from error
+
+
+def region_in_file(name: str, folder: Path = CLUSTERS) -> str | None:
+    """The region of the cluster of this name, by its file; None where there is no valid one."""
+    try:
+        return load_cluster(name, folder).region
+    except ClusterFileError:
+        return None
 
 
 def field_location(file: Path, path: FieldPath) -> Location:

@@ -32,6 +32,7 @@ from launcher.cluster.operation_specification import ObservabilitySpec, QueueSpe
 from launcher.cluster.regions import REGION, WITHOUT_BUDGETS, WITHOUT_FSX
 from launcher.cluster.room_for_hosts import check_room, check_zones_of_network
 from launcher.cluster.section import BucketName, Section, refuse
+from launcher.cluster.stack_names import CLUSTER_NAME
 from launcher.cluster.storage_specification import BucketsSpec, LustreSpec
 from launcher.cluster.zones import check_zones
 from launcher.documents.document import DocumentError, read_document
@@ -61,7 +62,7 @@ class ClusterSpec(Section):
     """What one cluster is to consist of."""
 
     name: str = Field(
-        pattern=r"^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$",
+        pattern=CLUSTER_NAME,
         description="Names the stacks (slipway-NAME-network ...) and the manifest "
         "(/slipway/clusters/NAME): lower-case letters, digits and hyphens, at most 32.",
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+CLUSTER_NAME = r"^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$"
+"""How a cluster may be called, as a regular expression."""
+
 PARTS = ("network", "storage", "queue", "access", "observability", "manifest")
 """What a cluster's stacks hold, in the order of their deployment; they are deleted in the reverse order."""
 

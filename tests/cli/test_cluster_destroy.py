@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from moto import mock_aws
 
+from launcher.cluster.manifest import Lustre
+from launcher.cluster.specification import load_cluster_file
+from launcher.session.clusters import destroy as end
+from launcher.session.clusters.kept_lustre import KeptLustre
 from tests.cli.conftest import RunLaunch
 from tests.emulator.buckets import emulated_buckets
 from tests.emulator.running_jobs import emulated_search
@@ -121,9 +127,44 @@ def test_the_line_that_takes_a_kept_file_system_back_is_told_in_full(
     deploy(cluster("retain"), CLUSTER)
     _, document, _ = destroy(run_launch, "--dry-run")
     manifest = json.loads(client("ssm").get_parameter(Name="/slipway/clusters/dev")["Parameter"]["Value"])
-    fields = ", ".join(f"{name}: {value}" for name, value in manifest["lustre"].items())
-    assert document["take_back"] == f"lustre: {{existing: {{{fields}}}}}"
+    assert document["take_back"]["lustre"] == {"existing": manifest["lustre"]}
+    assert document["take_back"]["vpc"]["existing"]["vpc_id"] == manifest["vpc_id"]
     assert document["keeps"]["usd_a_month"] == 168 and document["frees"]["usd_a_month"] == 36.5
+
+
+@pytest.mark.parametrize("at", ["the first run", "only the network being left", "nothing being left"])
+def test_the_lines_that_take_it_back_are_read_by_the_cluster_file(
+    run_launch: RunLaunch, jobs: Jobs, tmp_path: Path, at: str
+) -> None:
+    deploy(cluster("retain"), CLUSTER)
+    manifest = json.loads(client("ssm").get_parameter(Name="/slipway/clusters/dev")["Parameter"]["Value"])
+    if at != "the first run":
+        parts = ["manifest", "access", "storage", *(["network"] if at.startswith("nothing") else [])]
+        stack_of("slipway-dev-storage").protected = False
+        for part in parts:
+            client("cloudformation").delete_stack(StackName=f"slipway-dev-{part}")
+    code, out, _ = run_launch("cluster", "destroy", CLUSTER, "--confirm", CLUSTER)
+    assert (code, stacks()) == (0, [])
+    assert "kept on purpose:" in out and "left over" not in out
+    lines = [line for line in out.splitlines() if line.startswith(("  lustre: ", "  vpc: "))]
+    file = tmp_path / "dev.yaml"
+    hosts = "hosts: [{instance_type: ml.g5.8xlarge, count: 2}]"
+    file.write_text("\n".join(["name: dev", "region: us-west-2", hosts, *(line.strip() for line in lines)]))
+    spec = load_cluster_file(file)
+    assert spec.lustre and spec.lustre.existing and spec.vpc.existing
+    assert spec.lustre.existing.model_dump() == manifest["lustre"]
+    assert spec.vpc.existing.security_group_id == manifest["security_group_ids"][0]
+    assert [each.id for each in spec.vpc.existing.subnets] == [manifest["lustre"]["subnet_id"]]
+
+
+def test_of_a_vpc_that_was_there_before_only_the_file_system_is_taken_back() -> None:
+    lustre = Lustre(
+        id="fs-0123456789abcdef0", mount_name="12e45678", subnet_id="subnet-01234567",
+        availability_zone="us-west-2a", security_group_id="sg-01234567",
+    )  # fmt: skip
+    (line,) = KeptLustre(lustre, vpc_id="", hosts_group_id="").lines
+    assert yaml.safe_load(line)["lustre"]["existing"] == lustre.model_dump()
+    assert 'mount_name: "12e45678"' in line  # Bare it is a number in YAML 1.2.
 
 
 def test_what_cannot_be_deleted_is_named_with_the_reason(run_launch: RunLaunch, jobs: Jobs) -> None:
@@ -217,6 +258,37 @@ def test_a_wrong_confirmation_is_refused_before_anything_is_asked(run_launch: Ru
 
 
 def test_of_a_cluster_that_is_gone_only_leftovers_are_looked_for(run_launch: RunLaunch, jobs: Jobs) -> None:
-    code, document, _ = destroy(run_launch, "--confirm", CLUSTER)
+    deploy(cluster("destroy"), CLUSTER)
+    destroy(run_launch, "--confirm", CLUSTER)
+    code, document, _ = destroy(run_launch)
     assert (code, document["stacks"]) == (0, [])
     assert document["aftermath"] == {"kept": [], "left_over": [], "unseen": None}
+
+
+def test_a_cluster_that_there_never_was_is_refused(run_launch: RunLaunch, jobs: Jobs) -> None:
+    code, out, err = run_launch("cluster", "destroy", "never", "--confirm", "never")
+    assert (code, out) == (2, "") and "no cluster named never is deployed in us-west-2" in err
+
+
+class Interrupted(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self, *_: Any) -> str:
+        raise KeyboardInterrupt
+
+
+def test_who_interrupts_is_told_what_was_done(
+    run_launch: RunLaunch, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploy(cluster("destroy"), CLUSTER)
+    monkeypatch.setattr("sys.stdin", Interrupted())
+    code, _, err = destroy(run_launch)
+    assert (code, len(stacks())) == (130, 4) and "nothing was done" in err
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(end, "wait_until_deleted", interrupted)
+    code, _, err = destroy(run_launch, "--confirm", CLUSTER)
+    assert code == 130 and "run it again and it goes on: launch cluster destroy dev" in err

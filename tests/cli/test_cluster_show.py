@@ -27,8 +27,8 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def shown(run_launch: RunLaunch) -> tuple[int, dict[str, Any]]:
-    code, out, _ = run_launch("cluster", "show", CLUSTER, "--output", "json")
+def shown(run_launch: RunLaunch, name: str = CLUSTER) -> tuple[int, dict[str, Any]]:
+    code, out, _ = run_launch("cluster", "show", name, "--output", "json")
     document: dict[str, Any] = json.loads(out)
     return code, document
 
@@ -138,5 +138,46 @@ def test_a_cluster_that_is_not_there_is_refused(run_launch: RunLaunch) -> None:
 
 
 def test_without_a_region_nothing_is_asked(run_launch: RunLaunch) -> None:
-    code, _, err = run_launch("cluster", "show", "dev")
+    code, _, err = run_launch("cluster", "show", "nowhere")
     assert code == 2 and "AWS_REGION" in err
+
+
+@pytest.mark.usefixtures("account")
+def test_the_region_of_the_cluster_s_file_counts_where_none_is_configured(
+    run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(synthesis.ROOT)
+    monkeypatch.delenv("AWS_REGION")
+    assert shown(run_launch)[1]["region"] == REGION
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    code, _, err = run_launch("cluster", "show", CLUSTER)
+    assert code == 2 and "set AWS_REGION (its file says us-west-2)" in err
+
+
+@pytest.mark.parametrize("command", ["show", "destroy"])
+def test_a_path_is_not_a_name(run_launch: RunLaunch, command: str) -> None:
+    code, out, err = run_launch("cluster", command, "clusters/p4d.yaml")
+    assert (code, out) == (2, "")
+    assert "clusters/p4d.yaml is not the name of a cluster" in err and "Give the name alone" in err
+
+
+def test_a_file_system_that_was_there_before_is_shown_and_not_in_the_cost(
+    run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_REGION", REGION)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    with mock_aws():
+        deploy(synthesis.synthesize(synthesis.dev_spec(removal_policy="retain")), "dev")
+        run_launch("cluster", "destroy", "dev", "--confirm", "dev")
+        _, out, _ = run_launch("cluster", "destroy", "dev", "--output", "json")
+        sections = json.loads(out)["take_back"]
+        again = synthesis.dev_spec(**sections, availability_zones=[], removal_policy="destroy")
+        deploy(synthesis.synthesize(again), "dev")
+        code, document = shown(run_launch, "dev")
+        _, table, _ = run_launch("cluster", "show", "dev")
+    kept = sections["lustre"]["existing"]["id"]
+    found = thing(document, "file system", "Lustre")
+    assert (code, found["id"], found["state"], found["adopted"]) == (0, kept, "there", True)
+    assert not [each for each in document["cost"]["lines"] if "Lustre" in each["what"]]
+    assert f"not in it: the file system {kept}, which existed before" in table

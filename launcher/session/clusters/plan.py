@@ -10,7 +10,7 @@ from typing import Any
 from launcher.aws.clients import Clients
 from launcher.aws.stacks import DeployedStack, fetch_stacks
 from launcher.cluster.changes import FieldChange, changes, deployed_cluster_file
-from launcher.cluster.cluster_files import load_cluster
+from launcher.cluster.cluster_files import CLUSTERS, load_cluster
 from launcher.cluster.specification import ClusterFileError, ClusterSpec
 from launcher.cluster.stack_names import stack_name
 from launcher.cluster.update_effects import Policy
@@ -22,9 +22,6 @@ from launcher.provisioning.model import Fate, StackChange, StackFate
 from launcher.session.clusters.adopted import judge_adopted
 from launcher.session.clusters.jobs import ClusterJob, unfinished_jobs
 from launcher.session.clusters.synthesis import synthesize
-
-CLUSTERS = Path("clusters")
-"""Where the cluster files are, below the working directory."""
 
 _HITS_JOBS = frozenset({Policy.IDLE, Policy.REPLACES, Policy.REPLACES_DATA})
 
@@ -88,7 +85,7 @@ def plan_update(
     try:
         spec = load_cluster(chosen, folder / CLUSTERS)
     except ClusterFileError as error:
-        raise Refusal(str(error), "Correct the cluster file.") from error
+        raise Refusal(str(error), "Correct the name or the cluster file.") from error
     there = fetch_stacks(clients("cloudformation", spec.region), spec.name)
     deployed = tuple(each for each in there if each.came_up)
     tell("synthesizing the cluster, which takes some seconds")

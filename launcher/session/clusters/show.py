@@ -12,6 +12,7 @@ from launcher.account.unverified import Unverified
 from launcher.aws.clients import Clients
 from launcher.aws.cluster_manifest import fetch_manifest
 from launcher.aws.stacks import DeployedStack, fetch_stack
+from launcher.cluster.cluster_files import region_in_file
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.stack_names import ALWAYS_THERE, PARTS, stack_name
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
@@ -156,8 +157,16 @@ def _nothing(name: str, region: str, unverified: tuple[Unverified, ...]) -> Refu
             f"whether a cluster {name} is deployed in {region} could not be seen: {unverified[0].reason}",
             f"Ask for {unverified[0].permission}.",
         )
+    return not_deployed(name, region)
+
+
+def not_deployed(name: str, region: str) -> Refusal:
+    """The refusal of a cluster of which the region has no stack."""
+    in_file = region_in_file(name)
+    elsewhere = f" (its file says {in_file})" if in_file not in (None, region) else ""
     return Refusal(
         f"no cluster named {name} is deployed in {region}: there is no stack "
         f"{stack_name(name, PARTS[0])}, nor one of its others.",
-        f"Correct the name, set AWS_REGION, or deploy it: `npx cdk deploy --all -c cluster={name}`.",
+        f"Correct the name, set AWS_REGION{elsewhere}, or deploy it: "
+        f"`npx cdk deploy --all -c cluster={name}`.",
     )

@@ -7,18 +7,17 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.account.file_system import parse_file_system
-from launcher.account.questions.file_system import describe_file_system
-from launcher.account.questions.network import fetch_subnets
 from launcher.aws.bounded import DaemonPool
 from launcher.aws.bucket_contents import BucketContents, OnCount, count_contents
 from launcher.aws.clients import Clients
+from launcher.aws.stack_deletion import SKIPPED, deletion_events, fetch_deleted_stacks
 from launcher.aws.stacks import DeployedStack, StackResource, fetch_stack
-from launcher.cluster.manifest import Lustre
 from launcher.cluster.stack_names import PARTS, stack_name
 from launcher.cluster.templates import Template, references, resources
 from launcher.provisioning.rest_costs import CostLine, rest_costs
 from launcher.session.clusters.jobs import ClusterJob, unfinished_jobs
+from launcher.session.clusters.kept_lustre import KeptLustre, fetch_kept_lustre
+from launcher.session.clusters.show import not_deployed
 
 BUCKET, FILE_SYSTEM, FUNCTION = "AWS::S3::Bucket", "AWS::FSx::FileSystem", "AWS::Lambda::Function"
 
@@ -28,7 +27,8 @@ class Survey:
     """A cluster before it is destroyed.
 
     `stacks` are in the order in which they are deleted. `contents` are of the buckets that go, by name; a
-    bucket that is gone already is not in it. `kept_lustre` is the file system that stays, if one does.
+    bucket that is gone already is not in it. `kept_lustre` is the file system that stays, or that stayed when
+    an earlier run deleted its stack, if one does.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Survey:
     jobs: tuple[ClusterJob, ...]
     frees: tuple[CostLine, ...]
     keeps: tuple[CostLine, ...]
-    kept_lustre: Lustre | None
+    kept_lustre: KeptLustre | None
 
     @property
     def kept(self) -> tuple[StackResource, ...]:
@@ -59,13 +59,21 @@ class Survey:
 def survey_cluster(name: str, clients: Clients, region: str, on_count: OnCount = lambda _: None) -> Survey:
     """Look at what destroying a cluster would do; changes nothing.
 
-    `on_count` is called with how many objects were counted so far, in all buckets together. Raises
+    `on_count` is called with how many objects were counted so far, in all buckets together. Raises Refusal
+    where the region has no stack of it, nor had one in the last 90 days,
     AwsRefusal where AWS refuses anything of it, or cannot be reached: nothing is destroyed unseen.
     """
     cloudformation = clients("cloudformation", region)
     pool = DaemonPool(len(PARTS))
     asked = [pool.submit(fetch_stack, cloudformation, stack_name(name, part)) for part in reversed(PARTS)]
     stacks = tuple(found for each in asked if (found := each.result()) is not None)
+    kept = {each.name: [one for one in each.resources if one.kept and one.is_there] for each in stacks}
+    storage, network = stack_name(name, "storage"), stack_name(name, "network")
+    if missing := {storage, network} - kept.keys():
+        deleted = fetch_deleted_stacks(cloudformation, missing)
+        if not stacks and not deleted:
+            raise not_deployed(name, region)
+        kept |= {each: _deleted_and_kept(cloudformation, deleted.get(each)) for each in missing}
     going = [each.physical_id for stack in stacks for each in buckets_that_go(stack)]
     return Survey(
         name,
@@ -75,7 +83,7 @@ def survey_cluster(name: str, clients: Clients, region: str, on_count: OnCount =
         unfinished_jobs(name, stacks, clients, region) if stacks else (),
         rest_costs([_part_of(stack, kept=False) for stack in stacks], region),
         rest_costs([_part_of(stack, kept=True) for stack in stacks], region),
-        _kept_lustre(stacks, clients, region),
+        fetch_kept_lustre(kept[storage], kept[network], clients, region),
     )
 
 
@@ -117,25 +125,11 @@ def _part_of(stack: DeployedStack, *, kept: bool) -> Template:
     return {"Resources": {name: each for name, each in declared.items() if name in names}}
 
 
-def _kept_lustre(stacks: Sequence[DeployedStack], clients: Clients, region: str) -> Lustre | None:
-    """The file system that stays, in full, as far as FSx and the stacks tell; None where none stays."""
-    for stack in stacks:
-        groups = stack.of_type("AWS::EC2::SecurityGroup")
-        for resource in stack.of_type(FILE_SYSTEM):
-            if not resource.kept:
-                continue
-            described = describe_file_system(clients("fsx", region), resource.physical_id)
-            if described is None:
-                continue
-            found = parse_file_system(described)
-            subnets = fetch_subnets(clients("ec2", region), [found.subnet_id] if found.subnet_id else [])
-            if found.mount_name and subnets and groups:
-                zone = subnets[0].availability_zone
-                return Lustre(
-                    id=found.id,
-                    mount_name=found.mount_name,
-                    subnet_id=subnets[0].id,
-                    availability_zone=zone,
-                    security_group_id=groups[0].physical_id,
-                )
-    return None
+def _deleted_and_kept(cloudformation: Any, stack_id: str | None) -> list[StackResource]:
+    """What outlived a stack that is gone; nothing where CloudFormation does not know it any more."""
+    events = deletion_events(cloudformation, stack_id) if stack_id else ()
+    return [
+        StackResource(each.logical_id, each.type, each.physical_id, each.status, each.reason, kept=True)
+        for each in events
+        if each.status == SKIPPED
+    ]
