@@ -60,6 +60,24 @@ def references(value: Any) -> References:
     )
 
 
+def without_names_of_outputs(value: Any, templates: Mapping[str, Template]) -> Any:
+    """A value in which each weak reference has what the output holds, not what the output is called.
+
+    `templates` are those of the stacks that are read, by name; what stands in none stays as it is.
+    """
+    if isinstance(value, list):
+        return [without_names_of_outputs(each, templates) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    inner = value.get("Fn::GetStackOutput")
+    if isinstance(inner, Mapping):
+        stack = _stack_name(inner.get("StackName"))
+        held = outputs(templates.get(stack) or {})
+        name = _text(inner.get("OutputName"))
+        return {"Fn::GetStackOutput": [stack, held[name]]} if name in held else value
+    return {key: without_names_of_outputs(each, templates) for key, each in value.items()}
+
+
 def place(logical_id: str, resource: Resource) -> str:
     """Where a resource stands in the app, as the CDK writes it into the template; else its logical id."""
     path = str(resource.get("Metadata", {}).get("aws:cdk:path", logical_id))
@@ -96,11 +114,6 @@ def _references(value: Any) -> Iterator[tuple[str, str]]:
                 text = inner[0] if isinstance(inner, list) else inner
                 yield from (("resource", name) for name in _SUBSTITUTION.findall(str(text)))
             yield from _references(inner)
-
-
-def _stack_and_output(name: str) -> tuple[str, str]:
-    stack, _, output = name.partition(" ")
-    return stack, output
 
 
 def _stack_name(value: Any) -> str:
