@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import psutil
 
-from stacks.validation import SWITCH, only_looks, takes_away
+from stacks.validation import SWITCH, Purpose, purpose
 
 
 def main() -> int:
@@ -23,12 +23,12 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    above = list(_command_lines_above())
-    if SWITCH not in os.environ and only_looks(above):
-        os.environ[SWITCH] = "false"  # before node starts, which reads it
+    run_for = purpose(_command_lines_above())
+    if run_for is Purpose.LOOKING:
+        os.environ.setdefault(SWITCH, "false")  # before node starts, which reads it
     from stacks.synthesis import synthesize
 
-    return synthesize(may_deploy=not only_looks(above) and not takes_away(above))
+    return synthesize(run_for)
 
 
 def _command_lines_above() -> Iterator[list[str]]:

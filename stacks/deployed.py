@@ -1,15 +1,19 @@
-"""What a cluster was deployed with, asked before it is synthesized again: the one thing the app asks AWS."""
+"""What is deployed, asked before a cluster is synthesized again: its file, and which clusters there are."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from launcher.cluster.changes import changes, deployed_cluster_file
 from launcher.cluster.cluster_files import field_location
+from launcher.cluster.manifest import manifest_parameter_name
 from launcher.cluster.specification import ClusterSpec
+from launcher.cluster.stack_names import stack_name
+
+Answer = TypeVar("Answer")
 
 Client = Callable[[str, str], Any]
 """Makes the client of a service in a region."""
@@ -49,40 +53,67 @@ def refused_changes(
     return [f"{field_location(file, each.path)}: {text}" for each, text in found if text is not None]
 
 
+def deployed_clusters(region: str, account: str, client: Client | None = None) -> list[str]:
+    """The names of the clusters that stand in a region, by their manifests.
+
+    Raises:
+        NotCompared: AWS did not say.
+    """
+    client = client or _client
+    folder = manifest_parameter_name("")
+
+    def ask() -> list[str]:
+        pages = client("ssm", region).get_paginator("get_parameters_by_path").paginate(Path=folder)
+        return sorted(each["Name"].removeprefix(folder) for page in pages for each in page["Parameters"])
+
+    why = "which clusters stand here was not looked at, and dev is taken for chosen"
+    return _asked(ask, account, region, client, why)
+
+
 def _deployed_file(spec: ClusterSpec, account: str, client: Client) -> Mapping[str, Any] | None:
+    from botocore.exceptions import ClientError
+
+    stack = stack_name(spec.name, "manifest")
+
+    def ask() -> Mapping[str, Any] | None:
+        try:
+            body = client("cloudformation", spec.region).get_template(StackName=stack)["TemplateBody"]
+        except ClientError as error:
+            said = error.response.get("Error", {})
+            # CloudFormation has no code of its own for it (API reference, GetTemplate).
+            if said.get("Code") == "ValidationError" and "does not exist" in said.get("Message", ""):
+                return None
+            raise
+        deployed = deployed_cluster_file(json.loads(body) if isinstance(body, str) else body)
+        if deployed is None:
+            raise ValueError("an earlier version of Slipway deployed it, which did not keep its file")
+        return deployed
+
+    why = (
+        f"cluster {spec.name} was not compared with what is deployed, so nothing that would replace data is "
+        f"refused here; `launch cluster plan {spec.name}` compares the templates"
+    )
+    return _asked(ask, account, spec.region, client, why)
+
+
+def _asked(ask: Callable[[], Answer], account: str, region: str, client: Client, otherwise: str) -> Answer:
+    """An answer of AWS, asked in the account that the CDK's command line deploys into."""
     from botocore.exceptions import BotoCoreError, ClientError
 
-    stack = f"slipway-{spec.name}-manifest"
     try:
-        asked = str(client("sts", spec.region).get_caller_identity()["Account"])
-        if asked != account:
-            raise _not_compared(
-                spec,
-                f"its own credentials are of account {asked}, not {account} (`--profile` reaches the CDK's "
-                "command line only: set AWS_PROFILE)",
-            )
-        body = client("cloudformation", spec.region).get_template(StackName=stack)["TemplateBody"]
-        template = json.loads(body) if isinstance(body, str) else body
-        deployed = deployed_cluster_file(template)
+        own = str(client("sts", region).get_caller_identity()["Account"])
+        if own == account:
+            return ask()
+        why = (
+            f"the app's own credentials are of account {own}, not {account} (`--profile` reaches the CDK's "
+            "command line only: set AWS_PROFILE)"
+        )
     except ClientError as error:
         said = error.response.get("Error", {})
-        # CloudFormation has no code of its own for it (API reference, GetTemplate).
-        if said.get("Code") == "ValidationError" and "does not exist" in said.get("Message", ""):
-            return None
-        raise _not_compared(spec, f"{said.get('Code')}: {said.get('Message')}") from error
+        why = f"{said.get('Code')}: {said.get('Message')}"
     except (BotoCoreError, ValueError) as error:
-        raise _not_compared(spec, str(error)) from error
-    if deployed is None:
-        raise _not_compared(spec, "an earlier version of Slipway deployed it, which did not keep its file")
-    return deployed
-
-
-def _not_compared(spec: ClusterSpec, why: str) -> NotCompared:
-    why = " ".join(why.split()).rstrip(".")
-    return NotCompared(
-        f"cluster {spec.name} was not compared with what is deployed, so nothing that would replace data is "
-        f"refused here: {why}. `launch cluster plan {spec.name}` compares the templates."
-    )
+        why = str(error)
+    raise NotCompared(f"{otherwise}: {' '.join(why.split()).rstrip('.')}.")
 
 
 def _client(service: str, region: str) -> Any:

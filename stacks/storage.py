@@ -74,6 +74,9 @@ class StorageStack(cdk.Stack):
                 removal_policy=removal_policy,
             )
         )
+        if not any(cdk.CfnResource.is_cfn_resource(each) for each in self.node.find_all()):
+            # CloudFormation takes no stack without a resource: this one costs nothing and does nothing.
+            cdk.CfnWaitConditionHandle(self, "NothingToCreate")
 
     def file_system_seen_from(self, stack: cdk.Stack) -> MountedFileSystem | None:
         """The file system for use in another stack, created here or not, or None where there is none.

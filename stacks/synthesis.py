@@ -13,48 +13,41 @@ from constructs.slipway_checks import SlipwayChecks
 
 from launcher.cluster.cluster_files import cluster_file, load_cluster
 from launcher.cluster.specification import ClusterFileError, ClusterSpec
-from stacks.deployed import NotCompared, refused_changes
+from stacks.deployed import NotCompared, deployed_clusters, refused_changes
 from stacks.slipway_app import add_stacks
+from stacks.validation import Purpose
 
 CLUSTERS = Path(__file__).parent.parent / "clusters"
 
+DEFAULT = "dev"
+"""The cluster that is meant where none is chosen."""
 
-def synthesize(*, may_deploy: bool) -> int:
+
+def synthesize(run_for: Purpose) -> int:
     """Synthesize the cluster of the context `cluster` (default dev).
 
-    2 where there is no such cluster, or the credentials are those of another account than the file's; and,
-    with `may_deploy` and credentials, where the file has a change that what is deployed does not take: one
-    that replaces data, unless the context `replace_data` is true, or one that AWS refuses.
+    2 where there is no such cluster; where the credentials are those of another account than the file's;
+    where none was chosen and others than dev are deployed; and, before a deployment with credentials, where
+    the file has a change that what is deployed does not take: one that replaces data, unless the context
+    `replace_data` is true, or one that AWS refuses.
     """
     app = cdk.App()
-    chosen = app.node.try_get_context("cluster") or "dev"
+    chosen = app.node.try_get_context("cluster")
     try:
-        spec = load_cluster(str(chosen), CLUSTERS)
-    except ClusterFileError as error:
-        print(f"slipway: {error}", file=sys.stderr)
-        return 2
-    # The CDK's command line sets it where it has found credentials.
-    credentials_of = os.environ.get("CDK_DEFAULT_ACCOUNT")
-    if spec.account and credentials_of and spec.account != credentials_of:
-        print(_other_account(spec, spec.account, credentials_of), file=sys.stderr)
-        return 2
-    try:
+        spec = load_cluster(str(chosen or DEFAULT), CLUSTERS)
+        # The CDK's command line sets it where it has found credentials.
+        credentials_of = os.environ.get("CDK_DEFAULT_ACCOUNT")
+        if credentials_of:
+            _check_account(spec, credentials_of)
+        if credentials_of and run_for is not Purpose.LOOKING:
+            _check_choice(chosen, spec, credentials_of)
         spec = _with_file_system_in_full(spec)
+        if credentials_of and run_for is Purpose.DEPLOYING:
+            accepted = str(app.node.try_get_context("replace_data")).lower() == "true"
+            _check_changes(spec, str(chosen or DEFAULT), credentials_of, replace_data=accepted)
     except ClusterFileError as error:
-        print(f"slipway: {error}", file=sys.stderr)
+        print("\n".join(f"slipway: {problem}" for problem in error.problems), file=sys.stderr)
         return 2
-    if may_deploy and credentials_of:
-        accepted = str(app.node.try_get_context("replace_data")).lower() == "true"
-        try:
-            problems = refused_changes(
-                spec, cluster_file(str(chosen), CLUSTERS), credentials_of, replace_data=accepted
-            )
-        except NotCompared as error:
-            print(f"slipway: {error}", file=sys.stderr)
-        else:
-            if problems:
-                print(_refused(problems, str(chosen)), file=sys.stderr)
-                return 2
     add_stacks(app, spec)
     hosts: Counter[str] = Counter()
     for planned in spec.hosts:
@@ -64,21 +57,45 @@ def synthesize(*, may_deploy: bool) -> int:
     return 0
 
 
-def _refused(problems: list[str], chosen: str) -> str:
-    lines = "\n".join(f"slipway: {each}" for each in problems)
-    return (
-        f"{lines}\n  → Undo it in the cluster file; `launch cluster plan {chosen}` shows all that would be "
-        "done. Where data may go, save them and repeat this with `-c replace_data=true`."
-    )
+def _check_account(spec: ClusterSpec, given: str) -> None:
+    if spec.account and spec.account != given:
+        raise ClusterFileError(
+            f"cluster {spec.name} is for account {spec.account}, but these credentials are of account "
+            f"{given}: it would be looked for, or deployed, where it does not belong.\n"
+            f"  → Use credentials of {spec.account} (AWS_PROFILE, `aws sso login`), or correct `account` in "
+            "the cluster file."
+        )
 
 
-def _other_account(spec: ClusterSpec, wanted: str, given: str) -> str:
-    return (
-        f"slipway: cluster {spec.name} is for account {wanted}, but these credentials are of account "
-        f"{given}: it would be looked for, or deployed, where it does not belong.\n"
-        f"  → Use credentials of {wanted} (AWS_PROFILE, `aws sso login`), or correct `account` in the "
-        "cluster file."
-    )
+def _check_choice(chosen: str | None, spec: ClusterSpec, account: str) -> None:
+    """Refuse to take the default for chosen where other clusters stand."""
+    if chosen is not None:
+        return
+    try:
+        others = [name for name in deployed_clusters(spec.region, account) if name != spec.name]
+    except NotCompared as error:
+        print(f"slipway: {error}", file=sys.stderr)
+        return
+    if others:
+        raise ClusterFileError(
+            f"no cluster was chosen, so this would be {spec.name}; in {spec.region} stand {', '.join(others)}"
+            f".\n  → Say which one: `-c cluster={others[0]}`, or `-c cluster={spec.name}`."
+        )
+
+
+def _check_changes(spec: ClusterSpec, chosen: str, account: str, *, replace_data: bool) -> None:
+    try:
+        problems = refused_changes(spec, cluster_file(chosen, CLUSTERS), account, replace_data=replace_data)
+    except NotCompared as error:
+        print(f"slipway: {error}", file=sys.stderr)
+        return
+    if problems:
+        *others, last = problems
+        raise ClusterFileError(
+            *others,
+            f"{last}\n  → Undo it in the cluster file; `launch cluster plan {chosen}` shows all that would "
+            "be done. Where data may go, save them and repeat this with `-c replace_data=true`.",
+        )
 
 
 def _with_file_system_in_full(spec: ClusterSpec) -> ClusterSpec:

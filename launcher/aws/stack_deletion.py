@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.aws.deployed_stacks import GONE, describe_stack
 from launcher.aws.errors import aws_errors
+from launcher.aws.stacks import GONE, describe_stack
 from launcher.failure_modes.refusal import AwsRefusal
 
 POLL_SECONDS = 5.0

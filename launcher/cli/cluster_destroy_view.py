@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from launcher.aws.bucket_contents import BucketContents
-from launcher.aws.deployed_stacks import DeployedStack, StackResource
+from launcher.aws.stacks import DeployedStack, StackResource
 from launcher.cli.cluster_show_view import costs_json, costs_table, plain_table, short_id
 from launcher.cluster.manifest import Lustre
 from launcher.session.clusters.destroy import Aftermath

@@ -139,9 +139,9 @@ def _about_jobs(plan: ClusterPlan) -> Iterator[str]:
     if plan.jobs:
         names = [each.name for each in plan.jobs[:_NAMED_JOBS]]
         more = f" and {len(plan.jobs) - len(names)} more" if len(plan.jobs) > len(names) else ""
-        yield f"Jobs of the cluster run, and would be hit: {', '.join(names)}{more}."
+        yield f"Jobs of the cluster have not ended, and would be hit: {', '.join(names)}{more}."
     elif plan.jobs is not None:
-        yield "No job of the cluster runs."
+        yield "No job of the cluster runs or waits."
 
 
 def _show_end(console: Console, plan: ClusterPlan) -> None:

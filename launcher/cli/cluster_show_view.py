@@ -14,7 +14,7 @@ from launcher.session.clusters.show import ShownCluster, StackHealth, health
 from launcher.session.clusters.things import Presence
 
 if TYPE_CHECKING:
-    from launcher.aws.deployed_stacks import DeployedStack
+    from launcher.aws.stacks import DeployedStack
 
 _HEALTH_STYLES = {
     StackHealth.WELL: "green",

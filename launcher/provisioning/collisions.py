@@ -7,9 +7,9 @@ from ipaddress import IPv4Network
 from typing import Any, Final
 
 from launcher.cluster.lustre import overlapping_paths
+from launcher.cluster.templates import Template, place, references, resources
 from launcher.provisioning.create_only import values_at
 from launcher.provisioning.model import Fate
-from launcher.provisioning.templates import Template, place, references, resources
 
 _NAMES: Final[Mapping[str, str]] = {
     "AWS::Batch::JobQueue": "JobQueueName",

@@ -14,24 +14,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from launcher.provisioning.collisions import collisions
-from launcher.provisioning.create_only import create_only, values_at
-from launcher.provisioning.model import BlockedExport, Fate, ResourceChange, StackChange, StackFate
-from launcher.provisioning.templates import (
+from launcher.cluster.templates import (
     Resource,
     Template,
     as_answered,
     exports,
+    is_kept,
+    is_kept_when_replaced,
     outputs,
     place,
     references,
     resources,
     without_names_of_outputs,
 )
+from launcher.provisioning.collisions import collisions
+from launcher.provisioning.create_only import create_only, values_at
+from launcher.provisioning.model import BlockedExport, Fate, ResourceChange, StackChange, StackFate
 
 _DATA: Final = frozenset({"AWS::FSx::FileSystem", "AWS::S3::Bucket", "AWS::Logs::LogGroup"})
 _KEY: Final = "AWS::KMS::Key"
-_KEEPING: Final = frozenset({"Retain", "RetainExceptOnCreate"})
 _COMPARED: Final = ("DeletionPolicy", "UpdateReplacePolicy")
 
 
@@ -102,8 +103,8 @@ class _Update:
         changes += [_gone_or_new(new, each, Fate.ADDED) for each in after if each not in before]
         for each in before:
             if each not in after:
-                kept = before[each].get("DeletionPolicy") in _KEEPING
-                changes.append(_gone_or_new(old, each, Fate.KEPT if kept else Fate.DELETED))
+                fate = Fate.KEPT if is_kept(before[each]) else Fate.DELETED
+                changes.append(_gone_or_new(old, each, fate))
         return tuple(changes)
 
     def _forced(self, old: Resource, new: Resource, replaced: Any) -> tuple[str, ...]:
@@ -176,7 +177,7 @@ class _Update:
 def _replaced(old: Template, new: Template, logical_id: str, why: tuple[str, ...]) -> ResourceChange:
     before, after = resources(old)[logical_id], resources(new)[logical_id]
     # CloudFormation does not document which of the two templates decides: both must keep it.
-    stays = all(each.get("UpdateReplacePolicy") in _KEEPING for each in (before, after))
+    stays = is_kept_when_replaced(before) and is_kept_when_replaced(after)
     where = place(logical_id, after)
     held = _holds_data(old, logical_id)
     return ResourceChange(logical_id, str(before["Type"]), where, Fate.REPLACED, why, held, stays)

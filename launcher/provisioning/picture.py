@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
+from launcher.cluster.templates import Template, each_reference, exports, is_kept, outputs, resources
 from launcher.provisioning.in_words import DrawnResource, Key, in_words, ports
 
 FONT = "Helvetica"
@@ -48,8 +49,10 @@ class Arrow:
     both_ways: bool = False
 
 
-Handles = Mapping[str | tuple[str, str], Key]
+Handle = str | tuple[str, str]
 """What stands for a resource in another stack: an export's name, or a stack and the name of its output."""
+
+Handles = Mapping[Handle, Key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class DrawnApp:
     handles: Handles
 
 
-def graph_of(templates: Mapping[str, Mapping[str, Any]], titles: Mapping[str, str] | None = None) -> str:
+def graph_of(templates: Mapping[str, Template], titles: Mapping[str, str] | None = None) -> str:
     """The graph of templates, given by the names of their stacks in the order of deployment.
 
     Args:
@@ -84,7 +87,7 @@ def graph_of(templates: Mapping[str, Mapping[str, Any]], titles: Mapping[str, st
     )
 
 
-def _read(templates: Mapping[str, Mapping[str, Any]], titles: Mapping[str, str]) -> DrawnApp:
+def _read(templates: Mapping[str, Template], titles: Mapping[str, str]) -> DrawnApp:
     return DrawnApp(
         tuple(each for name, template in templates.items() for each in _resources(name, template)),
         titles,
@@ -108,7 +111,7 @@ def arrows(app: DrawnApp, boxes: Mapping[str, Box]) -> list[Arrow]:
     owners = {each.key: each.box for each in app.resources}
     found: dict[tuple[str, str], Arrow] = {}
     for resource in app.resources:
-        for key, under in _references(resource.properties, resource.key[0], app.handles):
+        for key, under in _referred(resource.properties, resource.key[0], app.handles):
             target = owners.get(key)
             if target is None or target == resource.box or not {target, resource.box} <= boxes.keys():
                 continue
@@ -161,43 +164,35 @@ def dot(boxes: Mapping[str, Box], drawn: Sequence[Arrow], *, first: Collection[s
     return "\n".join([*lines, "}", ""])
 
 
-def _resources(stack: str, template: Mapping[str, Any]) -> Iterator[DrawnResource]:
-    for logical_id, resource in template.get("Resources", {}).items():
+def _resources(stack: str, template: Template) -> Iterator[DrawnResource]:
+    for logical_id, resource in resources(template).items():
         # A template that was deployed without paths has one box, called as the stack.
         path = resource.get("Metadata", {}).get("aws:cdk:path", f"{stack}/{stack}")
         box = "/".join(path.split("/")[:2])
-        kept = resource.get("DeletionPolicy") == "Retain"
-        yield DrawnResource((stack, logical_id), resource["Type"], resource.get("Properties", {}), box, kept)
+        properties = resource.get("Properties", {})
+        yield DrawnResource((stack, logical_id), resource["Type"], properties, box, is_kept(resource))
 
 
-def _handles(stack: str, template: Mapping[str, Any]) -> Iterator[tuple[str | tuple[str, str], Key]]:
-    for name, output in template.get("Outputs", {}).items():
-        for key, _ in _references(output["Value"], stack, {}):
-            yield (stack, name), key
-            if "Export" in output:
-                yield output["Export"]["Name"], key
+def _handles(stack: str, template: Template) -> Iterator[tuple[Handle, Key]]:
+    values: dict[Handle, Any] = {(stack, name): value for name, value in outputs(template).items()}
+    values.update(exports(template))
+    for handle, value in values.items():
+        for key, _ in _referred(value, stack, {}):
+            yield handle, key
 
 
-def _references(value: Any, stack: str, handles: Handles, under: str = "") -> Iterator[tuple[Key, str]]:
+def _referred(value: Any, stack: str, handles: Handles) -> Iterator[tuple[Key, str]]:
     """What a value refers to, each with the property that the reference stands under.
 
     References into stacks that are not there lead nowhere.
     """
-    match value:
-        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), _]}:
-            yield (stack, name), under
-        case {"Fn::ImportValue": str(export)}:
-            if export in handles:
-                yield handles[export], under
-        case {"Fn::GetStackOutput": {"StackName": str(other), "OutputName": str(output)}}:
-            if (other, output) in handles:
-                yield handles[other, output], under
-        case dict():
-            for key, each in value.items():
-                yield from _references(each, stack, handles, under if key.startswith("Fn::") else key)
-        case list():
-            for each in value:
-                yield from _references(each, stack, handles, under)
+    for each in each_reference(value):
+        if each.kind == "resource":
+            yield (stack, each.name), each.under
+            continue
+        handle = each.name if each.kind == "export" else (each.stack, each.name)
+        if handle in handles:
+            yield handles[handle], each.under
 
 
 _VERBS = {

@@ -16,8 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-Template = Mapping[str, Any]
-"""A template as CloudFormation has it."""
+from launcher.cluster.templates import Template, resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +78,8 @@ def rest_costs(templates: Iterable[Template], region: str) -> tuple[CostLine, ..
 
     Left out is what costs nothing while it is not used, such as groups, roles, empty buckets.
     """
-    resources = [each for template in templates for each in template.get("Resources", {}).values()]
     found: Counter[tuple[str, str]] = Counter()
-    for resource in resources:
+    for resource in (each for template in templates for each in resources(template).values()):
         for product, what, quantity in _charged(resource["Type"], resource.get("Properties", {})):
             found[product, what] += quantity
     lines = [_line(product, what, number, region) for (product, what), number in found.items()]

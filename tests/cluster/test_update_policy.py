@@ -123,7 +123,7 @@ def test_equal_files_have_no_changes() -> None:
             {"lustre__associations": [LINK]},
             {"lustre__associations": [{**LINK, "path": "/corpus"}]},
             "lustre.associations.0.path",
-            Policy.REPLACES,
+            Policy.FAILS,
         ),
         (BASE, {"lustre": ...}, {}, "lustre", Policy.IN_PLACE),
         (BASE, {}, {"lustre": ...}, "lustre", Policy.IDLE),

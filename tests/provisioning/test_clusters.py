@@ -9,11 +9,11 @@ import pytest
 
 from launcher.cluster.changes import changes
 from launcher.cluster.specification import ClusterSpec
+from launcher.cluster.templates import Template
 from launcher.cluster.update_effects import Policy
 from launcher.provisioning.comparison import compare
 from launcher.provisioning.create_only import create_only
 from launcher.provisioning.model import Fate, StackChange
-from launcher.provisioning.templates import Template
 from tests.stacks.synthesis import CLUSTERS, cluster, synthesize
 
 PERSISTENT = {"deployment": "PERSISTENT_2", "throughput": 1000, "capacity_gib": 4800, "metadata": "automatic"}

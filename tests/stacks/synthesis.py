@@ -12,12 +12,10 @@ from typing import Any
 import aws_cdk as cdk
 
 from launcher.cluster.specification import ClusterSpec, load_cluster_file
+from launcher.cluster.stack_names import PARTS
 from stacks.slipway_app import ClusterStacks, add_stacks
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("network", "storage", "queue", "access", "observability", "manifest")
-"""The stacks in the order of their deployment; those of parts that a cluster has not are empty."""
-
 CLUSTERS = tuple(sorted(path.stem for path in (ROOT / "clusters").glob("*.yaml")))
 
 Resources = dict[str, dict[str, Any]]

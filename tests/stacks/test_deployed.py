@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 import yaml
 from botocore.exceptions import ClientError, EndpointConnectionError
@@ -18,7 +19,7 @@ from moto import mock_aws
 from moto.server import ThreadedMotoServer
 
 from launcher.cluster.specification import load_cluster_file
-from stacks.deployed import NotCompared, refused_changes
+from stacks.deployed import NotCompared, deployed_clusters, refused_changes
 from tests.session.clusters.checkout import ACCOUNT, TEAM, hold_stack
 from tests.stacks.synthesis import ROOT, synthesize
 
@@ -134,11 +135,13 @@ def endpoint() -> Iterator[str]:
     server.stop()
 
 
-def run_app(file: Path, endpoint: str, **context: str) -> subprocess.CompletedProcess[str]:
+def run_app(endpoint: str, file: Path | None = None, **context: str) -> subprocess.CompletedProcess[str]:
     """Run app.py as the CDK command line does that has found credentials."""
+    if file is not None:
+        context["cluster"] = str(file)
     environment = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.defpath]),
-        "CDK_CONTEXT_JSON": json.dumps({"cluster": str(file), **context}),
+        "CDK_CONTEXT_JSON": json.dumps(context),
         "CDK_DEFAULT_ACCOUNT": ACCOUNT,
         "CDK_VALIDATION": "false",
         "AWS_ENDPOINT_URL": endpoint,
@@ -157,10 +160,39 @@ def test_the_app_itself_refuses_and_says_what_to_do(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     deploy(write(tmp_path))
     file = write(tmp_path, **FASTER)
-    done = run_app(file, endpoint)
+    done = run_app(endpoint, file)
 
     assert done.returncode == 2
     assert "`lustre.throughput` replaces data" in done.stderr
     assert f"launch cluster plan {file}" in done.stderr and "-c replace_data=true" in done.stderr
     assert "Traceback" not in done.stderr
-    assert run_app(file, endpoint, replace_data="true").returncode == 0
+    assert run_app(endpoint, file, replace_data="true").returncode == 0
+
+
+def manifest_of(name: str, **client: Any) -> None:
+    ssm = boto3.client("ssm", region_name="us-west-2", **client)
+    ssm.put_parameter(Name=f"/slipway/clusters/{name}", Value="{}", Type="String")
+
+
+@pytest.mark.usefixtures("aws")
+def test_the_clusters_of_a_region_are_known_by_their_manifests() -> None:
+    for name in ("team", "dev", *(f"c{number}" for number in range(12))):
+        manifest_of(name)
+
+    found = deployed_clusters("us-west-2", ACCOUNT)
+    assert (len(found), found[-2:]) == (14, ["dev", "team"])
+    assert deployed_clusters("eu-west-1", ACCOUNT) == []
+
+
+def test_dev_is_not_taken_for_chosen_where_others_stand(endpoint: str) -> None:
+    keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+    manifest_of("dev", endpoint_url=endpoint, **keys)
+    assert run_app(endpoint).returncode == 0
+
+    manifest_of("prod", endpoint_url=endpoint, **keys)
+    done = run_app(endpoint)
+
+    assert done.returncode == 2
+    assert "no cluster was chosen, so this would be dev; in us-west-2 stand prod" in done.stderr
+    assert "`-c cluster=prod`" in done.stderr
+    assert run_app(endpoint, cluster="dev").returncode == 0

@@ -34,7 +34,7 @@ OTHERWISE_NAMED = {
 
 FOR_THOSE_WHO_DEPLOY = {
     f"launcher/aws/{name}.py"
-    for name in ("bucket_contents", "deployed_stacks", "leftovers", "presence", "stack_deletion", "stacks")
+    for name in ("bucket_contents", "leftovers", "presence", "stack_deletion", "stacks")
 }
 """What only `launch cluster` calls: with the permissions of who deploys, which the policy does not give."""
 

@@ -7,7 +7,8 @@ from typing import Any
 from launcher.cluster.changes import changes, deployed_cluster_file
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.specification import load_cluster_file
-from tests.stacks.synthesis import PARTS, ROOT, Synthesized, cluster, dev_spec, synthesize
+from launcher.cluster.stack_names import PARTS
+from tests.stacks.synthesis import ROOT, Synthesized, cluster, dev_spec, synthesize
 
 
 def test_manifest_is_what_the_launcher_parses(dev: Synthesized) -> None:

@@ -66,10 +66,10 @@ def written_out(value: Any, cluster: Synthesized, part: str) -> Any:
             return "aws"
         case {"Ref": "AWS::AccountId"}:
             return "111122223333"
-        case {"Fn::ImportValue": name}:
+        case {"Fn::ImportValue": name} | {"Fn::GetStackOutput": {"OutputName": name}}:
             for owner in cluster.parts:
-                for output in cluster.template(owner).get("Outputs", {}).values():
-                    if output.get("Export", {}).get("Name") == name:
+                for key, output in cluster.template(owner).get("Outputs", {}).items():
+                    if name in (key, output.get("Export", {}).get("Name")):
                         return written_out(output["Value"], cluster, owner)
         case {"Fn::GetStackOutput": {"OutputName": name}}:
             for owner in cluster.parts:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stacks.validation import only_looks, takes_away
+from stacks.validation import Purpose, purpose
 from tests.stacks.synthesis import ROOT
 
 SHELL = ["/bin/sh", "-c", "python3 app.py"]
@@ -20,15 +20,17 @@ ITS_OWN = "CloudFormation Validate"
 
 @pytest.mark.parametrize("command", ["synth", "synthesize", "diff", "ls", "list"])
 def test_a_command_that_changes_nothing_only_looks(command: str) -> None:
-    assert only_looks([SHELL, [NODE, "/home/me/node_modules/.bin/cdk", command, "--quiet"]])
+    above = [SHELL, [NODE, "/home/me/node_modules/.bin/cdk", command, "--quiet"]]
+
+    assert purpose(above) is Purpose.LOOKING
 
 
-def test_only_destroy_takes_away() -> None:
+def test_only_destroy_destroys() -> None:
     cdk = [NODE, "node_modules/.bin/cdk"]
 
-    assert takes_away([SHELL, [*cdk, "destroy", "--all"]])
-    assert not takes_away([SHELL, [*cdk, "deploy", "destroy"]])
-    assert not takes_away([["bash", "destroy"]])
+    assert purpose([SHELL, [*cdk, "destroy", "--all"]]) is Purpose.DESTROYING
+    assert purpose([SHELL, [*cdk, "deploy", "destroy"]]) is Purpose.DEPLOYING
+    assert purpose([["bash", "destroy"]]) is Purpose.DEPLOYING
 
 
 @pytest.mark.parametrize(
@@ -45,11 +47,11 @@ def test_only_destroy_takes_away() -> None:
     ],
 )
 def test_what_is_not_known_to_look_may_deploy(command_line: list[str]) -> None:
-    assert not only_looks([SHELL, command_line, ["bash"]])
+    assert purpose([SHELL, command_line, ["bash"]]) is Purpose.DEPLOYING
 
 
 def test_the_nearest_command_line_of_the_cdk_decides() -> None:
-    assert not only_looks([[NODE, "cdk", "deploy"], [NODE, "cdk", "synth"]])
+    assert purpose([[NODE, "cdk", "deploy"], [NODE, "cdk", "synth"]]) is Purpose.DEPLOYING
 
 
 @pytest.mark.parametrize(

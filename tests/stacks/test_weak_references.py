@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
 from launcher.cluster.specification import ClusterSpec, load_cluster_file
-from tests.stacks.synthesis import PARTS, ROOT, Synthesized, cluster, synthesize
+from launcher.cluster.stack_names import PARTS
+from launcher.provisioning.create_only import create_only, values_at
+from tests.stacks.synthesis import ROOT, Synthesized, cluster, synthesize
 
 LUSTRE = {"deployment": "PERSISTENT_2", "throughput": 500, "capacity_gib": 57600, "metadata": {}}
 GONE: dict[str, dict[str, Any]] = {
@@ -106,10 +107,8 @@ def test_nothing_that_is_read_weakly_feeds_what_cannot_be_changed_in_place(large
     """A change set plans to replace whatever such a value feeds there: aws-cdk issue 38829."""
     for part in PARTS:
         for resource in large.template(part).get("Resources", {}).values():
-            for path in create_only(resource["Type"]):
-                value: Any = resource.get("Properties", {})
-                for step in path:
-                    value = value.get(step, {}) if isinstance(value, dict) else {}
+            for path in create_only(resource["Type"]) or ():
+                value = values_at(resource.get("Properties", {}), path)
                 assert not list(found(value, "Fn::GetStackOutput")), (resource["Type"], path)
 
 
@@ -143,10 +142,3 @@ def of_the_file_system(synthesized: Synthesized, part: str) -> set[str]:
 def of_the_network(synthesized: Synthesized, part: str) -> set[str]:
     read = found(synthesized.template(part), "Fn::GetStackOutput")
     return {each["OutputName"] for each in read if each["StackName"].endswith("-network")}
-
-
-def create_only(type_: str) -> list[list[str]]:
-    if type_.startswith("Custom::"):
-        return []
-    schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-west-2", type_).schema
-    return [path.split("/")[2:] for path in schema.get("createOnlyProperties", [])]

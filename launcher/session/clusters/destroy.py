@@ -14,7 +14,6 @@ from typing import Any
 from launcher.aws.bounded import DaemonPool
 from launcher.aws.bucket_contents import deny_writes, empty_bucket, stop_access_logs
 from launcher.aws.clients import Clients
-from launcher.aws.deployed_stacks import GONE, DeployedStack
 from launcher.aws.leftovers import delete_function_logs, fetch_tagged
 from launcher.aws.stack_deletion import (
     DELETING,
@@ -27,6 +26,7 @@ from launcher.aws.stack_deletion import (
     unprotect,
     wait_until_deleted,
 )
+from launcher.aws.stacks import GONE, DeployedStack
 from launcher.cluster.stack_names import PARTS, stack_name
 from launcher.failure_modes.refusal import AwsRefusal
 from launcher.session.clusters.survey import (

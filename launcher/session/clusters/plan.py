@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launcher.account.questions.running_jobs import fetch_running_jobs
-from launcher.account.running_jobs import RunningJob
 from launcher.aws.clients import Clients
-from launcher.aws.cluster_manifest import fetch_manifest
-from launcher.aws.stacks import StackTemplate, fetch_stack_templates
+from launcher.aws.stacks import DeployedStack, fetch_stacks
 from launcher.cluster.changes import FieldChange, changes, deployed_cluster_file
 from launcher.cluster.cluster_files import load_cluster
 from launcher.cluster.specification import ClusterFileError, ClusterSpec
+from launcher.cluster.stack_names import stack_name
 from launcher.cluster.update_effects import Policy
 from launcher.failure_modes.refusal import Refusal
+from launcher.provisioning.addresses import ranges_to_keep
 from launcher.provisioning.comparison import compare
 from launcher.provisioning.model import Fate, StackChange, StackFate
+from launcher.session.clusters.jobs import ClusterJob, unfinished_jobs
 from launcher.session.clusters.synthesis import synthesize
 
 CLUSTERS = Path("clusters")
@@ -32,15 +32,15 @@ class ClusterPlan:
     """What an update would do to a cluster.
 
     `fields` is None where it is not known with which file the cluster was deployed; `jobs` are those of the
-    cluster that run, None where nobody was to be asked, or AWS refused, which `notes` say.
+    cluster that have not ended, None where nobody was to be asked, or AWS refused, which `notes` say.
     """
 
     chosen: str
     spec: ClusterSpec
-    deployed: tuple[StackTemplate, ...]
+    deployed: tuple[DeployedStack, ...]
     fields: tuple[FieldChange, ...] | None
     stacks: tuple[StackChange, ...]
-    jobs: tuple[RunningJob, ...] | None
+    jobs: tuple[ClusterJob, ...] | None
     notes: tuple[str, ...]
     replace_data: bool
 
@@ -85,24 +85,26 @@ def plan_update(
         spec = load_cluster(chosen, folder / CLUSTERS)
     except ClusterFileError as error:
         raise Refusal(str(error), "Correct the cluster file.") from error
-    deployed = fetch_stack_templates(clients("cloudformation", spec.region), spec.name)
+    there = fetch_stacks(clients("cloudformation", spec.region), spec.name)
+    deployed = tuple(each for each in there if each.came_up)
     tell("synthesizing the cluster, which takes some seconds")
     wanted = synthesize(chosen, folder)
     notes: list[str] = []
     fields = _fields(spec, deployed, notes)
     stacks = compare({each.name: each.template for each in deployed}, wanted)
+    notes += _kept_addresses(spec, deployed, stacks)
     jobs = None
     if deployed and (_hits_jobs(stacks) or any(each.policy in _HITS_JOBS for each in fields or ())):
-        jobs = _running(spec, clients, notes)
+        jobs = _unfinished(spec, deployed, clients, notes)
     return ClusterPlan(chosen, spec, deployed, fields, stacks, jobs, tuple(notes), replace_data)
 
 
 def _fields(
-    spec: ClusterSpec, deployed: tuple[StackTemplate, ...], notes: list[str]
+    spec: ClusterSpec, deployed: tuple[DeployedStack, ...], notes: list[str]
 ) -> tuple[FieldChange, ...] | None:
     if not deployed:
         return None
-    manifest = next((each for each in deployed if each.name.endswith("-manifest")), None)
+    manifest = next((each for each in deployed if each.name == stack_name(spec.name, "manifest")), None)
     try:
         file = None if manifest is None else deployed_cluster_file(manifest.template)
     except ValueError as error:
@@ -117,21 +119,31 @@ def _fields(
     return tuple(changes(file, spec))
 
 
+def _kept_addresses(
+    spec: ClusterSpec, deployed: tuple[DeployedStack, ...], stacks: tuple[StackChange, ...]
+) -> Iterator[str]:
+    name = stack_name(spec.name, "network")
+    template = next((each.template for each in deployed if each.name == name), None)
+    change = next((each for each in stacks if each.name == name), None)
+    ranges = ranges_to_keep(template, change) if template and change else None
+    if ranges is not None:
+        yield f"To keep the addresses that are deployed, write below `vpc`:  {ranges}"
+
+
 def _hits_jobs(stacks: tuple[StackChange, ...]) -> bool:
     return any(
         each.fate in (Fate.REPLACED, Fate.DELETED, Fate.KEPT) for stack in stacks for each in stack.resources
     )
 
 
-def _running(spec: ClusterSpec, clients: Clients, notes: list[str]) -> tuple[RunningJob, ...] | None:
-    """The jobs that run under the cluster's role."""
+def _unfinished(
+    spec: ClusterSpec, deployed: tuple[DeployedStack, ...], clients: Clients, notes: list[str]
+) -> tuple[ClusterJob, ...] | None:
     try:
-        role = fetch_manifest(clients("ssm", spec.region), spec.name).role_arn
-        jobs = fetch_running_jobs(clients("sagemaker", spec.region))
+        return unfinished_jobs(spec.name, deployed, clients, spec.region)
     except Refusal as refusal:
         notes.append(f"Whether jobs of the cluster run could not be seen: {refusal.message}")
         return None
-    return tuple(each for each in jobs if each.role_arn == role)
 
 
 def _obstacles(plan: ClusterPlan) -> Iterator[str]:
@@ -166,7 +178,9 @@ def to_json(plan: ClusterPlan) -> Mapping[str, Any]:
         "allowed": not plan.obstacles,
         "fields": None if plan.fields is None else [each.to_json() for each in plan.fields],
         "stacks": [each.to_json() for each in plan.stacks],
-        "running_jobs": None if plan.jobs is None else [each.name for each in plan.jobs],
+        "jobs": None
+        if plan.jobs is None
+        else [{"name": each.name, "place": each.place} for each in plan.jobs],
         "obstacles": list(plan.obstacles),
         "notes": list(plan.notes),
         "command": plan.command,

@@ -11,7 +11,7 @@ from launcher.account.questions.asking import Answers, OnAnswer, Question, Servi
 from launcher.account.unverified import Unverified
 from launcher.aws.clients import Clients
 from launcher.aws.cluster_manifest import fetch_manifest
-from launcher.aws.deployed_stacks import DeployedStack, fetch_stack
+from launcher.aws.stacks import DeployedStack, fetch_stack
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.stack_names import ALWAYS_THERE, PARTS, stack_name
 from launcher.failure_modes.refusal import AwsRefusal, Refusal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -10,27 +10,17 @@ from typing import Any
 from launcher.account.file_system import parse_file_system
 from launcher.account.questions.file_system import describe_file_system
 from launcher.account.questions.network import fetch_subnets
-from launcher.account.questions.running_jobs import fetch_running_jobs
-from launcher.account.running_jobs import RunningJob
 from launcher.aws.bounded import DaemonPool
 from launcher.aws.bucket_contents import BucketContents, OnCount, count_contents
 from launcher.aws.clients import Clients
-from launcher.aws.deployed_stacks import DeployedStack, StackResource, fetch_stack
-from launcher.backends.interface import JobQuery
+from launcher.aws.stacks import DeployedStack, StackResource, fetch_stack
 from launcher.cluster.manifest import Lustre
 from launcher.cluster.stack_names import PARTS, stack_name
+from launcher.cluster.templates import Template, references, resources
 from launcher.provisioning.rest_costs import CostLine, rest_costs
-from launcher.session.jobs import queue_backend
+from launcher.session.clusters.jobs import ClusterJob, unfinished_jobs
 
 BUCKET, FILE_SYSTEM, FUNCTION = "AWS::S3::Bucket", "AWS::FSx::FileSystem", "AWS::Lambda::Function"
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterJob:
-    """A job that has not ended: its name, and where it is (`running` on SageMaker, `queued` in the queue)."""
-
-    name: str
-    place: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +48,7 @@ class Survey:
     @property
     def busy(self) -> tuple[DeployedStack, ...]:
         """The stacks that something else is being done to, such as an update."""
-        return tuple(
-            each
-            for each in self.stacks
-            if each.status.endswith("_IN_PROGRESS") and not each.status.startswith("DELETE_")
-        )
+        return tuple(each for each in self.stacks if each.is_busy and not each.status.startswith("DELETE_"))
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -86,7 +72,7 @@ def survey_cluster(name: str, clients: Clients, region: str, on_count: OnCount =
         region,
         stacks,
         _contents(clients("s3", region), going, on_count),
-        tuple(_jobs(name, stacks, clients, region)) if stacks else (),
+        unfinished_jobs(name, stacks, clients, region) if stacks else (),
         rest_costs([_part_of(stack, kept=False) for stack in stacks], region),
         rest_costs([_part_of(stack, kept=True) for stack in stacks], region),
         _kept_lustre(stacks, clients, region),
@@ -100,13 +86,12 @@ def buckets_that_go(stack: DeployedStack) -> tuple[StackResource, ...]:
 
 def log_buckets_that_go(stack: DeployedStack) -> tuple[StackResource, ...]:
     """Those of them that S3 delivers the access logs of other buckets of the stack into."""
-    declared = stack.template.get("Resources", {})
     targets = [
-        resource.get("Properties", {}).get("LoggingConfiguration", {}).get("DestinationBucketName")
-        for resource in declared.values()
+        resource.get("Properties", {}).get("LoggingConfiguration")
+        for resource in resources(stack.template).values()
         if resource["Type"] == BUCKET
     ]
-    ids = {target["Ref"] for target in targets if isinstance(target, Mapping) and "Ref" in target}
+    ids = references(targets).resources
     return tuple(each for each in buckets_that_go(stack) if each.logical_id in ids)
 
 
@@ -125,27 +110,10 @@ def _contents(s3: Any, buckets: Sequence[str], on_count: OnCount) -> dict[str, B
     return {name: found for name, each in counting.items() if (found := each.result()) is not None}
 
 
-def _jobs(name: str, stacks: Sequence[DeployedStack], clients: Clients, region: str) -> Iterator[ClusterJob]:
-    resources = [each for stack in stacks for each in stack.resources if each.is_there]
-    roles = {each.physical_id for each in resources if each.type == "AWS::IAM::Role"}
-    subnets = {each.physical_id for each in resources if each.type == "AWS::EC2::Subnet"}
-
-    def is_ours(job: RunningJob) -> bool:
-        role = (job.role_arn or "").rpartition("/")[2]
-        return job.cluster == name or role in roles or not subnets.isdisjoint(job.subnet_ids)
-
-    running = [each.name for each in fetch_running_jobs(clients("sagemaker", region)) if is_ours(each)]
-    yield from (ClusterJob(each, "running") for each in running)
-    for queue in (each.physical_id for each in resources if each.type == "AWS::Batch::JobQueue"):
-        for queued in queue_backend(clients, queue, region).jobs(JobQuery()):
-            if not queued.state.is_final and queued.name not in running:
-                yield ClusterJob(queued.name, "queued")
-
-
-def _part_of(stack: DeployedStack, *, kept: bool) -> Mapping[str, Any]:
+def _part_of(stack: DeployedStack, *, kept: bool) -> Template:
     """Of a template what is there, and stays when its stack is deleted or goes with it."""
     names = {each.logical_id for each in stack.resources if each.is_there and each.kept == kept}
-    declared = stack.template.get("Resources", {})
+    declared = resources(stack.template)
     return {"Resources": {name: each for name, each in declared.items() if name in names}}
 
 

@@ -15,8 +15,8 @@ from launcher.account.questions.network import fetch_subnets
 from launcher.account.questions.security_groups import fetch_security_groups
 from launcher.account.questions.storage import fetch_bucket
 from launcher.account.unverified import Unverified
-from launcher.aws.deployed_stacks import DeployedStack
 from launcher.aws.presence import fetch_key_state, fetch_queue_state, fetch_subscribers
+from launcher.aws.stacks import DeployedStack
 from launcher.cluster.manifest import Cluster
 
 

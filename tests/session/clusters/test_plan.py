@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
+from moto.core.exceptions import JsonRESTError
+from moto.sagemaker.responses import SageMakerResponse
 
 from launcher.aws.clients import Clients
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 from launcher.provisioning.model import Fate, StackFate
 from launcher.session.clusters.plan import ClusterPlan, plan_update
 from tests.emulator.account import EmulatedAccount, emulated_account
-from tests.session.clusters.checkout import REGION, TEAM, Checkout, deploy, hold_stack
+from tests.session.clusters.checkout import TEAM, Checkout, deploy, hold_stack
 
 GROWN = {"lustre": {**TEAM["lustre"], "capacity_gib": 4800}}
 FASTER = {"lustre": {**TEAM["lustre"], "throughput": 250}}
@@ -36,11 +36,6 @@ def checkout(tmp_path: Path, account: EmulatedAccount) -> Checkout:
 
 def planned(checkout: Checkout, **options: Any) -> ClusterPlan:
     return plan_update("team", Clients(), folder=checkout.folder, **options)
-
-
-def provide_manifest(account: EmulatedAccount) -> None:
-    manifest = json.dumps({**account.manifest(), "name": "team"})
-    boto3.client("ssm", REGION).put_parameter(Name="/slipway/clusters/team", Value=manifest, Type="String")
 
 
 def test_nothing_deployed_is_a_first_deployment(checkout: Checkout) -> None:
@@ -106,18 +101,21 @@ def test_a_cluster_of_an_earlier_version_is_compared_by_its_templates(checkout: 
 def test_the_jobs_of_the_cluster_that_would_be_hit_are_named(
     checkout: Checkout, account: EmulatedAccount
 ) -> None:
-    provide_manifest(account)
     account.running_jobs += [
-        {"TrainingJobName": "ours", "RoleArn": account.role_arn},
+        {"TrainingJobName": "ours", "Tags": [{"Key": "slipway:cluster", "Value": "team"}]},
         {"TrainingJobName": "another-team-s", "RoleArn": "arn:aws:iam::123456789012:role/other"},
     ]
     deploy(checkout.wants())
     checkout.wants(vpc={**TEAM["vpc"], "nat": False})
 
-    assert [job.name for job in planned(checkout).jobs or ()] == ["ours"]
+    assert [(job.name, job.place) for job in planned(checkout).jobs or ()] == [("ours", "running")]
 
 
-def test_jobs_that_cannot_be_seen_are_said(checkout: Checkout) -> None:
+def test_jobs_that_cannot_be_seen_are_said(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(_: SageMakerResponse) -> None:
+        raise JsonRESTError("AccessDeniedException", "not authorized to perform: sagemaker:Search")
+
+    monkeypatch.setattr(SageMakerResponse, "search", denied)
     deploy(checkout.wants(observability={}))
     checkout.wants()
     plan = planned(checkout)

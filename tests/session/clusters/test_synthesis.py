@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+from launcher.cluster.stack_names import PARTS
 from launcher.session.clusters.synthesis import synthesize
-from tests.stacks.synthesis import PARTS, ROOT, cluster
+from tests.stacks.synthesis import ROOT, cluster
 
 
 def test_the_app_of_this_checkout_is_run_as_the_command_line_runs_it() -> None:

@@ -1,4 +1,4 @@
-"""What an update has to know of a CloudFormation template: resources, references, exports."""
+"""What there is to know of a CloudFormation template: resources, what refers to what, exports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 Template = Mapping[str, Any]
 """A template as the JSON that the CDK writes, or GetTemplate answers."""
@@ -17,14 +17,31 @@ _SUBSTITUTION = re.compile(r"\$\{([A-Za-z0-9]+)(?:\.[A-Za-z0-9.]+)?\}")
 """A reference inside of Fn::Sub; `${!Literal}` is none, nor is `${AWS::Region}`."""
 
 
+_KEEPING = frozenset({"Retain", "RetainExceptOnCreate"})
+"""Of DeletionPolicy and UpdateReplacePolicy (CloudFormation user guide, aws-attribute-deletionpolicy)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One reference to a resource of the template, to an export, or to an output of another stack.
+
+    `stack` is that of an output, which a weak reference (Fn::GetStackOutput) reads; else it is empty. `under`
+    is the property that the reference stands under.
+    """
+
+    kind: Literal["resource", "export", "output"]
+    name: str
+    under: str
+    stack: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class References:
-    """What a value refers to: resources of its template, exports, and outputs of other stacks."""
+    """What a value refers to: resources of its template, exports, and outputs as (stack, output)."""
 
     resources: frozenset[str]
     exports: frozenset[str]
     outputs: frozenset[tuple[str, str]]
-    """Stack and output of a weak reference, Fn::GetStackOutput."""
 
 
 def resources(template: Template) -> Mapping[str, Resource]:
@@ -50,13 +67,11 @@ def outputs(template: Template) -> dict[str, Any]:
 
 def references(value: Any) -> References:
     """Everything that a value refers to, however deep."""
-    found = list(_references(value))
+    found = list(each_reference(value))
     return References(
-        frozenset(name for kind, name in found if kind == "resource"),
-        frozenset(name for kind, name in found if kind == "export"),
-        frozenset(
-            (name.partition(" ")[0], name.partition(" ")[2]) for kind, name in found if kind == "output"
-        ),
+        frozenset(each.name for each in found if each.kind == "resource"),
+        frozenset(each.name for each in found if each.kind == "export"),
+        frozenset((each.stack, each.name) for each in found if each.kind == "output"),
     )
 
 
@@ -78,6 +93,42 @@ def without_names_of_outputs(value: Any, templates: Mapping[str, Template]) -> A
     return {key: without_names_of_outputs(each, templates) for key, each in value.items()}
 
 
+def each_reference(value: Any, under: str = "") -> Iterator[Reference]:
+    """Every reference in a value, in the order in which they stand, however deep."""
+    if isinstance(value, list):
+        for each in value:
+            yield from each_reference(each, under)
+    if not isinstance(value, Mapping):
+        return
+    for key, inner in value.items():
+        if key == "Ref" and isinstance(inner, str):
+            yield Reference("resource", inner, under)
+        elif key == "Fn::GetAtt":
+            name = inner.partition(".")[0] if isinstance(inner, str) else str(inner[0])
+            yield Reference("resource", name, under)
+        elif key == "Fn::ImportValue":
+            yield Reference("export", _text(inner), under)
+        elif key == "Fn::GetStackOutput" and isinstance(inner, Mapping):
+            stack = _stack_name(inner.get("StackName"))
+            yield Reference("output", _text(inner.get("OutputName")), under, stack)
+        else:
+            if key == "Fn::Sub":
+                text = inner[0] if isinstance(inner, list) else inner
+                for name in _SUBSTITUTION.findall(str(text)):
+                    yield Reference("resource", name, under)
+            yield from each_reference(inner, under if key.startswith("Fn::") else key)
+
+
+def is_kept(resource: Resource) -> bool:
+    """Whether a resource stays in the account when its stack, or the stack's part with it, is deleted."""
+    return resource.get("DeletionPolicy") in _KEEPING
+
+
+def is_kept_when_replaced(resource: Resource) -> bool:
+    """Whether a resource stays in the account when another one takes its place."""
+    return resource.get("UpdateReplacePolicy") in _KEEPING
+
+
 def place(logical_id: str, resource: Resource) -> str:
     """Where a resource stands in the app, as the CDK writes it into the template; else its logical id."""
     path = str(resource.get("Metadata", {}).get("aws:cdk:path", logical_id))
@@ -92,28 +143,6 @@ def as_answered(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {as_answered(key): as_answered(each) for key, each in value.items()}
     return [as_answered(each) for each in value] if isinstance(value, list) else value
-
-
-def _references(value: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(value, list):
-        for each in value:
-            yield from _references(each)
-    if not isinstance(value, Mapping):
-        return
-    for key, inner in value.items():
-        if key == "Ref" and isinstance(inner, str):
-            yield "resource", inner
-        elif key == "Fn::GetAtt":
-            yield "resource", inner.partition(".")[0] if isinstance(inner, str) else str(inner[0])
-        elif key == "Fn::ImportValue":
-            yield "export", _text(inner)
-        elif key == "Fn::GetStackOutput" and isinstance(inner, Mapping):
-            yield "output", f"{_stack_name(inner.get('StackName'))} {_text(inner.get('OutputName'))}"
-        else:
-            if key == "Fn::Sub":
-                text = inner[0] if isinstance(inner, list) else inner
-                yield from (("resource", name) for name in _SUBSTITUTION.findall(str(text)))
-            yield from _references(inner)
 
 
 def _stack_name(value: Any) -> str:
