@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import aws_cdk as cdk
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -62,8 +61,8 @@ class LauncherPolicy(iam.ManagedPolicy):
         code: s3.IBucket,
         checkpoints: s3.IBucket,
         output: s3.IBucket,
-        subnets: Sequence[ec2.ISubnet],
-        security_groups: Sequence[ec2.ISecurityGroup],
+        subnet_ids: Sequence[str],
+        security_group_ids: Sequence[str],
         data_buckets: Sequence[s3.IBucket] = (),
         encryption_key: kms.IKey | None = None,
         file_system: bool = False,
@@ -82,8 +81,8 @@ class LauncherPolicy(iam.ManagedPolicy):
             code: bucket that the launcher uploads to.
             checkpoints: bucket in which it looks for checkpoints, and copies one to resume from.
             output: bucket in which it looks for what jobs leave.
-            subnets: where jobs may run.
-            security_groups: the groups that their hosts may be in.
+            subnet_ids: where jobs may run.
+            security_group_ids: the groups that their hosts may be in.
             data_buckets: buckets that it looks into before it submits.
             encryption_key: the key of the buckets and volumes, if it is the account's own.
             file_system: whether there is a Lustre file system, which it looks at before it submits.
@@ -103,8 +102,8 @@ class LauncherPolicy(iam.ManagedPolicy):
                 stack,
                 cluster_name=cluster_name,
                 role_arn=role.role_arn,
-                subnet_ids=[subnet.subnet_id for subnet in subnets],
-                security_group_ids=[group.security_group_id for group in security_groups],
+                subnet_ids=subnet_ids,
+                security_group_ids=security_group_ids,
                 team=team,
                 queue=queue_arn is not None,
             ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import aws_cdk as cdk
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -45,8 +44,8 @@ class TrainingRole(iam.Role):
         code: s3.IBucket,
         checkpoints: s3.IBucket,
         output: s3.IBucket,
-        subnets: Sequence[ec2.ISubnet],
-        security_groups: Sequence[ec2.ISecurityGroup],
+        subnet_ids: Sequence[str],
+        security_group_ids: Sequence[str],
         file_system: bool = False,
         data_buckets: Sequence[s3.IBucket] = (),
         encryption_key: kms.IKey | None = None,
@@ -61,8 +60,8 @@ class TrainingRole(iam.Role):
             code: bucket that jobs read.
             checkpoints: bucket that jobs read, write and delete from.
             output: bucket that jobs read and write.
-            subnets: where jobs may put network interfaces.
-            security_groups: what they may attach to them.
+            subnet_ids: where jobs may put network interfaces.
+            security_group_ids: the groups that they may attach to them.
             file_system: whether jobs mount a Lustre file system.
             data_buckets: other buckets that jobs read.
             encryption_key: the key of the buckets and of the hosts' volumes, if it is the account's own.
@@ -74,7 +73,7 @@ class TrainingRole(iam.Role):
             *_objects(*(bucket_arn(bucket, stack) for bucket in (code, checkpoints, output))),
             *_images(stack),
             *_logs_and_metrics(stack),
-            *_network_interfaces(stack, subnets, security_groups),
+            *_network_interfaces(stack, subnet_ids, security_group_ids),
         ]
         if file_system:
             permissions.append(_file_system())
@@ -234,14 +233,14 @@ def _logs_and_metrics(stack: cdk.Stack) -> list[Permission]:
 
 
 def _network_interfaces(
-    stack: cdk.Stack, subnets: Sequence[ec2.ISubnet], security_groups: Sequence[ec2.ISecurityGroup]
+    stack: cdk.Stack, subnet_ids: Sequence[str], security_group_ids: Sequence[str]
 ) -> list[Permission]:
     def arn(resource: str, name: str) -> str:
         return stack.format_arn(service="ec2", resource=resource, resource_name=name)
 
     any_interface = arn("network-interface", "*")
-    subnet_arns = [arn("subnet", subnet.subnet_id) for subnet in subnets]
-    group_arns = [arn("security-group", group.security_group_id) for group in security_groups]
+    subnet_arns = [arn("subnet", each) for each in subnet_ids]
+    group_arns = [arn("security-group", each) for each in security_group_ids]
     return [
         Permission(
             "CreateInterfaces",

@@ -52,12 +52,14 @@ class ManifestStack(cdk.Stack):
             cluster=Cluster(
                 name=spec.name,
                 region=spec.region,
-                vpc_id=network.network.vpc.vpc_id,
+                vpc_id=network.vpc_id_seen_from(self),
                 subnets=[
-                    ClusterSubnet(id=subnet.subnet_id, availability_zone=zone)
-                    for subnet, zone in zip(network.network.subnets, network.network.zones, strict=True)
+                    ClusterSubnet(id=subnet, availability_zone=zone)
+                    for subnet, zone in zip(
+                        network.subnet_ids_seen_from(self), network.zones_seen_from(self), strict=True
+                    )
                 ],
-                security_group_ids=[network.efa_security_group.security_group_id],
+                security_group_ids=[network.group_id_seen_from(self)],
                 role_arn=read_weakly(access.role.role_arn, owner=access, reader=self),
                 buckets=self._bucket_names(storage.buckets),
                 kms_key_arn=key_arn(storage.encryption_key, self) if storage.encryption_key else None,

@@ -10,6 +10,7 @@ from constructs.efa_security_group import EfaSecurityGroup
 from constructs.endpoint_policies import let_pass_to_buckets
 from constructs.service_endpoints import ServiceEndpoints
 from constructs.training_network import ExistingNetwork, TrainingNetwork
+from constructs.weak_references import read_weakly
 
 from launcher.cluster.specification import AWS_MANAGED, ClusterSpec
 
@@ -17,8 +18,9 @@ from launcher.cluster.specification import AWS_MANAGED, ClusterSpec
 class NetworkStack(cdk.Stack):
     """VPC, training subnets, the EFA security group and the way out.
 
-    Where a file system is to be retained, so is what it needs to stay usable: the VPC, its subnet, and
-    the hosts' group with its rules, none of which costs anything.
+    With `removal_policy: retain` what a file system needs to stay usable outlives the stack: the VPC, the
+    first zone's subnet, and the hosts' group with its rules, none of which costs anything. So it does without
+    a file system in the cluster file: one that was taken out of it stands there all the same.
 
     Attributes:
         network: the VPC and its training subnets, new, existing, or new ones in an existing VPC.
@@ -28,6 +30,7 @@ class NetworkStack(cdk.Stack):
     def __init__(self, scope: Construct, id: str, *, spec: ClusterSpec, env: cdk.Environment) -> None:
         """Create the stack for a cluster."""
         super().__init__(scope, id, env=env, description=f"Slipway cluster {spec.name}: network")
+        self._spec = spec
         self.network = self._network(spec)
         self.efa_security_group = self._efa_security_group(spec)
         if spec.vpc.isolated:
@@ -44,6 +47,42 @@ class NetworkStack(cdk.Stack):
                 fsx=spec.lustre is not None,
             )
 
+    def vpc_id_seen_from(self, stack: cdk.Stack) -> str:
+        """The VPC's id for use in another stack, which does not keep the VPC from being replaced."""
+        return read_weakly(self.network.vpc.vpc_id, owner=self, reader=stack, definition=self._vpc)
+
+    def subnet_ids_seen_from(self, stack: cdk.Stack) -> list[str]:
+        """The ids of the training subnets for use in another stack, which does not keep any from going."""
+        return [
+            read_weakly(subnet.subnet_id, owner=self, reader=stack, definition=definition)
+            for subnet, definition in zip(self.network.subnets, self._subnets(), strict=True)
+        ]
+
+    def zones_seen_from(self, stack: cdk.Stack) -> list[str]:
+        """The names of the zones of the training subnets, for use in another stack."""
+        return [
+            read_weakly(zone, owner=self, reader=stack, definition=definition)
+            for zone, definition in zip(self.network.zones, self._subnets(), strict=True)
+        ]
+
+    def group_id_seen_from(self, stack: cdk.Stack) -> str:
+        """The id of the hosts' group for use in another stack, which does not keep it from going."""
+        group = self.efa_security_group.security_group_id
+        return read_weakly(group, owner=self, reader=stack, definition=self._vpc)
+
+    @property
+    def _vpc(self) -> str:
+        """What replaces the VPC, and all that is in it, when it changes."""
+        return str(self._spec.vpc.cidr or (self._spec.vpc.existing and self._spec.vpc.existing.vpc_id))
+
+    def _subnets(self) -> list[list[str]]:
+        """What replaces each training subnet when it changes; subnets that exist have their ids only."""
+        spec = self._spec
+        if not spec.addresses:
+            return [[] for _ in self.network.subnets]
+        places = zip(spec.addresses, spec.availability_zones, strict=True)
+        return [[self._vpc, str(each.training), zone] for each, zone in places]
+
     def _network(self, spec: ClusterSpec) -> TrainingNetwork | ExistingNetwork | AddedSubnets:
         if spec.vpc.existing is not None and spec.vpc.existing.new_subnets is not None:
             added = spec.vpc.existing.new_subnets
@@ -58,7 +97,7 @@ class NetworkStack(cdk.Stack):
                 nat_gateway_id=added.nat_gateway_id,
                 route_table_ids=added.route_tables(len(spec.availability_zones)),
                 s3_endpoint=added.s3_endpoint,
-                retain_first_subnet=_file_system_stays(spec),
+                retain_first_subnet=_retains(spec),
             )
         if spec.vpc.existing is not None:
             return ExistingNetwork(
@@ -76,7 +115,7 @@ class NetworkStack(cdk.Stack):
             nat=spec.vpc.nat,
             subnets=spec.addresses,
             removal_policy=cdk.RemovalPolicy[spec.removal_policy.upper()],
-            retain_first_subnet=_file_system_stays(spec),
+            retain_first_subnet=_retains(spec),
         )
 
     def _efa_security_group(self, spec: ClusterSpec) -> ec2.ISecurityGroup:
@@ -95,10 +134,10 @@ class NetworkStack(cdk.Stack):
             vpc=self.network.vpc,
             isolated=spec.vpc.isolated,
             s3_prefix_list_id=spec.vpc.s3_prefix_list_id,
-            retain=_file_system_stays(spec),
+            retain=_retains(spec),
         )
 
 
-def _file_system_stays(spec: ClusterSpec) -> bool:
-    """Whether a file system outlives the stacks: what it stands in must then do so, too."""
-    return spec.lustre is not None and spec.removal_policy == "retain"
+def _retains(spec: ClusterSpec) -> bool:
+    """Whether what a file system stands in outlives the stack."""
+    return spec.removal_policy == "retain"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import aws_cdk as cdk
 from aws_cdk import aws_kms as kms
 from constructs import Construct
@@ -40,6 +42,7 @@ class StorageStack(cdk.Stack):
             description=f"Slipway cluster {spec.name}: storage",
             termination_protection=spec.removal_policy == "retain",
         )
+        self._network = network
         self._existing = spec.lustre.existing if spec.lustre else None
         self.file_system_zone = (
             self._existing.availability_zone if self._existing else None
@@ -83,7 +86,10 @@ class StorageStack(cdk.Stack):
         """
         if self._existing is not None:
             return _mounted(self._existing)
-        return None if self.file_system is None else self.file_system.seen_from(stack)
+        if self.file_system is None:
+            return None
+        subnet_id = self._network.subnet_ids_seen_from(stack)[0]
+        return replace(self.file_system.seen_from(stack), subnet_id=subnet_id)
 
     def _key(self, spec: ClusterSpec, removal_policy: cdk.RemovalPolicy) -> kms.IKey | None:
         if spec.encryption == NEW_KEY:

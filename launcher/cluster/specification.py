@@ -135,7 +135,8 @@ class ClusterSpec(Section):
     removal_policy: Literal["retain", "destroy"] = Field(
         default="retain",
         description="What `cdk destroy` does to buckets, file system, key and logs. destroy deletes the "
-        "file system with its data; a bucket must be empty to be deleted.",
+        "file system with its data; a bucket must be empty to be deleted. retain also keeps the VPC, first "
+        "subnet and hosts' group, which cost nothing and which a kept file system needs.",
     )
     tags: dict[
         Annotated[str, StringConstraints(pattern=rf"^{_TAG_CHARACTERS}+$", max_length=128)],

@@ -75,6 +75,24 @@ def references(value: Any) -> References:
     )
 
 
+def without_names_of_outputs(value: Any, templates: Mapping[str, Template]) -> Any:
+    """A value in which each weak reference has what the output holds, not what the output is called.
+
+    `templates` are those of the stacks that are read, by name; what stands in none stays as it is.
+    """
+    if isinstance(value, list):
+        return [without_names_of_outputs(each, templates) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    inner = value.get("Fn::GetStackOutput")
+    if isinstance(inner, Mapping):
+        stack = _stack_name(inner.get("StackName"))
+        held = outputs(templates.get(stack) or {})
+        name = _text(inner.get("OutputName"))
+        return {"Fn::GetStackOutput": [stack, held[name]]} if name in held else value
+    return {key: without_names_of_outputs(each, templates) for key, each in value.items()}
+
+
 def each_reference(value: Any, under: str = "") -> Iterator[Reference]:
     """Every reference in a value, in the order in which they stand, however deep."""
     if isinstance(value, list):

@@ -87,11 +87,20 @@ def _links(old: Template, new: Template, made: list[str], fates: Mapping[str, Fa
         if any(each in fates and fates[each] != Fate.CHANGED for each in references(file_system).resources):
             continue
         for other, taken, there in _of_type(old, list(resources(old)), _LINK):
+            if there.get("FileSystemId") != file_system:
+                continue
             paths = [str(each.get("FileSystemPath")) for each in (properties, there)]
-            if there.get("FileSystemId") == file_system and overlapping_paths(paths):
+            places = [str(each.get("DataRepositoryPath")).rstrip("/") for each in (properties, there)]
+            if overlapping_paths(paths):
                 yield (
                     f"the folder {paths[0]} of {place(logical_id, resource)} overlaps with {paths[1]} of "
                     f"{place(other, taken)}, which is still there then"
+                )
+            elif places[0] == places[1]:
+                # FSx API reference, CreateDataRepositoryAssociation: a unique bucket or prefix.
+                yield (
+                    f"{places[0]}, to which {place(logical_id, resource)} is to lead, is linked to the "
+                    f"folder {paths[1]} until {place(other, taken)} is gone"
                 )
 
 

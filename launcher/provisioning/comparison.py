@@ -25,6 +25,7 @@ from launcher.cluster.templates import (
     place,
     references,
     resources,
+    without_names_of_outputs,
 )
 from launcher.provisioning.collisions import collisions
 from launcher.provisioning.create_only import create_only, values_at
@@ -40,7 +41,7 @@ def compare(deployed: Mapping[str, Template], wanted: Mapping[str, Template]) ->
 
     Both are by the names of the stacks; `wanted` is in the order of deployment.
     """
-    update = _Update(dict(deployed))
+    update = _Update(deployed, dict(deployed))
     done = [update.deploy(name, as_answered(template)) for name, template in wanted.items()]
     orphans = (StackChange(name, StackFate.ORPHANED) for name in deployed if name not in wanted)
     return (*done, *orphans)
@@ -48,8 +49,10 @@ def compare(deployed: Mapping[str, Template], wanted: Mapping[str, Template]) ->
 
 @dataclass(slots=True)
 class _Update:
-    """The templates as they stand while one stack after the other is updated, and what has changed so far."""
+    """The templates as they stood, as they stand while one stack after the other is updated, and what has
+    changed so far."""
 
+    deployed: Mapping[str, Template]
     live: dict[str, Template]
     changed_exports: set[str] = field(default_factory=set)
     changed_outputs: set[tuple[str, str]] = field(default_factory=set)
@@ -119,10 +122,13 @@ class _Update:
     def _differing(self, old: Resource, new: Resource, replaced: Any) -> tuple[str, ...]:
         """The properties that differ, or that refer to what is replaced."""
         before, after = old.get("Properties") or {}, new.get("Properties") or {}
+        # An output under another name that holds the same as before is no change.
+        held_before = without_names_of_outputs(before, self.deployed)
+        held_after = without_names_of_outputs(after, self.live)
         names = [
             name
             for name in {**before, **after}
-            if before.get(name) != after.get(name) or self._stale(after.get(name), replaced)
+            if held_before.get(name) != held_after.get(name) or self._stale(after.get(name), replaced)
         ]
         return (*names, *(name for name in _COMPARED if old.get(name) != new.get(name)))
 
@@ -150,7 +156,7 @@ class _Update:
         self.changed_outputs |= {
             (name, each)
             for each, value in new_outputs.items()
-            if old_outputs.get(each) != value or self._stale(value, replaced)
+            if old_outputs.get(each, value) != value or self._stale(value, replaced)
         }
         blocked = []
         for each in before:

@@ -6,7 +6,6 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_s3 as s3
 from cdk_nag import AwsSolutionsChecks
 from constructs.training_role import TrainingRole
@@ -16,17 +15,14 @@ from tests.stacks.synthesis import new_stack, resources_of, template_of
 
 def role_in(stack: cdk.Stack, buckets: list[s3.IBucket], file_system: bool = True) -> None:
     code, checkpoints, output = buckets
-    subnet = ec2.Subnet.from_subnet_attributes(
-        stack, "Subnet", subnet_id="subnet-0123456789abcdef0", availability_zone="us-west-2a"
-    )
     TrainingRole(
         stack,
         "Role",
         code=code,
         checkpoints=checkpoints,
         output=output,
-        subnets=[subnet],
-        security_groups=[ec2.SecurityGroup.from_security_group_id(stack, "Group", "sg-0123456789abcdef0")],
+        subnet_ids=["subnet-0123456789abcdef0"],
+        security_group_ids=["sg-0123456789abcdef0"],
         file_system=file_system,
     )
 

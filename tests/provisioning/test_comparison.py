@@ -233,15 +233,33 @@ def test_new_addresses_may_not_overlap_those_that_are_there() -> None:
 
 
 def test_a_folder_of_a_file_system_is_linked_once_at_a_time() -> None:
-    def link(path: str) -> dict[str, Any]:
-        return {
-            "Type": "AWS::FSx::DataRepositoryAssociation",
-            "Properties": {"FileSystemId": {"Ref": "Fs"}, "FileSystemPath": path},
-        }
+    def link(path: str, place: str) -> dict[str, Any]:
+        properties = {"FileSystemId": {"Ref": "Fs"}, "FileSystemPath": path, "DataRepositoryPath": place}
+        return {"Type": "AWS::FSx::DataRepositoryAssociation", "Properties": properties}
 
-    deployed = {"s": storage(Fs=file_system(), A=link("/a"), B=link("/b"))}
-    (renumbered,) = compare(deployed, {"s": storage(Fs=file_system(), A=link("/b"))})
-    (renamed,) = compare(deployed, {"s": storage(Fs=file_system(), A=link("/c"), B=link("/b"))})
+    a, b = link("/a", "s3://a"), link("/b", "s3://b")
+    deployed = {"s": storage(Fs=file_system(), A=a, B=b)}
+    (renumbered,) = compare(deployed, {"s": storage(Fs=file_system(), A=b)})
+    (renamed,) = compare(deployed, {"s": storage(Fs=file_system(), A=link("/c", "s3://c"), B=b)})
+    (moved,) = compare(deployed, {"s": storage(Fs=file_system(), A=link("/c", "s3://a/"), B=b)})
 
     assert renumbered.collisions == ("the folder /b of A overlaps with /b of B, which is still there then",)
     assert renamed.collisions == ()
+    assert moved.collisions == ("s3://a, to which A is to lead, is linked to the folder /a until A is gone",)
+
+
+def test_an_output_by_another_name_that_holds_the_same_is_no_change() -> None:
+    def both(name: str, value: str, bucket: str = "Bucket") -> dict[str, Any]:
+        made = {each: {"Type": "AWS::S3::Bucket"} for each in ("Bucket", "Other")}
+        read = {"Fn::GetStackOutput": {"StackName": "owner", "OutputName": name}}
+        reads = {"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Value": read}}
+        return {
+            "owner": {"Resources": made, "Outputs": {name: {"Value": {"Ref": bucket}}}},
+            "reader": {"Resources": {"Reads": reads}, "Description": value},
+        }
+
+    deployed = both("One", "before")
+    same, another = (compare(deployed, both("Two", "after", each)) for each in ("Bucket", "Other"))
+
+    assert [each.resources for each in same] == [(), ()]
+    assert [each.place for each in another[1].resources] == ["Reads"]

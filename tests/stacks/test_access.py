@@ -335,7 +335,7 @@ def shortened(value: Any) -> Any:
         return [shortened(each) for each in value]
     for part, text in (
         ("subnet/<", SUBNET), ("security-group/<", GROUP),
-        ("TrainingSubnet", SUBNET_ID), ("trainingSubnet", SUBNET_ID), ("ExportsOutputFnGetAttEfa", GROUP_ID),
+        ("TrainingSubnet", SUBNET_ID), ("trainingSubnet", SUBNET_ID), ("WeakEfa", GROUP_ID),
     ):  # fmt: skip
         if part in value:
             return text

@@ -120,7 +120,7 @@ def test_manifest_has_the_new_subnets(behind_nat: Synthesized) -> None:
     written = manifest_of(behind_nat)
 
     assert VPC in written
-    assert len(re.findall(r"ExportsOutputRefNetworktrainingSubnet[12]", written)) == 3  # Lustre's twice
+    assert len(re.findall(r"WeakNetworktrainingSubnet[12]", written)) == 3  # Lustre's twice
     assert all(zone in written for zone in ZONES)
 
 

@@ -71,6 +71,10 @@ def written_out(value: Any, cluster: Synthesized, part: str) -> Any:
                 for key, output in cluster.template(owner).get("Outputs", {}).items():
                     if name in (key, output.get("Export", {}).get("Name")):
                         return written_out(output["Value"], cluster, owner)
+        case {"Fn::GetStackOutput": {"OutputName": name}}:
+            for owner in cluster.parts:
+                if name in (outputs := cluster.template(owner).get("Outputs", {})):
+                    return written_out(outputs[name]["Value"], cluster, owner)
         case {"Ref": name} | {"Fn::GetAtt": [name, "GroupId"]}:
             return LONGEST[cluster.template(part)["Resources"][name]["Type"]]
         case {"Fn::GetAtt": [name, _]}:

@@ -48,12 +48,21 @@ def test_a_stack_without_its_part_is_empty_and_stays_in_the_app(part: str) -> No
 
 
 @pytest.mark.parametrize("name", ["dev", "p5-large"])
-def test_only_the_network_is_held_on_to(name: str) -> None:
+def test_only_the_file_system_holds_on_to_the_network_it_stands_in(name: str) -> None:
     synthesized = cluster(name)
-    imported = {each for part in PARTS for each in found(synthesized.template(part), "Fn::ImportValue")}
+    imported = {part: set(found(synthesized.template(part), "Fn::ImportValue")) for part in PARTS}
 
-    assert imported
-    assert {each.split(":")[0] for each in imported} == {f"slipway-{name}-network"}
+    assert {part for part, names in imported.items() if names} == {"storage"}
+    assert {each.split(":")[0] for each in imported["storage"]} == {f"slipway-{name}-network"}
+
+
+def test_exports_of_the_network_stay_for_clusters_that_import_them(large: Synthesized) -> None:
+    """All that stacks which were deployed before import: the VPC, both subnets, the group of the hosts."""
+    exported = {name for name in exports(large) if name.startswith("slipway-p5-large-network:")}
+
+    assert len([name for name in exported if "trainingSubnet" in name]) == 2
+    assert len([name for name in exported if "Efa" in name]) == 1
+    assert len(exported) == 4
 
 
 def test_what_is_read_is_there_and_is_exported_for_clusters_that_import_it(large: Synthesized) -> None:
@@ -61,7 +70,7 @@ def test_what_is_read_is_there_and_is_exported_for_clusters_that_import_it(large
     read = [each for part in PARTS for each in found(large.template(part), "Fn::GetStackOutput")]
 
     assert {each["StackName"].rpartition("-")[2] for each in read} == {
-        "storage", "queue", "access", "observability",
+        "network", "storage", "queue", "access", "observability",
     }  # fmt: skip
     for each in read:
         outputs = stacks[each["StackName"]]["Outputs"]
@@ -84,6 +93,14 @@ def test_who_reads_a_file_system_is_deployed_when_it_is_replaced(part: str, chan
 
     assert of_the_file_system(before, part)
     assert not of_the_file_system(before, part) & of_the_file_system(after, part)
+
+
+@pytest.mark.parametrize("part", ["access", "manifest"])
+def test_who_reads_the_network_is_deployed_when_it_is_replaced(part: str) -> None:
+    before, moved = large_with(lustre=None), large_with(lustre=None, vpc={"cidr": "10.4.0.0/16"})
+
+    assert of_the_network(before, part)
+    assert not of_the_network(before, part) & of_the_network(moved, part)
 
 
 def test_nothing_that_is_read_weakly_feeds_what_cannot_be_changed_in_place(large: Synthesized) -> None:
@@ -120,3 +137,8 @@ def of_the_file_system(synthesized: Synthesized, part: str) -> set[str]:
     outputs = synthesized.template("storage")["Outputs"]
     (file_system,) = synthesized.resources("storage", "AWS::FSx::FileSystem")
     return {name for name in read if name in outputs and file_system in json.dumps(outputs[name]["Value"])}
+
+
+def of_the_network(synthesized: Synthesized, part: str) -> set[str]:
+    read = found(synthesized.template(part), "Fn::GetStackOutput")
+    return {each["OutputName"] for each in read if each["StackName"].endswith("-network")}

@@ -7,13 +7,20 @@ Words in braces stand for what the account already has, and become its ids: {vpc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 File = dict[str, Any]
 
 LUSTRE: File = {"deployment": "PERSISTENT_2", "throughput": 125, "capacity_gib": 4800}
 LINK: File = {"path": "/data", "s3_uri": "s3://corpus-of-dev"}
+ADOPTED: File = {
+    "id": "fs-0123456789abcdef0",
+    "mount_name": "fsx",
+    "subnet_id": "subnet-0123456789abcdef0",
+    "availability_zone": "us-west-2a",
+    "security_group_id": "sg-0123456789abcdef0",
+}
 CIDR: File = {"cidr": "10.64.0.0/20", "nat": True}
 BY_HAND: File = {"cidr": "10.64.8.0/24"}
 
@@ -30,11 +37,16 @@ BASE: File = {
 
 @dataclass(frozen=True)
 class Change:
-    """Two cluster files, each as what differs from `BASE`."""
+    """Two cluster files, each as what differs from `BASE`.
+
+    `in_other_words` marks a change that writes the values of the templates in another way: what comes out
+    is the same, which no comparison of templates can know.
+    """
 
     before: Mapping[str, Any]
     after: Mapping[str, Any]
     kind: str = "changed"
+    in_other_words: bool = False
 
 
 def _changed(before: File, after: File) -> tuple[Change, ...]:
@@ -55,6 +67,24 @@ def _lustre(before: File, after: File) -> tuple[Change, ...]:
 
 def _lustre_with(part: File) -> tuple[Change, ...]:
     return _comes_and_goes({}, {"lustre": {**LUSTRE, **part}})
+
+
+def _adopted(**changes: str) -> File:
+    return {"lustre": {"existing": {**ADOPTED, **changes}}}
+
+
+def _in_adopted(name: str, other: str) -> tuple[Change, ...]:
+    return _changed(_adopted(), _adopted(**{name: other}))
+
+
+def _tiered(throughput_mbps: int = 4000, read_cache: Any = "none") -> File:
+    tiering = {"throughput_mbps": throughput_mbps, "read_cache": read_cache}
+    metadata = {"iops": 6000}
+    return {"lustre": {"deployment": "PERSISTENT_2", "metadata": metadata, "intelligent_tiering": tiering}}
+
+
+def _backup(**changes: str) -> File:
+    return {"lustre": {**LUSTRE, "backup": {"retention_days": 7, **changes}}}
 
 
 def _link(change: File) -> tuple[Change, ...]:
@@ -90,6 +120,18 @@ def _watch(before: File, after: File) -> tuple[Change, ...]:
     return _top("observability", before, after)
 
 
+def _role(name: str) -> str:
+    return f"arn:aws:iam::{_HERE}:role/{name}"
+
+
+def _bounded(name: str) -> File:
+    return {"permissions_boundary": f"arn:aws:iam::{_HERE}:policy/{name}"}
+
+
+_HERE = "123456789012"
+_KEY = f"arn:aws:kms:us-west-2:{_HERE}:key/1234abcd"
+_CORPUS: File = {"data_buckets": ["corpus-of-dev"]}
+_LOGS_KEPT: File = {"observability": {"job_log_days": 30}}
 _TWO = {"availability_zones": ["us-west-2a", "us-west-2b"]}
 _ISOLATED = {"cidr": "10.64.0.0/20", "nat": False}
 _SECOND = {"id": "{subnet_b}", "availability_zone": "us-west-2b"}
@@ -99,6 +141,10 @@ CHANGES: Mapping[str, tuple[Change, ...]] = {
     "name": _top("name", "dev", "other"),
     # The emulator's account has one region; another region is another cluster, as another name is.
     "region": (),
+    # That of the emulator.
+    "account": tuple(
+        replace(each, in_other_words=True) for each in _comes_and_goes({}, {"account": "123456789012"})
+    ),
     "availability_zones": (
         *_comes_and_goes({}, _TWO),
         *_top("availability_zones", ["us-west-2a"], ["us-west-2b"]),
@@ -127,6 +173,37 @@ CHANGES: Mapping[str, tuple[Change, ...]] = {
     "lustre.backup.retention_days": _lustre(
         {"backup": {"retention_days": 7}}, {"backup": {"retention_days": 9}}
     ),
+    "lustre.backup.start": (
+        *_comes_and_goes(_backup(), _backup(start="03:00")),
+        *_changed(_backup(start="03:00"), _backup(start="04:00")),
+    ),
+    "lustre.maintenance": (
+        *_lustre_with({"maintenance": "sun 03:00"}),
+        *_lustre({"maintenance": "sun 03:00"}, {"maintenance": "mon 04:00"}),
+    ),
+    "lustre.intelligent_tiering": _comes_and_goes({}, _tiered()),
+    "lustre.intelligent_tiering.throughput_mbps": (
+        *_changed(_tiered(4000), _tiered(8000)),
+        *_changed(_tiered(8000), _tiered(4000)),
+    ),
+    "lustre.intelligent_tiering.read_cache.mode": _comes_and_goes(
+        _tiered(), _tiered(read_cache="proportional")
+    ),
+    "lustre.intelligent_tiering.read_cache.gib": _changed(
+        _tiered(read_cache={"gib": 32}), _tiered(read_cache={"gib": 64})
+    ),
+    "lustre.existing": (
+        *_comes_and_goes({}, _adopted()),
+        *_comes_and_goes({"lustre": None}, _adopted()),
+        Change({"removal_policy": "destroy"}, {"removal_policy": "destroy", **_adopted()}),
+    ),
+    "lustre.existing.id": _in_adopted("id", "fs-00000000000000000"),
+    "lustre.existing.mount_name": _in_adopted("mount_name", "abcdefgh"),
+    "lustre.existing.subnet_id": _in_adopted("subnet_id", "subnet-00000000000000000"),
+    "lustre.existing.availability_zone": _changed(
+        {**_TWO, **_adopted()}, {**_TWO, **_adopted(availability_zone="us-west-2b")}
+    ),
+    "lustre.existing.security_group_id": _in_adopted("security_group_id", "sg-00000000000000000"),
     "lustre.associations": _lustre_with({"associations": [LINK]}),
     "lustre.associations[].path": _link({"path": "/other"}),
     "lustre.associations[].s3_uri": _link({"s3_uri": "s3://other-corpus"}),
@@ -171,6 +248,24 @@ CHANGES: Mapping[str, tuple[Change, ...]] = {
         f"buckets.{name}": _comes_and_goes({}, {"buckets": {name: f"{name}-of-another-time"}})
         for name in ("code", "checkpoints", "output")
     },
+    "buckets.checkpoint_versions": (
+        *_comes_and_goes({}, {"buckets": {"checkpoint_versions": 3}}),
+        *_top("buckets", {"checkpoint_versions": 3}, {"checkpoint_versions": 5}),
+    ),
+    "data_keys": _comes_and_goes(_CORPUS, {**_CORPUS, "data_keys": [_KEY]}),
+    "role": _comes_and_goes({}, {"role": {"existing": _role("jobs")}}),
+    "role.existing": _top("role", {"existing": _role("jobs")}, {"existing": _role("other-jobs")}),
+    "role.permissions_boundary": (
+        *_comes_and_goes({}, {"role": _bounded("boundary")}),
+        *_top("role", _bounded("boundary"), _bounded("other-boundary")),
+        # The functions of the CDK have roles, too.
+        *_comes_and_goes(_LOGS_KEPT, {**_LOGS_KEPT, "role": _bounded("boundary")}),
+    ),
+    "teams": (
+        *_comes_and_goes({}, {"teams": {"research": {}}}),
+        *_comes_and_goes({"teams": {"research": {}}}, {"teams": {"research": {}, "product": {}}}),
+    ),
+    "teams{}.launchers": _top("teams", {"research": {}}, {"research": {"launchers": [_role("researchers")]}}),
     "data_buckets": _comes_and_goes({}, {"data_buckets": ["corpus-of-dev"]}),
     "launchers": _comes_and_goes({}, {"launchers": ["arn:aws:iam::111122223333:role/researchers"]}),
     "encryption": (
@@ -195,6 +290,10 @@ CHANGES: Mapping[str, tuple[Change, ...]] = {
     ),
     "observability.idle_gpu_minutes": _watch({}, {"idle_gpu_minutes": 60}),
     "observability.free_capacity_percent": _watch({}, {"free_capacity_percent": 20}),
+    "observability.job_log_days": (
+        *_comes_and_goes({"observability": {}}, _LOGS_KEPT),
+        *_watch({"job_log_days": 30}, {"job_log_days": 90}),
+    ),
     "removal_policy": (
         *_top("removal_policy", "retain", "destroy"),
         *_top("removal_policy", "destroy", "retain"),

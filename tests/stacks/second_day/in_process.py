@@ -75,8 +75,8 @@ class Account:
                 continue
             before = set(self._physical_ids(name)) if deployed is not None else set()
             seen = len(self._events(name)) if deployed is not None else 0
-            status = self._bring(name, template, deployed)
-            events = self._events(name)[seen:] if template.get("Resources") else []
+            id_, status = self._bring(name, template, deployed)
+            events = self._events(id_)[seen:]
             if status not in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "DELETE_COMPLETE"):
                 return Outcome(actions, name, _failures(events))
             actions |= {(name, logical_id): action for logical_id, action in _actions(events, before)}
@@ -98,17 +98,18 @@ class Account:
         (id_,) = [each["PhysicalResourceId"] for each in found if each["ResourceType"] == type_]
         return str(id_)
 
-    def _bring(self, name: str, template: Template, deployed: Template | None) -> str:
+    def _bring(self, name: str, template: Template, deployed: Template | None) -> tuple[str, str]:
+        """Create, update or delete a stack; its id, which it keeps when it is gone, and its status."""
         if not template.get("Resources"):
             # The command line deletes a stack that has nothing in it any more.
             (stack,) = self.cloudformation.describe_stacks(StackName=name)["Stacks"]
-            self.cloudformation.delete_stack(StackName=name)
             name = stack["StackId"]
+            self.cloudformation.delete_stack(StackName=name)
         else:
             act = self.cloudformation.create_stack if deployed is None else self.cloudformation.update_stack
             act(StackName=name, TemplateBody=json.dumps(template))
         (stack,) = self.cloudformation.describe_stacks(StackName=name)["Stacks"]
-        return str(stack["StackStatus"])
+        return str(stack["StackId"]), str(stack["StackStatus"])
 
     def _events(self, name: str) -> list[dict[str, Any]]:
         events: list[dict[str, Any]] = self.cloudformation.describe_stack_events(StackName=name)[

@@ -54,6 +54,18 @@ def test_a_zone_more_is_a_subnet_more(deployed: Account) -> None:
     assert len(deployed.client("ec2").describe_subnets()["Subnets"]) >= 3
 
 
+def test_the_last_zone_goes_in_one_deployment(account: Account) -> None:
+    assert account.deploy(cluster(availability_zones=["us-west-2a", "us-west-2b"])).failed is None
+    outcome = account.deploy(cluster())
+
+    assert outcome.failed is None, outcome.reasons
+    assert {"replaced", "left behind"}.isdisjoint(outcome.actions.values())
+    subnets = account.client("ec2").describe_subnets(
+        Filters=[{"Name": "availability-zone", "Values": ["us-west-2b"]}]
+    )["Subnets"]
+    assert [each for each in subnets if not each["DefaultForAz"]] == []
+
+
 def test_lustre_goes_in_one_deployment(deployed: Account) -> None:
     outcome = deployed.deploy(cluster(lustre=None))
 
@@ -70,6 +82,15 @@ def test_the_queue_goes_in_one_deployment(deployed: Account) -> None:
 
     assert outcome.failed is None, outcome.reasons
     assert not any("JobQueue" in str(template) for template in deployed.templates().values())
+
+
+def test_a_cluster_that_lost_its_lustre_can_be_destroyed(deployed: Account) -> None:
+    assert deployed.deploy(cluster(lustre=None)).failed is None
+    outcome = deployed.destroy()
+
+    assert outcome.failed is None, outcome.reasons
+    (kept,) = deployed.client("fsx").describe_file_systems()["FileSystems"]
+    assert deployed.client("ec2").describe_subnets(SubnetIds=kept["SubnetIds"])["Subnets"]
 
 
 def test_a_retained_cluster_can_be_destroyed(deployed: Account) -> None:

@@ -48,7 +48,9 @@ class LustreFileSystem(FileSystem):
             backend=fsx_backends[account.id][account.region],
         )
         self.backend.file_systems[self.file_system_id] = self
-        self.links: dict[str, str] = {}  # the paths of its data repository associations, by their ids
+        self.links: dict[
+            str, tuple[str, str]
+        ] = {}  # folder and place in S3 of its associations, by their ids
         ec2 = account.client("ec2")
         made = [
             ec2.create_network_interface(
@@ -120,6 +122,9 @@ class LustreFileSystemKind(Kind):
         for key in sorted({*before, *after} - _changeable()):
             if before.get(key) != after.get(key):
                 raise Refused(f"BadRequest: {key} of a file system cannot be changed.")
+        speeds = [int(each.get("ThroughputCapacity") or 0) for each in (before, after)]
+        if speeds[1] < speeds[0]:
+            raise Refused(f"BadRequest: ThroughputCapacity can only be increased from {speeds[0]} MB/s.")
         old, new = (each.get("MetadataConfiguration") for each in (before, after))
         if (old is None) != (new is None):
             raise Refused("BadRequest: A metadata configuration is given when the file system is created.")
@@ -143,11 +148,14 @@ class DataRepositoryAssociation(Kind):
         if properties["FileSystemId"] not in file_systems:
             raise Refused(f"FileSystemNotFound: File system '{properties['FileSystemId']}' does not exist.")
         links, path = file_systems[properties["FileSystemId"]].links, properties["FileSystemPath"]
-        for taken in links.values():
+        place = str(properties["DataRepositoryPath"]).rstrip("/")
+        for taken, taken_place in links.values():
             if _within(path, taken) or _within(taken, path):
                 raise Refused(f"BadRequest: The file system path {path} overlaps with {taken}.")
+            if place == taken_place:
+                raise Refused(f"BadRequest: The data repository path {place} is linked already.")
         id_ = f"dra-{uuid4().hex[:17]}"
-        links[id_] = path
+        links[id_] = path, place
         attributes = {"AssociationId": id_, "ResourceARN": account.arn("fsx", f"association/{id_}")}
         return Resource(id_, properties, attributes)
 
