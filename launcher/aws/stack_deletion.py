@@ -94,16 +94,16 @@ def deletion_events(cloudformation: Any, stack_id: str) -> tuple[DeletionEvent, 
     return tuple(last.values())
 
 
-def fetch_deleted_stacks(cloudformation: Any, names: Collection[str]) -> dict[str, str]:
-    """The ARNs of the stacks of these names that were deleted last, as long as CloudFormation knows them.
+def fetch_deleted_stacks(cloudformation: Any, names: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """The ARNs of the stacks of these names that were deleted, the last one first; none where there is none.
 
-    That is 90 days. Raises AwsRefusal where AWS refuses or cannot be reached.
+    CloudFormation knows them for 90 days. Raises AwsRefusal where AWS refuses or cannot be reached.
     """
-    found: dict[str, tuple[Any, str]] = {}
+    found: dict[str, list[tuple[Any, str]]] = {}
     with aws_errors("look for stacks that were deleted (cloudformation:ListStacks)"):
         for page in cloudformation.get_paginator("list_stacks").paginate(StackStatusFilter=[GONE]):
             for each in page["StackSummaries"]:
                 if each["StackName"] in names:
-                    seen = (each.get("DeletionTime") or each["CreationTime"], each["StackId"])
-                    found[each["StackName"]] = max(seen, found.get(each["StackName"], seen))
-    return {name: stack_id for name, (_, stack_id) in found.items()}
+                    deleted = (each.get("DeletionTime") or each["CreationTime"], each["StackId"])
+                    found.setdefault(each["StackName"], []).append(deleted)
+    return {name: tuple(id_ for _, id_ in sorted(each, reverse=True)) for name, each in found.items()}

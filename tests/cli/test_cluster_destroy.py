@@ -157,6 +157,15 @@ def test_the_lines_that_take_it_back_are_read_by_the_cluster_file(
     assert [each.id for each in spec.vpc.existing.subnets] == [manifest["lustre"]["subnet_id"]]
 
 
+def test_what_an_earlier_cluster_of_the_name_kept_is_not_left_over(run_launch: RunLaunch, jobs: Jobs) -> None:
+    for _ in range(2):
+        deploy(cluster("retain"), CLUSTER)
+        code, document, _ = destroy(run_launch, "--confirm", CLUSTER)
+        assert (code, document["aftermath"]["left_over"]) == (0, [])
+    file_systems = [each for each in document["aftermath"]["kept"] if ":file-system/" in each]
+    assert len(file_systems) == 2
+
+
 def test_of_a_vpc_that_was_there_before_only_the_file_system_is_taken_back() -> None:
     lustre = Lustre(
         id="fs-0123456789abcdef0", mount_name="12e45678", subnet_id="subnet-01234567",

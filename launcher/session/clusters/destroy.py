@@ -179,10 +179,13 @@ def _not_deleted(stack: DeployedStack, status: str, failures: list[DeletionEvent
 
 
 def _events_of_all(survey: Survey, cloudformation: Any) -> list[DeletionEvent]:
-    """What became of the resources of all stacks of the cluster that are gone."""
+    """What became of the resources of all stacks of the cluster that are gone, of earlier ones too.
+
+    What an earlier cluster of the name kept is there on purpose, and what it deleted may be told for hours.
+    """
     names = {stack_name(survey.name, part) for part in PARTS}
-    ids = fetch_deleted_stacks(cloudformation, names)
-    return [event for stack_id in ids.values() for event in deletion_events(cloudformation, stack_id)]
+    deleted = fetch_deleted_stacks(cloudformation, names).values()
+    return [event for ids in deleted for id_ in ids for event in deletion_events(cloudformation, id_)]
 
 
 def _is_among(arn: str, ids: set[str]) -> bool:

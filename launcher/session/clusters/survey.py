@@ -73,7 +73,7 @@ def survey_cluster(name: str, clients: Clients, region: str, on_count: OnCount =
         deleted = fetch_deleted_stacks(cloudformation, missing)
         if not stacks and not deleted:
             raise not_deployed(name, region)
-        kept |= {each: _deleted_and_kept(cloudformation, deleted.get(each)) for each in missing}
+        kept |= {each: _deleted_and_kept(cloudformation, deleted.get(each, ())) for each in missing}
     going = [each.physical_id for stack in stacks for each in buckets_that_go(stack)]
     return Survey(
         name,
@@ -125,9 +125,9 @@ def _part_of(stack: DeployedStack, *, kept: bool) -> Template:
     return {"Resources": {name: each for name, each in declared.items() if name in names}}
 
 
-def _deleted_and_kept(cloudformation: Any, stack_id: str | None) -> list[StackResource]:
-    """What outlived a stack that is gone; nothing where CloudFormation does not know it any more."""
-    events = deletion_events(cloudformation, stack_id) if stack_id else ()
+def _deleted_and_kept(cloudformation: Any, stack_ids: Sequence[str]) -> list[StackResource]:
+    """What outlived the last of the stacks of a name that are gone."""
+    events = deletion_events(cloudformation, stack_ids[0]) if stack_ids else ()
     return [
         StackResource(each.logical_id, each.type, each.physical_id, each.status, each.reason, kept=True)
         for each in events
