@@ -42,7 +42,7 @@ try {
 }
 """
 
-_TEXT = re.compile(r"<text (?P<look>[^>]*)>(?P<text>[^<]*)</text>")
+_TEXT = re.compile(r"<text (?P<look>[^<>]*)>(?P<text>[^<]*)</text>")
 
 Style = tuple[bool, float, str]
 """Bold or not, the size in points, and the text: what decides how wide it is."""
