@@ -18,11 +18,11 @@ from launcher.aws.leftovers import delete_function_logs, fetch_tagged
 from launcher.aws.stack_deletion import (
     DELETING,
     FAILED,
-    SKIPPED,
     DeletionEvent,
     delete_stack,
     deletion_events,
     fetch_deleted_stacks,
+    kept_ids,
     unprotect,
     wait_until_deleted,
 )
@@ -88,7 +88,7 @@ def look_after(survey: Survey, clients: Clients, tell: Tell) -> Aftermath:
     except AwsRefusal as refusal:
         return Aftermath(unseen=f"{refusal.message} {refusal.remedy}")
     kept = {each.physical_id for each in survey.kept}
-    kept |= {each.physical_id for each in events if each.status == SKIPPED}
+    kept |= _kept_ever(survey, clients("cloudformation", region))
     gone = {each.physical_id for each in events if each.status == GONE} - kept
     there = [arn for arn in tagged if not _is_among(arn, gone)]
     return Aftermath(
@@ -183,6 +183,13 @@ def _events_of_all(survey: Survey, cloudformation: Any) -> list[DeletionEvent]:
     names = {stack_name(survey.name, part) for part in PARTS}
     ids = fetch_deleted_stacks(cloudformation, names)
     return [event for stack_id in ids.values() for event in deletion_events(cloudformation, stack_id)]
+
+
+def _kept_ever(survey: Survey, cloudformation: Any) -> set[str]:
+    """The ids of what the stacks that are gone let stay, when they went or in an update before."""
+    names = {stack_name(survey.name, part) for part in PARTS}
+    ids = fetch_deleted_stacks(cloudformation, names).values()
+    return {id_ for stack_id in ids for id_ in kept_ids(cloudformation, stack_id)}
 
 
 def _is_among(arn: str, ids: set[str]) -> bool:
