@@ -94,6 +94,17 @@ def deletion_events(cloudformation: Any, stack_id: str) -> tuple[DeletionEvent, 
     return tuple(last.values())
 
 
+def kept_ids(cloudformation: Any, stack_id: str) -> set[str]:
+    """The ids of what the stack let stay in its whole life: earlier updates keep resources, too.
+
+    Raises AwsRefusal where AWS refuses or cannot be reached.
+    """
+    with aws_errors(f"read the events of the stack {stack_id} (cloudformation:DescribeStackEvents)"):
+        pages = cloudformation.get_paginator("describe_stack_events").paginate(StackName=stack_id)
+        events = [each for page in pages for each in page["StackEvents"]]
+    return {each.get("PhysicalResourceId") or "" for each in events if each["ResourceStatus"] == SKIPPED}
+
+
 def fetch_deleted_stacks(cloudformation: Any, names: Collection[str]) -> dict[str, tuple[str, ...]]:
     """The ARNs of the stacks of these names that were deleted, the last one first; none where there is none.
 

@@ -29,10 +29,19 @@ def _own_lustre(file: File) -> Mapping[str, Any] | None:
     return None if lustre is None or lustre.get("existing") is not None else lustre
 
 
+_HELD = "the file system holds on to it: take `lustre` out, deploy, change this, and add `lustre` again"
+
+
 def network(values: Values) -> Effect:
     """Another range, or another VPC."""
     if has_lustre(values):
-        return replaces_data("the network is made anew, and a file system cannot move to another subnet")
+        return fails(f"the network is made anew, and {_HELD}")
+    both = [file.get("vpc") or {} for file in (values.deployed, values.wanted)]
+    if all(vpc.get("cidr") is not None and vpc.get("nat") for vpc in both):
+        return fails(
+            "the new network would want the internet gateway and the address that the old one still has: "
+            "destroy the cluster and deploy it anew"
+        )
     return replaces("the network is made anew; jobs that run keep the old one from being deleted")
 
 
@@ -43,9 +52,10 @@ def zones(values: Values) -> Effect:
         return in_place("a zone at the end gets a subnet of its own; the others stay as they are")
     if before[: len(after)] == after:
         return idle("the subnets of the zones that go are deleted, which fails while a job runs in them")
-    if before[:1] == after[:1] or not has_lustre(values):
-        return replaces("zones that move get other subnets; the old ones cannot go while a job runs there")
-    return replaces_data("the file system stands in the first zone's subnet, which is made anew")
+    return fails(
+        "the subnet of another zone would want the range that the old one still has: add zones at the end, "
+        "and take them out there"
+    )
 
 
 def made_anew(values: Values) -> bool:
@@ -105,13 +115,18 @@ def another_file_system(values: Values) -> Effect:
 def slots(values: Values) -> Effect:
     """The ranges of subnets, wherever in the file they are decided."""
     before, after = _addresses(values.deployed), _addresses(values.wanted)
-    moved = [one.training != other.training for one, other in zip(before, after, strict=False)]
-    if any(moved[:1]) and has_lustre(values):
-        return replaces_data("the first subnet is made anew, and the file system cannot move out of it")
-    if any(moved):
-        return replaces("subnets are made anew; the old ones cannot go while a job runs in them")
+    if before and after and before[0].training != after[0].training and has_lustre(values):
+        return fails(f"the first subnet is made anew, and {_HELD}")
+    taken = [each for one in before for each in (one.training, one.nat) if each is not None]
     if any(one.nat != other.nat for one, other in zip(before[:1], after, strict=False)):
-        return fails("a new NAT gateway would need the address that the old one still has")
+        return fails("a new NAT gateway would want the address that the old one still has")
+    changed = [
+        other.training for one, other in zip(before, after, strict=False) if one.training != other.training
+    ]
+    if any(new.overlaps(old) for new in changed for old in taken):
+        return fails("new subnets would overlap with the old ones, which are still there then")
+    if changed:
+        return replaces("subnets are made anew; the old ones cannot go while a job runs in them")
     return in_place("the ranges of the subnets stay what they are")
 
 
@@ -156,6 +171,8 @@ def data_keys(values: Values) -> Effect:
 
 def hosts_group(values: Values) -> Effect:
     """The group of the hosts in an existing VPC."""
+    if has_lustre(values) and values.before is None:
+        return fails(f"the cluster's own group goes, and {_HELD}")
     if has_lustre(values) and values.deployed["lustre"].get("efa"):
         return replaces_data("with `efa` the file system stands in the hosts' group, which is fixed")
     return idle("jobs that run keep the old group, which the file system no longer lets in")

@@ -28,7 +28,7 @@ from launcher.cluster.update_effects import (
 )
 
 _ANOTHER_NETWORK: Final = Decided(
-    "replaces the network, and with it the file system and its data", decide.network
+    "replaces the network; AWS refuses it while there is a file system, or NAT in a new VPC", decide.network
 )
 _FIXED_TYPE: Final = replaces_data("a file system keeps its deployment type")
 _LINK: Final = fails(
@@ -37,7 +37,8 @@ _LINK: Final = fails(
 )
 _LINKS_GO: Final = replaces("the links go; the files stay")
 _SLOTS: Final = Decided(
-    "in place where the ranges stay; replaces data where the first subnet's changes", decide.slots
+    "in place where the ranges stay; AWS refuses new ranges over old ones or under a file system",
+    decide.slots,
 )
 _WAY_OUT: Final = idle("the way out changes under jobs that run")
 _READ_CACHE: Final = Decided("in place; FSx does not shrink it", decide.read_cache)
@@ -52,7 +53,7 @@ POLICIES: Final[Mapping[str, FieldPolicy]] = {
         removed=in_place(),
     ),
     "availability_zones": FieldPolicy(
-        Decided("in place at the end of the list; replaces data where the first one changes", decide.zones)
+        Decided("in place at the end of the list; AWS refuses it elsewhere", decide.zones)
     ),
     "hosts": FieldPolicy(in_place("checked against the addresses that there are")),
     "hosts[].instance_type": FieldPolicy(in_place()),
@@ -124,7 +125,10 @@ POLICIES: Final[Mapping[str, FieldPolicy]] = {
     ),
     "vpc.existing.subnets[].availability_zone": FieldPolicy(_WRITTEN_DOWN),
     "vpc.existing.security_group_id": FieldPolicy(
-        Decided("needs an idle cluster; replaces data with `lustre.efa`", decide.hosts_group)
+        Decided(
+            "needs an idle cluster; with a file system it is refused",
+            decide.hosts_group,
+        )
     ),
     "vpc.existing.new_subnets": FieldPolicy(_ANOTHER_NETWORK),
     "vpc.existing.new_subnets.cidr": FieldPolicy(_SLOTS),

@@ -30,6 +30,12 @@ _NAMES: Final[Mapping[str, str]] = {
 }
 """The property by which two resources of a type cannot both be there."""
 
+_ONE_AT_A_TIME: Final[Mapping[str, str]] = {
+    "AWS::EC2::NatGateway": "AllocationId",
+    "AWS::EC2::VPCGatewayAttachment": "InternetGatewayId",
+}
+"""The property whose value EC2 lets one resource of a type have at a time."""
+
 _SUBNET: Final = "AWS::EC2::Subnet"
 _LINK: Final = "AWS::FSx::DataRepositoryAssociation"
 
@@ -40,7 +46,29 @@ def collisions(old: Template, new: Template, fates: Mapping[str, Fate]) -> tuple
     `fates` are those of the resources that change, by their logical ids.
     """
     made = [each for each, fate in fates.items() if fate in (Fate.ADDED, Fate.REPLACED)]
-    return (*_names(old, new, made), *_subnets(old, new, made, fates), *_links(old, new, made, fates))
+    return (
+        *_names(old, new, made),
+        *_subnets(old, new, made, fates),
+        *_links(old, new, made, fates),
+        *_attachments(old, new, fates),
+    )
+
+
+def _attachments(old: Template, new: Template, fates: Mapping[str, Fate]) -> Iterator[str]:
+    """What one resource at a time can have: an address, an internet gateway."""
+    for logical_id, fate in fates.items():
+        resource = resources(new).get(logical_id)
+        name = _ONE_AT_A_TIME.get(resource["Type"]) if resource else None
+        if resource is None or name is None or fate is not Fate.REPLACED:
+            continue
+        value = (resource.get("Properties") or {}).get(name)
+        there = (resources(old)[logical_id].get("Properties") or {}).get(name)
+        anew = any(fates.get(each) in (Fate.REPLACED, Fate.ADDED) for each in references(value).resources)
+        if value is not None and value == there and not anew:
+            yield (
+                f"{place(logical_id, resource)} is to be made anew with the {name} that the old one still "
+                "has then"
+            )
 
 
 def _names(old: Template, new: Template, made: list[str]) -> Iterator[str]:

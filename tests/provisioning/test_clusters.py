@@ -30,7 +30,8 @@ BASE: dict[str, Any] = {
 
 
 def spec(**changed: Any) -> ClusterSpec:
-    lustre = {**PERSISTENT, **changed.pop("lustre", {})}
+    given = changed.pop("lustre", {})
+    lustre = None if given is None else {**PERSISTENT, **given}
     return ClusterSpec.model_validate({**BASE, "lustre": lustre, **changed})
 
 
@@ -57,8 +58,6 @@ def types(stacks: tuple[StackChange, ...], fate: Fate) -> set[str]:
         {"lustre": {"efa": True}},
         {"lustre": {"backup": {"retention_days": 7}}},
         {"encryption": "new-key"},
-        {"availability_zones": ["us-west-2b"]},
-        {"vpc": {"cidr": "10.80.0.0/18"}},
     ],
     ids=str,
 )
@@ -91,6 +90,26 @@ def test_what_the_table_says_is_in_place_replaces_deletes_and_blocks_nothing(cha
     assert {each.policy for each in changes(before, after)} == {Policy.IN_PLACE}
     assert types(stacks, Fate.REPLACED) == types(stacks, Fate.DELETED) == set()
     assert not any(stack.fails for stack in stacks)
+
+
+@pytest.mark.parametrize(
+    ("changed", "taken"),
+    [
+        ({"availability_zones": ["us-west-2b"]}, "overlap with 10.64.0.0/20"),
+        ({"vpc": {"cidr": "10.80.0.0/18"}}, "InternetGatewayId"),
+        ({"vpc": {"cidr": "10.80.0.0/18"}}, "AllocationId"),
+        ({"max_hosts": 60}, "overlap"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("lustre", [PERSISTENT, None], ids=["with Lustre", "without Lustre"])
+def test_a_network_that_aws_would_not_move_is_told_by_table_and_comparison(
+    changed: dict[str, Any], taken: str, lustre: Any
+) -> None:
+    before, after = spec(lustre=lustre), spec(lustre=lustre, **changed)
+
+    assert Policy.FAILS in {each.policy for each in changes(before, after)}
+    assert any(taken in each for stack in updated(before, after) for each in stack.collisions)
 
 
 def test_links_are_numbered_so_that_the_second_cannot_become_the_first() -> None:

@@ -1,4 +1,4 @@
-"""The real CDK command line against a moto server, and the account that it leaves."""
+"""The real command lines, the CDK's and Slipway's, against a moto server, and the account that they leave."""
 
 from __future__ import annotations
 
@@ -89,6 +89,13 @@ class Account:
             "--output", str(self.folder / "cdk.out"), "--context", f"cluster={self.file}",
             "--context", f"@aws-cdk/core:bootstrapQualifier={QUALIFIER}",
         ]  # fmt: skip
+        return self._run(words)
+
+    def launch(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run `launch` with some words."""
+        return self._run([sys.executable, "-c", "from launcher.cli.app import main; main()", *words])
+
+    def _run(self, words: list[str]) -> subprocess.CompletedProcess[str]:
         environment = {
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.defpath]),
             "HOME": str(self.folder),

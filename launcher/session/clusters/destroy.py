@@ -18,11 +18,11 @@ from launcher.aws.leftovers import delete_function_logs, fetch_tagged
 from launcher.aws.stack_deletion import (
     DELETING,
     FAILED,
-    SKIPPED,
     DeletionEvent,
     delete_stack,
     deletion_events,
     fetch_deleted_stacks,
+    kept_ids,
     unprotect,
     wait_until_deleted,
 )
@@ -78,7 +78,9 @@ def look_after(survey: Survey, clients: Clients, tell: Tell) -> Aftermath:
     Stacks that an earlier run deleted count as well, for the 90 days that CloudFormation knows them.
     """
     region = survey.region
-    events = _events_of_all(survey, clients("cloudformation", region))
+    cloudformation = clients("cloudformation", region)
+    stack_ids = _stacks_that_are_gone(survey, cloudformation)
+    events = [event for each in stack_ids for event in deletion_events(cloudformation, each)]
     functions = {each.physical_id for each in events if each.type == FUNCTION and each.status == GONE}
     for function in sorted(functions.union(survey.functions)):
         if delete_function_logs(clients("logs", region), function):
@@ -88,7 +90,7 @@ def look_after(survey: Survey, clients: Clients, tell: Tell) -> Aftermath:
     except AwsRefusal as refusal:
         return Aftermath(unseen=f"{refusal.message} {refusal.remedy}")
     kept = {each.physical_id for each in survey.kept}
-    kept |= {each.physical_id for each in events if each.status == SKIPPED}
+    kept |= {id_ for each in stack_ids for id_ in kept_ids(cloudformation, each)}
     gone = {each.physical_id for each in events if each.status == GONE} - kept
     there = [arn for arn in tagged if not _is_among(arn, gone)]
     return Aftermath(
@@ -178,14 +180,13 @@ def _not_deleted(stack: DeployedStack, status: str, failures: list[DeletionEvent
     )
 
 
-def _events_of_all(survey: Survey, cloudformation: Any) -> list[DeletionEvent]:
-    """What became of the resources of all stacks of the cluster that are gone, of earlier ones too.
+def _stacks_that_are_gone(survey: Survey, cloudformation: Any) -> list[str]:
+    """The ARNs of all stacks of the cluster that were deleted, of earlier clusters of its name too.
 
-    What an earlier cluster of the name kept is there on purpose, and what it deleted may be told for hours.
+    What an earlier one kept is there on purpose, and what it deleted may be told for hours.
     """
     names = {stack_name(survey.name, part) for part in PARTS}
-    deleted = fetch_deleted_stacks(cloudformation, names).values()
-    return [event for ids in deleted for id_ in ids for event in deletion_events(cloudformation, id_)]
+    return [id_ for ids in fetch_deleted_stacks(cloudformation, names).values() for id_ in ids]
 
 
 def _is_among(arn: str, ids: set[str]) -> bool:

@@ -155,6 +155,14 @@ def test_what_a_deleted_stack_kept_is_known_in_a_later_run() -> None:
     assert look_after(look(clients), clients, lambda _: None) == Aftermath(kept=(topic["TopicArn"],))
 
 
+def test_what_an_earlier_update_kept_is_not_left_over() -> None:
+    topic = client("sns").create_topic(Name="kept", Tags=[{"Key": "slipway:cluster", "Value": CLUSTER}])
+    network = stack_of("slipway-dev-network")
+    network.tell("Topic", "AWS::SNS::Topic", topic["TopicArn"], "DELETE_SKIPPED")
+
+    assert run() == Aftermath(kept=(topic["TopicArn"],))
+
+
 def test_tags_that_may_not_be_read_are_told_and_end_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: Any) -> None:
         raise AwsRefusal("AWS refused to look: AccessDenied.", "Ask for tag:GetResources.")
