@@ -35,6 +35,9 @@ _HELD = "the file system holds on to it: take `lustre` out, deploy, change this,
 def network(values: Values) -> Effect:
     """Another range, or another VPC."""
     if has_lustre(values):
+        existing = (values.deployed.get("vpc") or {}).get("existing") or {}
+        if existing.get("subnets"):  # they are named, not exported: nothing holds on to them
+            return replaces_data("the file system stands in the first subnet and cannot move")
         return fails(f"the network is made anew, and {_HELD}")
     both = [file.get("vpc") or {} for file in (values.deployed, values.wanted)]
     if all(vpc.get("cidr") is not None and vpc.get("nat") for vpc in both):

@@ -98,7 +98,7 @@ def test_what_the_table_says_is_in_place_replaces_deletes_and_blocks_nothing(cha
         ({"availability_zones": ["us-west-2b"]}, "overlap with 10.64.0.0/20"),
         ({"vpc": {"cidr": "10.80.0.0/18"}}, "InternetGatewayId"),
         ({"vpc": {"cidr": "10.80.0.0/18"}}, "AllocationId"),
-        ({"max_hosts": 60}, "overlap"),
+        ({"max_hosts": 20}, "overlap"),
     ],
     ids=str,
 )
