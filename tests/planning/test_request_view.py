@@ -15,6 +15,7 @@ LAUNCHER = Path(__file__).parents[2] / "launcher"
 HAND_READ = {"ResourceConfig", "CheckpointConfig", "InputDataConfig", "VpcConfig", "StoppingCondition"}
 WRITERS = {
     "planning/request.py",  # builds a request
+    "planning/network_request.py",  # builds the part that a cluster without jobs is judged by
     "planning/tuning_job.py",  # builds one around it
     "planning/resumption.py",  # rewrites an earlier job's
     "planning/request_check.py",  # the table of the fields that parts of a request come from

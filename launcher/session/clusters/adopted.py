@@ -16,6 +16,7 @@ from launcher.cluster.specification import ClusterSpec
 from launcher.failure_modes.model import Finding
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.specification import JobSpec
+from launcher.planning.network_request import network_request
 from launcher.planning.request_view import RequestView
 from launcher.rules.live.addresses import subnets_exist
 from launcher.rules.live.groups import groups_exist, hosts_admit_each_other, hosts_may_send_to_each_other
@@ -70,27 +71,16 @@ def _request(
 ) -> RequestView:
     """What all planned hosts together would ask for, as far as the rules look at it."""
     largest = max(spec.hosts, key=lambda each: each.count)
-    mounts = [
-        {
-            "ChannelName": "lustre",
-            "DataSource": {
-                "FileSystemDataSource": {
-                    "FileSystemId": file_system_id,
-                    "FileSystemType": "FSxLustre",
-                    "DirectoryPath": "/",
-                    "FileSystemAccessMode": "ro",
-                }
-            },
-        }
-    ]
     return RequestView(
-        {
-            "TrainingJobName": spec.name,
-            "RoleArn": (spec.role.existing if spec.role else None) or "",
-            "ResourceConfig": {"InstanceType": largest.instance_type, "InstanceCount": largest.count},
-            "VpcConfig": {"Subnets": subnet_ids, "SecurityGroupIds": group_ids},
-            "InputDataConfig": mounts if file_system_id else [],
-        }
+        network_request(
+            name=spec.name,
+            role_arn=(spec.role.existing if spec.role else None) or "",
+            instance_type=largest.instance_type,
+            hosts=largest.count,
+            subnet_ids=subnet_ids,
+            security_group_ids=group_ids,
+            file_system_id=file_system_id,
+        )
     )
 
 
