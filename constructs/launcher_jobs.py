@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import aws_cdk as cdk
-from constructs.permissions import Permission
+from constructs.permissions import Permission, training_log_group
 
 from launcher.cluster.manifest import CLUSTER_TAG
-from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL, TRAINING_LOGS
+from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL
 
 _REQUEST_TAG, _RESOURCE_TAG = f"aws:RequestTag/{CLUSTER_TAG}", f"aws:ResourceTag/{CLUSTER_TAG}"
 
@@ -159,12 +159,7 @@ def queue_permissions(stack: cdk.Stack, queue_arn: str, *, cluster_name: str) ->
 
 
 def _logs(stack: cdk.Stack, streams: Sequence[str]) -> list[Permission]:
-    group = stack.format_arn(
-        service="logs",
-        resource="log-group",
-        resource_name=TRAINING_LOGS,
-        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-    )
+    group = training_log_group(stack)
     return [
         Permission(
             "ReadLogs",

@@ -15,6 +15,8 @@ from aws_cdk import aws_s3 as s3
 from constructs import IConstruct
 from constructs.weak_references import read_weakly
 
+from launcher.cluster.sagemaker_names import TRAINING_LOGS
+
 
 @dataclass(frozen=True, slots=True)
 class Permission:
@@ -56,6 +58,16 @@ def written_bucket_keys(keys: Sequence[str]) -> list[Permission]:
             "Which bucket has which of the keys is not known here.",
         )
     ]
+
+
+def training_log_group(stack: cdk.Stack) -> str:
+    """The ARN of the one log group of all training jobs of the stack's account and region."""
+    return stack.format_arn(
+        service="logs",
+        resource="log-group",
+        resource_name=TRAINING_LOGS,
+        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+    )
 
 
 def bucket_arn(bucket: s3.IBucket, stack: cdk.Stack) -> str:

@@ -15,6 +15,7 @@ from constructs.permissions import (
     bucket_arn,
     key_arn,
     policy_document,
+    training_log_group,
     written_bucket_keys,
 )
 from constructs.policy_sizes import INLINE_POLICIES_SIZE, in_chunks, packed
@@ -209,12 +210,7 @@ def _images(stack: cdk.Stack) -> list[Permission]:
 
 
 def _logs_and_metrics(stack: cdk.Stack) -> list[Permission]:
-    group = stack.format_arn(
-        service="logs",
-        resource="log-group",
-        resource_name=TRAINING_LOGS,
-        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-    )
+    group = training_log_group(stack)
     return [
         Permission(
             "WriteLogs",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from launcher.account.facts import AccountFacts
@@ -59,17 +60,9 @@ def gather(
         ]
 
     answers = ask_all(clients, questions, bound=bound, on_answer=on_answer)
-    return AccountFacts(
-        region=wanted.region,
-        subnets=network.subnets(answers),
-        groups=network.groups(answers),
-        route_tables=network.route_tables(answers),
-        endpoints=network.endpoints(answers),
-        endpoint_groups=network.endpoint_groups(answers),
-        acls=network.acls(answers),
-        file_system=file_system.file_system(answers),
+    return replace(
+        _network_facts(wanted.region, network, file_system, answers),
         associations=file_system.associations(answers),
-        file_system_groups=file_system.groups(answers),
         buckets=storage.buckets(answers),
         encryption=storage.encryption(answers),
         prefixes=storage.prefixes(answers),
@@ -81,4 +74,34 @@ def gather(
         warm_pool_quota=quotas.warm_pool_quota(answers),
         running_jobs=quotas.running_jobs(answers),
         offered_in=instances.offered_in(answers),
+    )
+
+
+def gather_network(clients: Clients, wanted: Wanted) -> AccountFacts:
+    """The facts about network and file system alone, for what is not a job yet; the others are None.
+
+    Raises as `gather`.
+    """
+    network = NetworkQuestions(wanted)
+    file_system = FileSystemQuestions(wanted, network)
+
+    def questions(answers: Answers) -> list[Question[Any]]:
+        return [*file_system.questions(answers), *network.questions(answers)]
+
+    return _network_facts(wanted.region, network, file_system, ask_all(clients, questions))
+
+
+def _network_facts(
+    region: str, network: NetworkQuestions, file_system: FileSystemQuestions, answers: Answers
+) -> AccountFacts:
+    return AccountFacts(
+        region=region,
+        subnets=network.subnets(answers),
+        groups=network.groups(answers),
+        route_tables=network.route_tables(answers),
+        endpoints=network.endpoints(answers),
+        endpoint_groups=network.endpoint_groups(answers),
+        acls=network.acls(answers),
+        file_system=file_system.file_system(answers),
+        file_system_groups=file_system.groups(answers),
     )

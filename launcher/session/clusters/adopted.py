@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
-from launcher.account.facts import AccountFacts
-from launcher.account.questions.asking import Answers, Question, ask_all
-from launcher.account.questions.file_system import FileSystemQuestions
-from launcher.account.questions.network import NetworkQuestions
+from launcher.account.questions.gathering import gather_network
 from launcher.aws.clients import Clients
 from launcher.aws.cluster_manifest import fetch_manifest
 from launcher.cluster.instances import instance_facts
@@ -62,7 +56,13 @@ def judge_adopted(spec: ClusterSpec, clients: Clients, *, is_first: bool) -> tup
             group_ids = group_ids or list(manifest.security_group_ids)
     request = _request(spec, subnet_ids, group_ids, file_system.id if file_system else None)
     rules = (*(_OF_THE_NETWORK if existing else ()), *(_OF_THE_FILE_SYSTEM if file_system else ()))
-    subject = _look(spec, request, clients)
+    wanted = wanted_of(request, spec.region)
+    subject = LiveSubject(
+        job=_JOB,
+        request=request,
+        facts=instance_facts(wanted.instance_type),
+        account=gather_network(clients, wanted),
+    )
     return tuple(finding for rule in rules for finding in rule(subject))
 
 
@@ -81,34 +81,6 @@ def _request(
             security_group_ids=group_ids,
             file_system_id=file_system_id,
         )
-    )
-
-
-def _look(spec: ClusterSpec, request: RequestView, clients: Clients) -> LiveSubject:
-    wanted = wanted_of(request, spec.region)
-    network = NetworkQuestions(wanted)
-    file_system = FileSystemQuestions(wanted, network)
-
-    def questions(answers: Answers) -> Iterator[Question[Any]]:
-        yield from file_system.questions(answers)
-        yield from network.questions(answers)
-
-    answers = ask_all(clients, questions)
-    return LiveSubject(
-        job=_JOB,
-        request=request,
-        facts=instance_facts(wanted.instance_type),
-        account=AccountFacts(
-            region=spec.region,
-            subnets=network.subnets(answers),
-            groups=network.groups(answers),
-            route_tables=network.route_tables(answers),
-            endpoints=network.endpoints(answers),
-            endpoint_groups=network.endpoint_groups(answers),
-            acls=network.acls(answers),
-            file_system=file_system.file_system(answers),
-            file_system_groups=file_system.groups(answers),
-        ),
     )
 
 

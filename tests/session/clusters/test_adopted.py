@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from launcher.aws.clients import Clients
 from launcher.cluster.specification import ClusterSpec
 from launcher.failure_modes.model import Finding
 from launcher.session.clusters.adopted import judge_adopted
 from launcher.session.clusters.plan import plan_update
-from tests.emulator.account import REGION, EmulatedAccount, emulated_account
+from tests.emulator.account import REGION, EmulatedAccount
 from tests.session.clusters.checkout import Checkout
 from tests.stacks.synthesis import dev_spec
 
 ZONE = f"{REGION}a"
-
-
-@pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    with emulated_account() as made:
-        yield made
 
 
 def taking_over(account: EmulatedAccount, **changes: Any) -> ClusterSpec:

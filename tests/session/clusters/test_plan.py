@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,11 @@ from launcher.aws.clients import Clients
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 from launcher.provisioning.model import Fate, StackFate
 from launcher.session.clusters.plan import ClusterPlan, plan_update
-from tests.emulator.account import EmulatedAccount, emulated_account
+from tests.emulator.account import EmulatedAccount
 from tests.session.clusters.checkout import TEAM, Checkout, deploy, hold_stack
 
 GROWN = {"lustre": {**TEAM["lustre"], "capacity_gib": 4800}}
 FASTER = {"lustre": {**TEAM["lustre"], "throughput": 250}}
-
-
-@pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    with emulated_account() as made:
-        yield made
 
 
 @pytest.fixture
