@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import errno
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from slipway.anomaly import script_words
@@ -22,17 +20,8 @@ from slipway.processes import Ended, StopRequest, itself, supervise, workers
 from slipway.rank_files import RankFiles
 from slipway.rendezvous import Rendezvous, check_port, find_rendezvous
 from slipway.source import CODE_DIGEST_VARIABLE, find_entry_point, unpack, verify
+from slipway.task import Task, hyperparameter_arguments, parse_task
 from slipway.torchrun import failed_ranks, torchrun_command
-
-
-@dataclass(frozen=True)
-class Task:
-    """What the job's container arguments ask for."""
-
-    strategy: str
-    processes_per_host: int
-    entry_point: str
-    arguments: tuple[str, ...]
 
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
@@ -64,22 +53,6 @@ def _main(arguments: Sequence[str], environment: dict[str, str]) -> int:
     print(f"slipway: {text}", file=sys.stderr, flush=True)
     write_failure(root / "output" / "failure", text, time.time())
     return 1
-
-
-def parse_task(arguments: Sequence[str]) -> Task:
-    """Read the container arguments; what follows `--` belongs to the script."""
-    own, script = list(arguments), []
-    if "--" in own:
-        cut = own.index("--")
-        own, script = own[:cut], own[cut + 1 :]
-    parser = argparse.ArgumentParser(
-        prog="slipway.pyz", description="Starts a training job in its container."
-    )
-    parser.add_argument("--strategy", choices=["torchrun", "none"], required=True)
-    parser.add_argument("--processes-per-host", type=int, default=1)
-    parser.add_argument("--entry-point", required=True)
-    options = parser.parse_args(own)
-    return Task(options.strategy, options.processes_per_host, options.entry_point, tuple(script))
 
 
 def run(task: Task, container: Container, environment: Mapping[str, str], stop: StopRequest) -> int:
@@ -167,11 +140,6 @@ def ranks_to_stop(logs: Path) -> Callable[[int], list[int]]:
         return found or ([] if any(logs.glob("*/attempt_*")) else [torchrun])
 
     return targets
-
-
-def hyperparameter_arguments(hyperparameters: Mapping[str, str]) -> list[str]:
-    """`--name value` for each, as SageMaker's toolkit passes them."""
-    return [word for name, value in hyperparameters.items() for word in (f"--{name}", str(value))]
 
 
 def package_path() -> Path:

@@ -18,6 +18,7 @@ from launcher.documents.validation import refusal
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Path
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, Checkpoint
+from launcher.jobs.code import Code, Framework
 from launcher.jobs.metrics import MetricName, MetricRegex
 from launcher.jobs.resources import Resources
 from launcher.jobs.tuning import Tuning, check_beside
@@ -51,22 +52,6 @@ class Strategy(StrEnum):
     MPI = "mpi"
     TORCH_XLA = "torch_xla"
     NONE = "none"
-
-
-class Code(Part):
-    """The training code: a folder beside the job file, the script in it, and what the script is given."""
-
-    source_dir: str = Field(".", description="Folder of the code, relative to the job file.")
-    entry_point: str = Field(description="The script to run, relative to source_dir.", min_length=1)
-    arguments: list[ScalarText] = Field([], description="Arguments for the script.")
-
-
-class Framework(Part):
-    """An AWS deep learning container, by framework."""
-
-    name: Literal["pytorch"] = Field("pytorch", description="The framework.")
-    version: ScalarText = Field(description="The framework's version, such as 2.8.0 or 2.8.")
-    python: str | None = Field(None, pattern=r"^py\d{2,3}$", description="Such as py312.")
 
 
 class Network(Part):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slipway.boot import hyperparameter_arguments, parse_task
 from slipway.container import natural_order, read_container
+from slipway.task import hyperparameter_arguments, parse_task
 
 
 def write_config(root: Path, **files: object) -> None:
