@@ -31,7 +31,7 @@ def archive_blocks(files: Iterable[SourceFile]) -> Iterator[bytes]:
             yield _header(file)
             yield from _content(file)
         except OSError as error:
-            raise _unreadable(file.path, error) from error
+            raise unreadable(file.path, error) from error
         yield bytes(-file.size % _BLOCK)
     yield bytes(2 * _BLOCK)
 
@@ -67,7 +67,8 @@ def _content(file: SourceFile) -> Iterator[bytes]:
             raise OSError("it has grown since the folder was read")
 
 
-def _unreadable(path: Path, error: OSError) -> SourceError:
+def unreadable(path: Path, error: OSError) -> SourceError:
+    """What is told of a file of the source that cannot be read."""
     return SourceError(
         f"{path} cannot be packed: {error.strerror or error}.",
         "Make it readable and leave it as it is during the launch, or name it in .slipwayignore.",
