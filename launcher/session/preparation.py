@@ -13,14 +13,15 @@ from launcher.cluster.manifest_store import ManifestError, cached_manifest, is_p
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Severity, accept
 from launcher.failure_modes.refusal import Refusal
+from launcher.jobs.code import Code
 from launcher.jobs.load import LoadedJob, load_job
 from launcher.jobs.specification import JobSpec
 from launcher.jobs.variables import Variables, allowed_by, is_name
 from launcher.planning.naming import unique_part
 from launcher.planning.planner import plan_job
 from launcher.planning.training_plan import TrainingPlan
-from launcher.rules.job.check import check_job
-from launcher.rules.job.subject import TELLING_NAMES, JobSubject
+from launcher.rules.job.check import check_job, check_source
+from launcher.rules.job.subject import TELLING_NAMES, JobSubject, ReadableSource
 from launcher.source.tree import SourceTree, read_source
 
 
@@ -95,7 +96,8 @@ def prepare_for(
     """
     job = loaded.spec
     if job is None:
-        return TrainingPlan(job={}, region=None, request=None, package=None, findings=loaded.findings)
+        findings = (*loaded.findings, *_about_readable_source(loaded, ignore))
+        return TrainingPlan(job={}, region=None, request=None, package=None, findings=findings)
     source = source or source_of(job, loaded.file.parent)
     plan = plan_job(
         job,
@@ -125,7 +127,27 @@ def source_of(job: JobSpec, folder: Path) -> SourceTree:
 
     Whoever plans a job twice reads its code once, and hands it on.
     """
-    return read_source(folder / job.code.source_dir, job.code.entry_point, TELLING_NAMES)
+    return _source_of(job.code, folder)
+
+
+def _source_of(code: Code, folder: Path) -> SourceTree:
+    return read_source(folder / code.source_dir, code.entry_point, TELLING_NAMES)
+
+
+def _about_readable_source(loaded: LoadedJob, ignore: Sequence[str]) -> tuple[Finding, ...]:
+    """What is wrong with the source of a job whose file has errors: nobody should need a second run for it.
+
+    Nothing where the errors are about the code itself.
+    """
+    document = loaded.document
+    if document is None or any((found.path or ())[:1] == ("code",) for found in loaded.findings):
+        return ()
+    try:
+        code = Code.model_validate(document.data.get("code"))
+    except ValueError:
+        return ()
+    found = accept(check_source(ReadableSource(code, _source_of(code, loaded.file.parent))), ignore)
+    return tuple(loaded.substitutions.finding(each.located(loaded.location)) for each in found)
 
 
 def note_on_cluster(message: str, remedy: str) -> Finding:
