@@ -58,6 +58,8 @@ def read(
 def plan_offline(loaded: LoadedJob, ignore: Sequence[str] | None) -> TrainingPlan:
     """The judged plan of a job, made without a call to AWS."""
     from launcher.aws.session import session_region
+    from launcher.cli.source_view import read_code
     from launcher.session.preparation import prepare
 
-    return prepare(loaded, session_region=session_region(), ignore=ignore or ())
+    code = read_code(loaded)
+    return prepare(loaded, session_region=session_region(), ignore=ignore or (), source=code)

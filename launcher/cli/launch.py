@@ -87,12 +87,24 @@ def _launching(
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.cli.live_view import LiveView
+    from launcher.cli.source_view import read_code
     from launcher.cli.submission_view import show_progress
     from launcher.session.launching import Launch
     from launcher.session.run_id import run_id_of
 
     run = run_id_of(run_id, os.environ)
-    return Launch(loaded, Clients(), session_region(), ignore, queued, share, run, LiveView, show_progress)
+    return Launch(
+        loaded,
+        Clients(),
+        session_region(),
+        ignore,
+        queued,
+        share,
+        run,
+        LiveView,
+        show_progress,
+        source=read_code(loaded),
+    )
 
 
 def _refuse(plan: TrainingPlan, output: OutputFormat) -> int:

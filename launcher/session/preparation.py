@@ -22,6 +22,7 @@ from launcher.planning.planner import plan_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.job.check import check_job, check_source
 from launcher.rules.job.subject import TELLING_NAMES, JobSubject, ReadableSource
+from launcher.source.archive import OnRead
 from launcher.source.tree import SourceTree, read_source
 
 
@@ -122,16 +123,16 @@ def prepare_for(
     )
 
 
-def source_of(job: JobSpec, folder: Path) -> SourceTree:
+def source_of(job: JobSpec, folder: Path, on_read: OnRead | None = None) -> SourceTree:
     """Read the code of a job; `folder` is the job file's, against which its paths are resolved.
 
-    Whoever plans a job twice reads its code once, and hands it on.
+    Whoever plans a job twice reads its code once, and hands it on. `on_read` is told how far that is.
     """
-    return _source_of(job.code, folder)
+    return _source_of(job.code, folder, on_read)
 
 
-def _source_of(code: Code, folder: Path) -> SourceTree:
-    return read_source(folder / code.source_dir, code.entry_point, TELLING_NAMES)
+def _source_of(code: Code, folder: Path, on_read: OnRead | None = None) -> SourceTree:
+    return read_source(folder / code.source_dir, code.entry_point, TELLING_NAMES, on_read)
 
 
 def _about_readable_source(loaded: LoadedJob, ignore: Sequence[str]) -> tuple[Finding, ...]:

@@ -8,19 +8,22 @@ another one wherever another zlib compresses.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from launcher.documents.files import open_regular
 from launcher.source.errors import SourceError
 from launcher.source.files import SourceFile
 
+OnRead = Callable[[int, int], None]
+"""Told again and again how many bytes of a source have been read, and how many there are."""
+
 _CHUNK = 1024 * 1024
 _BLOCK = 512
 """What a member is filled up to (POSIX.1-2001, pax: ustar interchange format)."""
 
 
-def archive_blocks(files: Iterable[SourceFile]) -> Iterator[bytes]:
+def archive_blocks(files: Sequence[SourceFile]) -> Iterator[bytes]:
     """The archive (pax) of files as they lie there, piece by piece, in the order in which they are given.
 
     Of a file it holds the name, the content and whether it is executable; owners and times do not count.
@@ -36,11 +39,15 @@ def archive_blocks(files: Iterable[SourceFile]) -> Iterator[bytes]:
     yield bytes(2 * _BLOCK)
 
 
-def digest_of(files: Iterable[SourceFile]) -> str:
+def digest_of(files: Sequence[SourceFile], on_read: OnRead | None = None) -> str:
     """SHA-256, in hexadecimal, of the archive of files. Raises SourceError as `archive_blocks` does."""
     digest = hashlib.sha256()
+    total, read = sum(file.size for file in files), 0
     for block in archive_blocks(files):
         digest.update(block)
+        read += len(block)
+        if on_read is not None:
+            on_read(min(read, total), total)
     return digest.hexdigest()
 
 

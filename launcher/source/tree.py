@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launcher.documents.files import file_mode, read_regular
-from launcher.source.archive import digest_of, unreadable
+from launcher.source.archive import OnRead, digest_of, unreadable
 from launcher.source.errors import SourceError
 from launcher.source.files import IgnoredPath, SourceFile
 from launcher.source.names import names_in
@@ -76,7 +76,9 @@ class SourceTree:
         return next((each for each in self.ignored if _covers(each.name, name)), None)
 
 
-def read_source(folder: Path, entry_point: str, wanted: Collection[str] = ()) -> SourceTree:
+def read_source(
+    folder: Path, entry_point: str, wanted: Collection[str] = (), on_read: OnRead | None = None
+) -> SourceTree:
     """Read a source folder; `wanted` are the names to look for in its Python files.
 
     Looks at each folder once, reads every file that is packed once for the digest, and of the Python files
@@ -103,7 +105,7 @@ def read_source(folder: Path, entry_point: str, wanted: Collection[str] = ()) ->
     if tree.problems:
         return tree
     try:
-        return replace(tree, digest=digest_of(tree.files))
+        return replace(tree, digest=digest_of(tree.files, on_read))
     except SourceError as error:
         return replace(tree, problems=(error,))
 
