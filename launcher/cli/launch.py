@@ -67,7 +67,7 @@ def launch(
         if dry_run:
             return _dry_run(loaded, ignore, output)
         if local:
-            plan = plan_offline(loaded, ignore)
+            plan = plan_offline(loaded, ignore, here=True)
             return _refuse(plan, output) if plan.refused else _run_local(plan, inputs or (), output)
         launching = _launching(loaded, ignore or (), queue, share, run_id)
         return _launch_on_aws(launching, detach, yes, output)

@@ -17,6 +17,7 @@ from launcher.jobs.code import Code
 from launcher.jobs.load import LoadedJob, load_job
 from launcher.jobs.specification import JobSpec
 from launcher.jobs.variables import Variables, allowed_by, is_name
+from launcher.planning.masked import masked
 from launcher.planning.naming import unique_part
 from launcher.planning.planner import plan_job
 from launcher.planning.training_plan import TrainingPlan
@@ -65,11 +66,13 @@ def prepare(
     session_region: str | None,
     ignore: Sequence[str] = (),
     source: SourceTree | None = None,
+    here: bool = False,
 ) -> TrainingPlan:
     """Plan a loaded job and judge it. Calls nothing beyond this machine.
 
     The cluster comes from the file that the job names, or from the cache. `ignore` holds codes accepted
-    besides the file's. `source` is the job's code where it was read already, else it is read now.
+    besides the file's. `source` is the job's code where it was read already, else it is read now. `here` says
+    that it is for a run on this machine.
     Raises Refusal where the manifest that the job names by its path cannot be used.
     """
     cluster: Cluster | None = None
@@ -77,7 +80,7 @@ def prepare(
     if loaded.spec is not None and loaded.spec.cluster is not None:
         cluster, notes = _known_cluster(loaded.spec.cluster, loaded.file.parent)
     return prepare_for(
-        loaded, cluster, session_region=session_region, ignore=ignore, source=source, notes=notes
+        loaded, cluster, session_region=session_region, ignore=ignore, source=source, notes=notes, here=here
     )
 
 
@@ -90,6 +93,7 @@ def prepare_for(
     unique: str | None = None,
     source: SourceTree | None = None,
     notes: Sequence[Finding] = (),
+    here: bool = False,
 ) -> TrainingPlan:
     """`prepare` with a cluster that the caller has read; without one, what it would say stands open.
 
@@ -114,11 +118,15 @@ def prepare_for(
         source=source,
         cluster=cluster,
         names=source.names,
+        here=here,
     )
     found = accept([*check_job(subject), *plan.findings, *notes], [*job.ignore, *ignore])
+    credentials = masked(replace(plan, findings=found))
     return replace(
         plan,
-        findings=tuple(loaded.substitutions.finding(each.located(loaded.location)) for each in found),
+        findings=tuple(
+            credentials.finding(loaded.substitutions.finding(each.located(loaded.location))) for each in found
+        ),
         substitutions=loaded.substitutions,
     )
 

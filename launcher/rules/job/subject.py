@@ -68,7 +68,7 @@ class JobSubject:
 
     What the plan has derived (processes, checkpoints, Debugger, who starts the script) is asked of `plan`.
     `cluster` is the manifest, None where there is none or it was not read yet. `names` are those of
-    TELLING_NAMES that the source uses.
+    TELLING_NAMES that the source uses. `here` says that the job is to run on this machine.
     """
 
     job: JobSpec
@@ -77,6 +77,7 @@ class JobSubject:
     source: SourceTree
     cluster: Cluster | None = None
     names: frozenset[str] = frozenset()
+    here: bool = False
 
     @property
     def code(self) -> Code:
