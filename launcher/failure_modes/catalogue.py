@@ -52,6 +52,7 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             distribution.DEGREES_DO_NOT_DIVIDE,
             distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
             distribution.HARD_CODED_TOPOLOGY,
+            distribution.RANKS_NEVER_MET,
         ),
         "Debugger": (
             debugger.WITH_SMDDP_AND_CHECKPOINTS,
