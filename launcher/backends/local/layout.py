@@ -10,7 +10,6 @@ import os
 import posixpath
 import shutil
 import socket
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 from launcher.backends.interface import BackendError
 from launcher.backends.local.hosts import ROOT_VARIABLE, Host, hosts_of
+from launcher.backends.local.interpreter import python_environment
 from launcher.backends.local.mapping import below, leads_inside
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, CHECKPOINT_DIR_VARIABLE
 from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH, channel_folder
@@ -26,13 +26,6 @@ from launcher.planning.request_parts import RequestChannel, S3Channel
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import SourcePackage
 from launcher.source.packaging import BOOT_NAME, SOURCE_NAME, build_boot, build_source
-
-_INHERITED = (
-    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
-    "VIRTUAL_ENV", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
-)  # fmt: skip
-"""All that a container on this machine gets from the launcher's environment: no credentials, no proxies,
-nothing that would make the job behave differently on AWS."""
 
 
 def check_inputs(request: RequestView, inputs: Mapping[str, Path]) -> None:
@@ -96,8 +89,8 @@ def lay_out(
     return hosts
 
 
-def boot_command(request: RequestView, host: Host) -> list[str]:
-    """The container's command with this interpreter and this host's copy of the boot.
+def boot_command(request: RequestView, host: Host, python: Path) -> list[str]:
+    """The container's command with the Python that was chosen and this host's copy of the boot.
 
     Raises BackendError for a job that the boot does not start.
     """
@@ -107,13 +100,18 @@ def boot_command(request: RequestView, host: Host) -> list[str]:
             "Run locally with the strategy torchrun or none.",
         )
     boot = host.root / "input" / "data" / RESERVED_CHANNEL / BOOT_NAME
-    return [sys.executable, str(boot), *(below(host.root, word) for word in request.arguments)]
+    return [str(python), str(boot), *(below(host.root, word) for word in request.arguments)]
 
 
 def host_environment(
-    request: RequestView, host: Host, rendezvous: str, devices: Mapping[str, str], machine: Mapping[str, str]
+    request: RequestView,
+    host: Host,
+    rendezvous: str,
+    python: Path,
+    devices: Mapping[str, str],
+    machine: Mapping[str, str],
 ) -> dict[str, str]:
-    """The whole environment of a host's boot.
+    """The whole environment of a host's boot, which `python` runs.
 
     The request's values win over everything but the places, and over what suits this `machine` instead of
     the job's hosts.
@@ -121,7 +119,7 @@ def host_environment(
     root = host.root
     requested = {name: below(root, value) for name, value in request.environment.items()}
     return {
-        **{name: os.environ[name] for name in _INHERITED if name in os.environ},
+        **python_environment(python, os.environ),
         "TRAINING_JOB_NAME": str(request.name),
         CHECKPOINT_DIR_VARIABLE: below(root, _checkpoint_path(request)),
         **devices,
@@ -180,19 +178,6 @@ def share_threads(ranks: int, users_environment: Mapping[str, str]) -> dict[str,
     if "OMP_NUM_THREADS" in users_environment:
         return {}
     return {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // ranks))}
-
-
-def visible_devices() -> list[str]:
-    """This machine's GPUs, as CUDA_VISIBLE_DEVICES names them, without loading torch."""
-    limited = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if limited is not None:
-        return [device.strip() for device in limited.split(",") if device.strip()]
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return []
-    listing = subprocess.run([tool, "--list-gpus"], capture_output=True, text=True, check=False)
-    gpus = [line for line in listing.stdout.splitlines() if line.startswith("GPU ")]
-    return [str(index) for index in range(len(gpus))]
 
 
 def _config_files(request: RequestView, hosts: Sequence[Host], host: Host) -> dict[str, Any]:
