@@ -99,6 +99,23 @@ def test_the_python_that_runs_the_job_is_shown_and_kept(
     assert f'algo-1 ["algo-1"] {python}' in out
 
 
+def test_a_script_that_asks_for_a_gpu_is_not_blamed_on_a_machine_without(
+    job: Callable[..., Path], run_launch: RunLaunch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    file = job(resources={"instance_type": "ml.g5.xlarge", "instance_count": 1})
+    (tmp_path / "src" / "train.py").write_text("raise RuntimeError('Found no NVIDIA driver on your system')")
+    code, out, _ = run_launch(file, "--local")
+    assert code == 1
+    before, _, after = " ".join(out.split()).partition("Failed digits")
+    assert "here: there is no GPU on this machine" in before
+    assert "on ml.g5.xlarge the script would go on" in after
+    [run] = (tmp_path / ".slipway" / "local").glob("digits-*")
+    code, out, _ = run_launch("diagnose", run.name)
+    assert code == 1
+    assert "on ml.g5.xlarge the script would go on" in " ".join(out.split())
+
+
 def test_what_is_no_python_ends_with_a_sentence(
     job: Callable[..., Path], run_launch: RunLaunch, tmp_path: Path
 ) -> None:

@@ -114,6 +114,7 @@ class LocalBackend(Backend):
                 explanation=mine.trouble if mine else None,
                 processes_per_host=request.processes_per_host,
                 metrics=request.metrics,
+                instance_type=request.instance_type,
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise no_request(self._store.folder(job_name)) from error

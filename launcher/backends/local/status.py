@@ -75,6 +75,7 @@ class JobRecord:
             output=str(self.folder / "hosts"),
             seconds=(self.ended or time.time()) - self.started,
             hosts=self.hosts,
+            gpus=self.gpus,
         )
 
 
