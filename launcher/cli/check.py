@@ -69,9 +69,11 @@ def _plan_live(loaded: LoadedJob, ignore: Sequence[str], *, fix: bool, yes: bool
     from launcher.cli.live_view import LiveView, offer_repairs
     from launcher.session.launching import plan_with_cluster
     from launcher.session.live import judged, look, repairs
+    from launcher.session.long_step import READING_CODE, announced
 
     clients = Clients()
-    plan = plan_with_cluster(loaded, clients, session_region=session_region(), ignore=ignore)
+    with announced(READING_CODE, message):
+        plan = plan_with_cluster(loaded, clients, session_region=session_region(), ignore=ignore)
     if plan.request is None or (plan.refused and plan.placeholders):
         message("AWS was not looked at: fix the findings of the job file first")
         return plan

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from launcher.cli.output import OutputFormat
+from launcher.cli.output import OutputFormat, message
 
 if TYPE_CHECKING:
     from launcher.jobs.load import LoadedJob
@@ -58,6 +58,8 @@ def read(
 def plan_offline(loaded: LoadedJob, ignore: Sequence[str] | None) -> TrainingPlan:
     """The judged plan of a job, made without a call to AWS."""
     from launcher.aws.session import session_region
+    from launcher.session.long_step import READING_CODE, announced
     from launcher.session.preparation import prepare
 
-    return prepare(loaded, session_region=session_region(), ignore=ignore or ())
+    with announced(READING_CODE, message):
+        return prepare(loaded, session_region=session_region(), ignore=ignore or ())

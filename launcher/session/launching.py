@@ -17,7 +17,7 @@ from launcher.account.questions.asking import BOUND_SECONDS
 from launcher.aws.bounded import bounded
 from launcher.aws.clients import BRISK, Clients
 from launcher.aws.cluster_manifest import fetch_manifest
-from launcher.backends.interface import Backend, BackendError, OnProgress
+from launcher.backends.interface import Backend, BackendError, OnProgress, Progress
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.manifest_store import ManifestError, cache_manifest, is_path
 from launcher.failure_modes.model import Finding
@@ -26,6 +26,7 @@ from launcher.planning.training_plan import TrainingPlan
 from launcher.session.attempts import AttemptsDisplay, run_attempts
 from launcher.session.jobs import queue_backend, sagemaker_backend
 from launcher.session.live import check_before_submission
+from launcher.session.long_step import READING_CODE, announced
 from launcher.session.outcome import Outcome
 from launcher.session.preparation import note_on_cluster, prepare, prepare_for, source_of
 from launcher.session.submission import Begun, Start
@@ -135,7 +136,19 @@ class Launch:
             display=display,
         )
 
+    def _read(self, loaded: LoadedJob) -> SourceTree | None:
+        """The code of a job that can be read, told of where that takes long."""
+        if loaded.spec is None:
+            return None
+        with announced(READING_CODE, self._tell):
+            return source_of(loaded.spec, loaded.file.parent)
+
+    def _tell(self, news: str) -> None:
+        if self.on_progress is not None:
+            self.on_progress(Progress(news))
+
     def _plan(self, loaded: LoadedJob, source: SourceTree | None = None) -> TrainingPlan:
+        source = source or self._read(loaded)
         plan = plan_for_submission(
             loaded, self.clients, session_region=self.session_region, ignore=self.ignore, source=source
         )
