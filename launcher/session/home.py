@@ -15,6 +15,9 @@ FOLDER = ".slipway"
 RUNS = "local"
 """The folder in it with the runs, one below the other."""
 
+ENVIRONMENTS = "environments"
+"""The folder in it with the Python environments that were made for runs."""
+
 _IGNORED = "# Local runs of Slipway: nothing to commit.\n*\n"
 
 
