@@ -147,7 +147,7 @@ def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: Output
     from launcher.backends.local.backend import LocalBackend
     from launcher.backends.local.machine import this_machine
     from launcher.cli.job_view import JobView, conclude
-    from launcher.session.jobs import LOCAL_HOME
+    from launcher.session.home import made_home
     from launcher.session.preflight import look_before
     from launcher.session.run import Interrupted, follow_here
 
@@ -160,7 +160,7 @@ def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: Output
     try:
         with (
             JobView(screen_for(output)) as view,
-            closing(LocalBackend(LOCAL_HOME, here.inputs, python=machine.python.path)) as backend,
+            closing(LocalBackend(made_home(), here.inputs, python=machine.python.path)) as backend,
         ):
             outcome = follow_here(backend, backend.submit(plan), view)
     except Interrupted as interrupted:

@@ -122,7 +122,7 @@ class JobStore:
     def _unknown(self, job_name: str) -> UnknownJob:
         return UnknownJob(
             f"there is no local job {job_name} below {self.home}; there are: {self.known()}.",
-            "Correct the name, or go to the folder in which it was launched.",
+            "Correct the name, or go to the project in which it was launched.",
         )
 
 
