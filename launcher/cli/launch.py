@@ -111,7 +111,7 @@ def _run_local(plan: TrainingPlan, inputs: list[str] | tuple[()], output: Output
     from contextlib import closing
 
     from launcher.backends.local.backend import LocalBackend
-    from launcher.cli.job_view import JobView, conclude
+    from launcher.cli.job_view import JobView, conclude, conclude_interrupted
     from launcher.session.jobs import LOCAL_HOME
     from launcher.session.run import Interrupted, follow_here
 
@@ -121,11 +121,9 @@ def _run_local(plan: TrainingPlan, inputs: list[str] | tuple[()], output: Output
             JobView(screen_for(output)) as view,
             closing(LocalBackend(LOCAL_HOME, _folders(inputs))) as backend,
         ):
-            outcome = follow_here(backend, backend.submit(plan), view)
+            outcome = follow_here(backend, lambda: backend.submit(plan), view)
     except Interrupted as interrupted:
-        state = interrupted.status.state if interrupted.status else "unknown"
-        message(f"stopped; the job is {state}. {interrupted.remedy}")
-        return EXIT_INTERRUPTED
+        return conclude_interrupted(interrupted, output, {"job": _job_json(plan)})
     return conclude(outcome, output, {"job": _job_json(plan)})
 
 
