@@ -14,7 +14,7 @@ from slipway.anomaly import script_words
 from slipway.container import DEFAULT_ROOT, Container, read_container
 from slipway.environment import make_folders, script_environment
 from slipway.evidence import judge
-from slipway.failure import BootError, Cause, RankEnd, exit_status, root_cause, write_failure
+from slipway.failure import STOPPED, BootError, Cause, RankEnd, exit_status, root_cause, write_failure
 from slipway.joined import meeting_of
 from slipway.kept_log import everything_kept_in
 from slipway.left_behind import tell_of_lost_work
@@ -136,6 +136,10 @@ def conclude(task: Task, container: Container, ended: Ended, stop: StopRequest) 
     What fails after a stop was asked for is the stop's consequence; what failed before is not, even
     where the stop came first to the end.
     """
+    if stop.at is not None:
+        took = round(max(0.0, ended.time - stop.at))
+        asked = f"asked to end by {stop.signal.name}, and ended {took} s later"
+        print(f"slipway: {STOPPED} {container.current_host}: {asked}", file=sys.stderr, flush=True)
     if ended.exit_code == 0:
         return 0
     cause = _cause(task, container, ended)

@@ -6,6 +6,8 @@ gone, is told only where the job was found nowhere.
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,13 +93,13 @@ def stop_job(name: str, clients: Clients, region: str | None, home: Path | None 
         raise
     except AwsRefusal as unseen:
         try:
-            sagemaker_backend(clients, region).stop(name)
+            sagemaker_backend(clients, region).stop(name, _who_asks())
         except UnknownJob:
             raise unseen from None
         return StopAnswer(asked=True, state=None)
     ended = job.status.state.is_final
     if not ended:
-        job.backend.stop(job.name)
+        job.backend.stop(job.name, _who_asks())
     return StopAnswer(asked=not ended, state=job.status.state)
 
 
@@ -158,6 +160,15 @@ def queue_backend(
     return QueueBackend(
         batch(), queue_arn, training=training, provide=training.provide, share=share, renewed=batch
     )
+
+
+def _who_asks() -> str:
+    """This command, for the record of a job that is stopped."""
+    try:
+        user = f", user {getpass.getuser()}"
+    except (OSError, KeyError):
+        user = ""  # A container's user id may have no name.
+    return f"launch stop (process {os.getpid()}{user})"
 
 
 def _queue_of(cluster: str, clients: Clients) -> QueueBackend:
