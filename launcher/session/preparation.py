@@ -125,7 +125,8 @@ def source_of(job: JobSpec, folder: Path) -> SourceTree:
 
     Whoever plans a job twice reads its code once, and hands it on.
     """
-    return read_source(folder / job.code.source_dir, job.code.entry_point, TELLING_NAMES)
+    code = job.code
+    return read_source(folder / code.source_dir, code.entry_point, TELLING_NAMES, code.requirements_file)
 
 
 def note_on_cluster(message: str, remedy: str) -> Finding:

@@ -13,6 +13,8 @@ from launcher.source.archive import digest_of
 from launcher.source.errors import SourceError
 from launcher.source.files import IgnoredPath, SourceFile, walk
 from launcher.source.names import names_in
+from launcher.source.requirements import RequirementsFile
+from launcher.source.requirements_reader import read_requirements
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,8 @@ class SourceTree:
     `folder` is absolute; `exists` says whether it is there, `has_entry_point` whether the script is,
     which is no promise that it is packed. `files` are what is packed, `ignored` what is left out and why,
     `scripts` the Python files directly in the folder, `names` those of the names asked for that the packed
-    code uses. `problem` is what keeps the source from being packed; `digest` is the SHA-256, in hexadecimal,
+    code uses. `requirements` is what the file asks for that is to be installed, None where it is not packed.
+    `problem` is what keeps the source from being packed; `digest` is the SHA-256, in hexadecimal,
     of its archive before it is compressed, and None where there is a problem.
     """
 
@@ -34,6 +37,7 @@ class SourceTree:
     ignored: tuple[IgnoredPath, ...] = ()
     scripts: tuple[str, ...] = ()
     names: frozenset[str] = frozenset()
+    requirements: RequirementsFile | None = None
     digest: str | None = None
     problem: SourceError | None = None
 
@@ -62,8 +66,11 @@ class SourceTree:
         return next((each for each in self.ignored if _covers(each.name, name)), None)
 
 
-def read_source(folder: Path, entry_point: str, wanted: Collection[str] = ()) -> SourceTree:
-    """Read a source folder; `wanted` are the names to look for in its Python files.
+def read_source(
+    folder: Path, entry_point: str, wanted: Collection[str] = (), requirements: str | None = None
+) -> SourceTree:
+    """Read a source folder; `wanted` are the names to look for in its Python files, `requirements` the file
+    that says what to install, relative to the folder.
 
     Looks at each folder once, reads every file that is packed once for the digest, and of the Python files
     as many as `names_in` bounds. Of more than `MOST_BYTES` it reads none. Never raises: what keeps
@@ -84,6 +91,7 @@ def read_source(folder: Path, entry_point: str, wanted: Collection[str] = ()) ->
         ignored=found.ignored,
         scripts=found.scripts,
         names=names_in(found.files, wanted),
+        requirements=None if requirements is None else read_requirements(requirements, found.files),
         problem=found.problem,
     )
     if tree.problem is not None:
