@@ -20,6 +20,7 @@ from launcher.cli.job_options import (
 from launcher.cli.output import OutputFormat, console, print_json
 
 if TYPE_CHECKING:
+    from launcher.backends.local.interpreter import Interpreter
     from launcher.jobs.load import LoadedJob
     from launcher.planning.request_parts import RequestChannel, SearchedParameter
     from launcher.planning.request_view import RequestView
@@ -152,8 +153,8 @@ def show_settings(plan: TrainingPlan) -> None:
     console().print(grid)
 
 
-def show_summary(plan: TrainingPlan, *, places: bool = True) -> None:
-    """Print the lines that tell a person what will run, and with `places` where on AWS and at what cost."""
+def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> None:
+    """Print the lines that tell what will run, and where: on AWS and at what cost, or here by `python`."""
     from launcher.planning.cost import cost_in_words
     from launcher.planning.shown import shown_text
 
@@ -169,7 +170,9 @@ def show_summary(plan: TrainingPlan, *, places: bool = True) -> None:
         **_search(view),
         "limits": _limits(view),
     }
-    if places:
+    if python is not None:
+        rows["python"] = str(python)
+    else:
         rows |= {
             "cost": cost_in_words(view, plan.region),
             "image": str(view.image),
