@@ -135,6 +135,7 @@ def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: Output
     from launcher.backends.local.backend import LocalBackend
     from launcher.backends.local.machine import this_machine
     from launcher.cli.job_view import JobView, conclude
+    from launcher.cli.submission_view import show_progress
     from launcher.session.jobs import LOCAL_HOME
     from launcher.session.preflight import look_before
     from launcher.session.run import Interrupted, follow_here
@@ -150,7 +151,7 @@ def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: Output
             JobView(screen_for(output)) as view,
             closing(LocalBackend(LOCAL_HOME, here.inputs, python=machine.python.path)) as backend,
         ):
-            outcome = follow_here(backend, backend.submit(plan), view)
+            outcome = follow_here(backend, backend.submit(plan, show_progress), view)
     except Interrupted as interrupted:
         state = interrupted.status.state if interrupted.status else "unknown"
         message(f"stopped; the job is {state}. {interrupted.remedy}")
