@@ -21,7 +21,7 @@ from slipway.left_behind import tell_of_lost_work
 from slipway.processes import Ended, StopRequest, itself, supervise, workers
 from slipway.rank_files import RankFiles
 from slipway.rendezvous import Rendezvous, check_port, find_rendezvous
-from slipway.requirements import install
+from slipway.requirements import WITHOUT_A_WAY_OUT, install
 from slipway.source import CODE_DIGEST_VARIABLE, find_entry_point, unpack, verify
 from slipway.task import Task, hyperparameter_arguments, parse_task
 from slipway.torchrun import AFTER_INSTALLING, failed_ranks, torchrun_command
@@ -72,8 +72,14 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
     unpack(archive, container.code)
     script = find_entry_point(container.code, task.entry_point)
     if task.requirements is not None:
-        logs = container.logs
-        install(task.requirements, folder=container.code, environment=environment, stop=stop, logs=logs)
+        install(
+            task.requirements,
+            folder=container.code,
+            environment=environment,
+            stop=stop,
+            logs=container.logs,
+            hint=WITHOUT_A_WAY_OUT,
+        )
         if stop.at is not None:
             return 128 + stop.signal
     rendezvous = find_rendezvous(container, environment)

@@ -147,6 +147,7 @@ def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: Output
     from launcher.backends.local.backend import LocalBackend
     from launcher.backends.local.machine import this_machine
     from launcher.cli.job_view import JobView, conclude, conclude_interrupted
+    from launcher.cli.submission_view import show_progress
     from launcher.session.home import made_home
     from launcher.session.preflight import look_before
     from launcher.session.run import Interrupted, follow_here
@@ -162,7 +163,7 @@ def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: Output
             JobView(screen_for(output)) as view,
             closing(LocalBackend(made_home(), here.inputs, python=machine.python.path)) as backend,
         ):
-            outcome = follow_here(backend, lambda: backend.submit(plan), view)
+            outcome = follow_here(backend, lambda: backend.submit(plan, show_progress), view)
     except Interrupted as interrupted:
         return conclude_interrupted(interrupted, output, {"job": _job_json(plan)})
     return conclude(outcome, output, {"job": _job_json(plan)})

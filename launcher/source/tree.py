@@ -13,6 +13,8 @@ from launcher.source.archive import OnRead, digest_of, unreadable
 from launcher.source.errors import SourceError
 from launcher.source.files import IgnoredPath, SourceFile
 from launcher.source.names import names_in
+from launcher.source.requirements import RequirementsFile
+from launcher.source.requirements_reader import read_requirements
 from launcher.source.walking import walk
 
 
@@ -23,7 +25,8 @@ class SourceTree:
     `folder` is absolute; `exists` says whether it is there, `has_entry_point` whether the script is,
     which is no promise that it is packed. `files` are what is packed, `ignored` what is left out and why,
     `scripts` the Python files directly in the folder, `names` those of the names asked for that the packed
-    code uses. `problems` are all that keep the source from being packed; `digest` is the SHA-256, in
+    code uses. `requirements` is what the file asks for that is to be installed, None where it is not packed.
+    `problems` are all that keep the source from being packed; `digest` is the SHA-256, in
     hexadecimal, of its archive before it is compressed, and None where there are problems.
     """
 
@@ -35,6 +38,7 @@ class SourceTree:
     ignored: tuple[IgnoredPath, ...] = ()
     scripts: tuple[str, ...] = ()
     names: frozenset[str] = frozenset()
+    requirements: RequirementsFile | None = None
     digest: str | None = None
     problems: tuple[SourceError, ...] = ()
 
@@ -77,9 +81,14 @@ class SourceTree:
 
 
 def read_source(
-    folder: Path, entry_point: str, wanted: Collection[str] = (), on_read: OnRead | None = None
+    folder: Path,
+    entry_point: str,
+    wanted: Collection[str] = (),
+    requirements: str | None = None,
+    on_read: OnRead | None = None,
 ) -> SourceTree:
-    """Read a source folder; `wanted` are the names to look for in its Python files.
+    """Read a source folder; `wanted` are the names to look for in its Python files, `requirements` the file
+    that says what to install, relative to the folder.
 
     Looks at each folder once, reads every file that is packed once for the digest, and of the Python files
     as many as `names_in` bounds. Of more than `MOST_BYTES` it reads none. Never raises: what keeps
@@ -100,6 +109,7 @@ def read_source(
         ignored=found.ignored,
         scripts=found.scripts,
         names=names_in(found.files, wanted),
+        requirements=None if requirements is None else read_requirements(requirements, found.files),
         problems=found.problems,
     )
     if tree.problems:
