@@ -12,7 +12,7 @@ from launcher.diagnosis.reason import BEFORE_ALL_LINES
 from launcher.diagnosis.redaction import redacted, shown
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
-from launcher.failure_modes import checkpoints, data, nccl
+from launcher.failure_modes import checkpoints, data, distribution, nccl
 from launcher.failure_modes.model import Finding, Retry, Severity, Stage
 
 CLOSE = 12
@@ -21,6 +21,7 @@ CLOSE = 12
 _MOST_EVIDENCE = 4
 _NAMED_RANKS = 8
 _COPY_BELOW = 3
+_LONGEST_REMEDY = 1000
 _SURVIVED = 500
 """Lines of its host after a vague sign, more than a failing job prints while it comes down."""
 
@@ -31,14 +32,19 @@ _LAGS = (nccl.COLLECTIVE_TIMED_OUT, data.UNEVEN_BATCHES, checkpoints.STATE_DICT_
 def judge(reading: Reading, reason: Sequence[Sighting], *, succeeded: bool = False) -> Diagnosis:
     """The diagnosis from what was read of the logs and of the service's reason.
 
+    With `succeeded` nothing is a root cause but that the ranks never met, which no exit code shows.
     The weightier role counts, whatever came first: initiator, symptom, cascade. Within a role what is
     definite beats what is vague, then the earlier sign counts.
     """
     healthy = succeeded or (reading.success and not reading.failure and not reason)
     signs = [] if healthy else [sign for sign in (*reason, *reading.sightings) if sign.role.may_be_root]
     signs = [sign for sign in signs if not _was_survived(sign, reading)]
+    # Lines that say it end no job: they are the cause where nothing else is, no less where it ended well.
+    apart = [sign for sign in reading.sightings if _says_that_nobody_met(sign)]
+    signs = [sign for sign in signs if sign not in apart] or apart
     notes = [sign for sign in reading.sightings if sign.role is LineRole.ADVISORY]
     root = _first(signs)
+    notes = [sign for sign in notes if root is None or sign.mode is not root.mode]
     if root is None:
         findings = tuple(_grouped(notes, warn=True))
         return Diagnosis(None, (), findings, Retry.NEVER)
@@ -49,6 +55,10 @@ def judge(reading: Reading, reason: Sequence[Sighting], *, succeeded: bool = Fal
     consequences = tuple(_grouped(sign for sign in others if not _same(sign, root)))
     findings = (cause.finding, *consequences, *_grouped(notes, warn=True))
     return Diagnosis(cause, consequences, findings, explained.mode.retry)
+
+
+def _says_that_nobody_met(sign: Sighting) -> bool:
+    return sign.mode is distribution.RANKS_NEVER_MET and sign.role.may_be_root
 
 
 def _was_survived(sign: Sighting, reading: Reading) -> bool:
@@ -147,7 +157,11 @@ def _apart(signs: Iterable[Sighting]) -> str | None:
 def _root_cause(root: Sighting, others: Sequence[Sighting], context: str | None) -> RootCause:
     place = f" ({root.place})" if root.place else ""
     finding = root.mode.finding(
-        Stage.LOG, shown(f"{_who(root)}{root.what}") + place, severity=Severity.ERROR, subject=root.subject
+        Stage.LOG,
+        shown(f"{_who(root)}{root.what}") + place,
+        remedy=_remedy(root),
+        severity=Severity.ERROR,
+        subject=root.subject,
     )
     lines = [*root.details, root.text]
     if context:
@@ -180,8 +194,16 @@ def _grouped(signs: Iterable[Sighting], *, warn: bool = False) -> Iterable[Findi
         )
         severity = Severity.WARNING if warn and first.mode.severity is Severity.ERROR else first.mode.severity
         yield first.mode.finding(
-            Stage.LOG, shown(f"{who}{first.what}"), severity=severity, subject=first.subject
+            Stage.LOG,
+            shown(f"{who}{first.what}"),
+            remedy=_remedy(first),
+            severity=severity,
+            subject=first.subject,
         )
+
+
+def _remedy(sign: Sighting) -> str | None:
+    return None if sign.remedy is None else shown(sign.remedy, _LONGEST_REMEDY)
 
 
 def _ranks(ranks: Sequence[int]) -> str:

@@ -22,6 +22,7 @@ def diagnose(
 
     `lines` are read once, those of one host in their order, hosts mixed in any way; what is kept of them
     does not grow with their number. `failure_reason` and `secondary_status` are the service's (the phase of
-    a JobStatus). With `succeeded` nothing is called a root cause: what the lines advise remains.
+    a JobStatus). With `succeeded` nothing is called a root cause but that the ranks never
+    met (DIST008), which ends no job; what the lines advise remains.
     """
     return judge(LogReader().read(lines), signs_of(failure_reason, secondary_status), succeeded=succeeded)

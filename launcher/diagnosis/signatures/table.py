@@ -12,6 +12,7 @@ from launcher.diagnosis.signatures import (
     checkpoints,
     code,
     collectives,
+    distribution,
     efa,
     hardware,
     memory,
@@ -38,6 +39,7 @@ FAMILIES: Final[Mapping[str, tuple[Signature, ...]]] = MappingProxyType(
             collectives,
             nccl,
             rendezvous,
+            distribution,
             training,
             code,
         )
