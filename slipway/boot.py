@@ -21,9 +21,10 @@ from slipway.left_behind import tell_of_lost_work
 from slipway.processes import Ended, StopRequest, itself, supervise, workers
 from slipway.rank_files import RankFiles
 from slipway.rendezvous import Rendezvous, check_port, find_rendezvous
+from slipway.requirements import install
 from slipway.source import CODE_DIGEST_VARIABLE, find_entry_point, unpack, verify
 from slipway.task import Task, hyperparameter_arguments, parse_task
-from slipway.torchrun import failed_ranks, torchrun_command
+from slipway.torchrun import AFTER_INSTALLING, failed_ranks, torchrun_command
 
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
@@ -58,7 +59,8 @@ def _main(arguments: Sequence[str], environment: dict[str, str]) -> int:
 
 
 def run(task: Task, container: Container, environment: Mapping[str, str], stop: StopRequest) -> int:
-    """Verify and unpack the source, start the processes, wait for them, and report a failure.
+    """Verify and unpack the source, install what it requires, start the processes, wait for them, and
+    report a failure.
 
     Raises BootError where the script cannot be started.
     """
@@ -69,6 +71,11 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
         verify(archive, submitted)
     unpack(archive, container.code)
     script = find_entry_point(container.code, task.entry_point)
+    if task.requirements is not None:
+        logs = container.logs
+        install(task.requirements, folder=container.code, environment=environment, stop=stop, logs=logs)
+        if stop.at is not None:
+            return 128 + stop.signal
     rendezvous = find_rendezvous(container, environment)
     torchrun = task.strategy == "torchrun"
     if torchrun and container.node_rank == 0:
@@ -87,7 +94,14 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
     meeting, started = meeting_of(task, container, rendezvous), time.time()
     words = script_words(script, arguments, environment)
     if torchrun:
-        command = torchrun_command(container, rendezvous, task.processes_per_host, words)
+        command = torchrun_command(
+            container,
+            rendezvous,
+            task.processes_per_host,
+            words,
+            # pip takes longer on one host than on another, and the first must not give the others up.
+            patience=None if task.requirements is None else AFTER_INSTALLING,
+        )
         targets = ranks_to_stop(container.logs)
         ended = supervise(
             command,

@@ -55,7 +55,8 @@ class JobStatus:
     paths are URIs on AWS and local paths otherwise; `seconds` is the time since the start, billable
     or not. `explanation` is what the service says about the phase, `transitions` the phases so far.
     `hosts` and `processes_per_host` are None where the backend does not know them. `metrics` are the
-    job's own metric definitions: name to regular expression, whose first group is the value.
+    job's own metric definitions: name to regular expression, whose first group is the value. Of a run on
+    this machine `instance_type` is what its hosts stand for and `gpus` whether they see any; None elsewhere.
     """
 
     name: str
@@ -70,6 +71,8 @@ class JobStatus:
     hosts: int | None = None
     processes_per_host: int | None = None
     metrics: Mapping[str, str] = field(default_factory=dict)
+    instance_type: str | None = None
+    gpus: bool | None = None
 
 
 class LogLine(NamedTuple):

@@ -123,6 +123,7 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             job_runtime.SCRIPT_RAISED,
             job_runtime.ENTRY_POINT_MISSING,
             job_runtime.ENVIRONMENT_VALUE_NOT_STRING,
+            job_runtime.REQUIREMENT_MISSING,
             job_runtime.DISK_FULL,
             job_runtime.LOSS_NOT_FINITE,
         ),

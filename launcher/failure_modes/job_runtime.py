@@ -110,6 +110,25 @@ ENVIRONMENT_VALUE_NOT_STRING = FailureMode(
     sources=(sources.TRAINING_COMPILER_GUIDE, sources.PYTHON_ENVIRON),
 )
 
+REQUIREMENT_MISSING = FailureMode(
+    code="CODE005",
+    title="a package of requirements.txt cannot be installed, or was not and is missing",
+    cause=(
+        "The source folder's requirements.txt (or what `code.requirements` names) is installed with pip on "
+        "every host before its ranks start. pip finds no such version, no versions that fit together with "
+        "the image's torch, which is kept, or no way to the package index; or nothing was installed, and "
+        "the script ends with 'No module named ...'."
+    ),
+    remedy=(
+        "Add what the script imports to requirements.txt in the source folder, under the name that pip knows "
+        "(import cv2 is opencv-python), and leave torch to the image. Where it is a module of your own, see "
+        "that it lies in `code.source_dir` and is packed. In a VPC without a way out, set CA_REPOSITORY_ARN "
+        "in `environment` to a repository of CodeArtifact, or pack wheels and write --no-index and "
+        "--find-links ./wheels into the file."
+    ),
+    sources=(sources.TRAINING_TOOLKIT, sources.PYTHON_SDK, sources.PIP_REQUIREMENTS),
+)
+
 DISK_FULL = FailureMode(
     code="DISK001",
     title="disk full",

@@ -73,6 +73,7 @@ TORCH_AMP: Final = "PyTorch documentation: automatic mixed precision examples"
 TORCH_PREFIX_DISCUSSION: Final = "discuss.pytorch.org topic 494"
 PYTHON_ENVIRON: Final = "Python documentation: os.environ"
 PYTHON_LISTDIR: Final = "Python documentation: os.listdir"
+PIP_REQUIREMENTS: Final = "pip documentation: requirements file format"
 
 # AWS tools that start the processes, and this project.
 TRAINING_TOOLKIT: Final = "aws/sagemaker-training-toolkit"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from launcher.backends.interface import Backend, Cursor, JobState, LogLine
+from launcher.backends.interface import Backend, Cursor, JobState, JobStatus, LogLine
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.model import Diagnosis
 from launcher.failure_modes.refusal import AwsRefusal
+from launcher.session.here import Place, as_met_here
 
 
 def diagnose_job(backend: Backend, name: str) -> Diagnosis:
@@ -17,9 +18,16 @@ def diagnose_job(backend: Backend, name: str) -> Diagnosis:
     raises for an unknown job, and AwsRefusal where AWS refuses the logs and gives no reason either.
     """
     status = backend.describe(name)
+    diagnosis = _diagnosed(backend, status)
+    if backend.runs_here:
+        return as_met_here(diagnosis, Place(status.gpus, status.instance_type))
+    return diagnosis
+
+
+def _diagnosed(backend: Backend, status: JobStatus) -> Diagnosis:
     try:
         return diagnose(
-            _lines(backend, name),
+            _lines(backend, status.name),
             status.failure_reason,
             secondary_status=status.phase,
             succeeded=status.state is JobState.COMPLETED,

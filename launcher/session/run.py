@@ -26,7 +26,7 @@ def follow_here(backend: Backend, name: str, screen: Screen) -> Outcome:
     no process behind.
     """
     monitor = Monitor(screen)
-    follower = Follower(backend, name, monitor, _pace_of(backend))
+    follower = Follower(backend, name, monitor, pace_of(backend))
     try:
         status = follower.until_end()
     except KeyboardInterrupt:
@@ -46,7 +46,7 @@ def follow(
 ) -> Outcome:
     """Follow a job that runs without this terminal. Raises Interrupted on Ctrl-C, which leaves it running."""
     monitor = Monitor(screen, log_filter)
-    follower = Follower(backend, name, monitor, pace or _pace_of(backend))
+    follower = Follower(backend, name, monitor, pace or pace_of(backend))
     try:
         return outcome_of(backend, follower.until_end(), monitor.furthest_step)
     except KeyboardInterrupt:
@@ -56,9 +56,10 @@ def follow(
 def show_logs(backend: Backend, name: str, screen: Screen, log_filter: LogFilter | None = None) -> JobStatus:
     """Show what a job has printed so far; return its status."""
     display = Monitor(screen, log_filter)
-    return Follower(backend, name, display, _pace_of(backend)).what_is_there()
+    return Follower(backend, name, display, pace_of(backend)).what_is_there()
 
 
-def _pace_of(backend: Backend) -> Pace:
+def pace_of(backend: Backend) -> Pace:
+    """How a backend's jobs are followed: as often as it may be asked about them."""
     polling = backend.polling
     return Pace(poll=polling.seconds, poll_per_host=polling.seconds_per_host, end_reads=polling.end_reads)

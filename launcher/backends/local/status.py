@@ -26,7 +26,8 @@ LATEST = 253_402_300_799.0
 class JobRecord:
     """A job at one moment, as its status file holds it. Times are seconds since the epoch.
 
-    `folder` is where the job lies, which the file need not say.
+    `folder` is where the job lies, which the file need not say; `python` is what runs it, and `gpus` whether
+    its hosts see any, both None for runs of older launchers.
     """
 
     folder: Path
@@ -37,6 +38,8 @@ class JobRecord:
     failure_reason: str | None = None
     started: float = field(default_factory=time.time)
     ended: float | None = None
+    python: Path | None = None
+    gpus: bool | None = None
 
     @property
     def name(self) -> str:
@@ -57,7 +60,7 @@ class JobRecord:
 
     def write(self) -> None:
         """Write the file. Raises OSError, such as on a full disk."""
-        content = {"name": self.name, **asdict(self)}
+        content = {"name": self.name, **asdict(self), "python": str(self.python) if self.python else None}
         del content["folder"]
         write_state(status_file(self.folder), content)
 
@@ -72,6 +75,7 @@ class JobRecord:
             output=str(self.folder / "hosts"),
             seconds=(self.ended or time.time()) - self.started,
             hosts=self.hosts,
+            gpus=self.gpus,
         )
 
 
@@ -89,6 +93,7 @@ def read_record(folder: Path) -> JobRecord:
             raise UnreadableJob(file, f"its {name} is {_shown(value)}")
         return value
 
+    python = checked("python", lambda value: value is None or isinstance(value, str))
     launcher = checked("launcher", lambda value: isinstance(value, dict))
     return JobRecord(
         folder=folder,
@@ -102,6 +107,8 @@ def read_record(folder: Path) -> JobRecord:
         failure_reason=checked("failure_reason", lambda value: value is None or isinstance(value, str)),
         started=checked("started", _is_time),
         ended=checked("ended", lambda value: value is None or _is_time(value)),
+        python=Path(python) if python else None,
+        gpus=checked("gpus", lambda value: value is None or isinstance(value, bool)),
     )
 
 
