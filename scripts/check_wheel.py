@@ -2,8 +2,8 @@
 
     python -m scripts.check_wheel build/wheel-check/newest/bin/launch     exit 1 where one fails
 
-`make wheel-check` installs the wheel and runs this. Nothing is asked of AWS: a command that needs an account is
-to say so.
+`make wheel-check` installs the wheel and runs this. Nothing is asked of AWS: a command that needs an account
+is to say so.
 """
 
 from __future__ import annotations
