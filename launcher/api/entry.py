@@ -150,8 +150,7 @@ def _launched_on_aws(loaded: LoadedJob, ignore: Sequence[str], run_id: str | Non
 
 
 def _launched_here(made: TrainingPlan, inputs: Mapping[str, Path]) -> Job:
-    # By its full path: a notebook may change its folder while the job runs.
-    backend = LocalBackend(LOCAL_HOME.absolute(), inputs)
+    backend = LocalBackend(LOCAL_HOME, inputs)
     atexit.register(backend.close)
     return Job(backend, backend.submit(made))
 
