@@ -125,9 +125,12 @@ def _run_local(plan: TrainingPlan, inputs: list[str] | tuple[()], output: Output
     from launcher.backends.local.backend import LocalBackend
     from launcher.cli.job_view import JobView, conclude
     from launcher.session.jobs import LOCAL_HOME
+    from launcher.session.left_out import note_left_out
     from launcher.session.run import Interrupted, follow_here
 
     _introduce(plan, output, here=True)
+    if plan.package is not None:
+        note_left_out(str(plan.name), plan.package.source)
     try:
         with (
             JobView(screen_for(output)) as view,

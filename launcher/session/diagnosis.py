@@ -8,6 +8,7 @@ from launcher.backends.interface import Backend, Cursor, JobState, LogLine
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.model import Diagnosis
 from launcher.failure_modes.refusal import AwsRefusal
+from launcher.session.left_out import noted_left_out, told_what_was_left_out
 
 
 def diagnose_job(backend: Backend, name: str) -> Diagnosis:
@@ -16,6 +17,10 @@ def diagnose_job(backend: Backend, name: str) -> Diagnosis:
     A job that never started has no logs and is judged by what the service says. Raises what the backend
     raises for an unknown job, and AwsRefusal where AWS refuses the logs and gives no reason either.
     """
+    return told_what_was_left_out(_diagnosed(backend, name), noted_left_out(name))
+
+
+def _diagnosed(backend: Backend, name: str) -> Diagnosis:
     status = backend.describe(name)
     try:
         return diagnose(

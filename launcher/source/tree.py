@@ -12,6 +12,7 @@ from launcher.documents.files import file_mode, read_regular
 from launcher.source.archive import OnRead, digest_of, unreadable
 from launcher.source.errors import SourceError
 from launcher.source.files import IgnoredPath, SourceFile
+from launcher.source.left_out import why_left_out
 from launcher.source.names import names_in
 from launcher.source.walking import walk
 
@@ -73,7 +74,7 @@ class SourceTree:
 
     def why_ignored(self, name: str) -> IgnoredPath | None:
         """What leaves out the file of that name: its own entry, or that of a folder above it."""
-        return next((each for each in self.ignored if _covers(each.name, name)), None)
+        return why_left_out(self.ignored, name)
 
 
 def read_source(
@@ -108,7 +109,3 @@ def read_source(
         return replace(tree, digest=digest_of(tree.files, on_read))
     except SourceError as error:
         return replace(tree, problems=(error,))
-
-
-def _covers(ignored: str, name: str) -> bool:
-    return name.startswith(ignored) if ignored.endswith("/") else name == ignored
