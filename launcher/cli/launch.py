@@ -149,6 +149,7 @@ def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: Output
     from launcher.cli.job_view import JobView, conclude, conclude_interrupted
     from launcher.cli.submission_view import show_progress
     from launcher.session.home import made_home
+    from launcher.session.left_out import note_left_out
     from launcher.session.preflight import look_before
     from launcher.session.run import Interrupted, follow_here
 
@@ -158,6 +159,8 @@ def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: Output
     if not cleared(found, output, yes=here.yes):
         message("not started")
         return 0
+    if plan.package is not None:
+        note_left_out(str(plan.name), plan.package.source)
     try:
         with (
             JobView(screen_for(output)) as view,

@@ -10,11 +10,11 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from launcher.documents.files import read_regular
+from launcher.source.errors import SourceError
 from launcher.source.files import SourceFile
 from launcher.source.requirements import Place, RequirementsFile, Unusable, WantedPackage, without_credentials
 from launcher.text.nearest import nearest
@@ -48,8 +48,12 @@ _LONG = frozenset(
 _OF_A_PACKAGE = ("--hash", "--config-setting", "--config-settings", "--global-option", "-C")
 
 
-def read_requirements(name: str, files: Iterable[SourceFile]) -> RequirementsFile | None:
+def read_requirements(
+    name: str, files: Iterable[SourceFile], read: Callable[[SourceFile, int], bytes]
+) -> RequirementsFile | None:
     """Read the requirements file `name` of a source, whose packed files are given; None where it is none.
+
+    `read` gives the first so many bytes of a file, or raises SourceError.
 
     Never raises: a line that cannot be used is among the `unusable`.
     """
@@ -57,7 +61,7 @@ def read_requirements(name: str, files: Iterable[SourceFile]) -> RequirementsFil
     first = posixpath.normpath(name)
     if first not in packed:
         return None
-    reading = _UnderWay(RequirementsFile(first), packed)
+    reading = _UnderWay(RequirementsFile(first), packed, read)
     reading.take(first, constraints=False)
     return reading.found
 
@@ -68,6 +72,7 @@ class _UnderWay:
 
     found: RequirementsFile
     packed: Mapping[str, SourceFile]
+    read: Callable[[SourceFile, int], bytes]
     lines: int = 0
     within: list[str] = field(default_factory=list)
 
@@ -88,13 +93,13 @@ class _UnderWay:
         """Each line with its number from 1: continued ones joined, comments and empty ones left out."""
         place = Place(file.name, 1, file.path)
         try:
-            content = read_regular(file.path, MOST_BYTES + 1)
+            content = self.read(file, MOST_BYTES + 1)
             if len(content) > MOST_BYTES:
                 self._refuse(place, f"is larger than {MOST_BYTES // 1_000_000} MB", "Is it the right file?")
                 return
             text = content.decode("utf-8-sig")
-        except OSError as error:
-            self._refuse(place, f"cannot be read: {error.strerror}", "Make it readable.")
+        except SourceError as error:
+            self._refuse(place, f"cannot be read: {error.message.rstrip('.')}", error.remedy)
             return
         except UnicodeDecodeError:
             self._refuse(place, "is not text in UTF-8", "Save it as UTF-8, without null characters.")
