@@ -15,7 +15,7 @@ from pathlib import Path
 from slipway.evidence import Evidence, judge
 
 REPORTS: tuple[str, ...] = (
-    "CODE001", "CODE002", "DISK001", "MEM001", "MEM002", "NCCL004", "NCCL006", "NCCL009",
+    "CODE001", "CODE002", "DISK001", "IAM002", "MEM001", "MEM002", "NCCL004", "NCCL006", "NCCL009",
 )  # fmt: skip
 """Every failure mode that the boot may write at run time."""
 

@@ -31,11 +31,11 @@ _TAIL_BYTES = 256 * 1024
 
 
 def torchrun_command(
-    container: Container, rendezvous: Rendezvous, processes: int, script: Sequence[str]
+    container: Container, rendezvous: Rendezvous, processes: int, script: Sequence[str], logs: Path
 ) -> list[str]:
     """The command that starts this host's ranks with a static rendezvous on the first host.
 
-    `script` is what each of them runs, with its arguments.
+    `script` is what each of them runs, with its arguments; `logs` the folder for what they print.
     """
     return [
         sys.executable, "-m", "torch.distributed.run",
@@ -46,7 +46,7 @@ def torchrun_command(
         "--master-port", str(rendezvous.port),
         # Newer versions look that often by themselves; torch 2.0 sees a dead rank after 5 s only.
         "--monitor-interval", "0.1",
-        "--log-dir", str(container.logs),
+        "--log-dir", str(logs),
         # 3: stdout and stderr, into files and on.
         "--tee", "3",
         *script,

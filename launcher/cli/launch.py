@@ -68,7 +68,9 @@ def launch(
             return _dry_run(loaded, ignore, output)
         if local:
             plan = plan_offline(loaded, ignore, here=True)
-            return _refuse(plan, output) if plan.refused else _run_local(plan, inputs or (), output)
+            if plan.refused:
+                return _refuse(plan, output)
+            return _run_local(plan, inputs or (), allow_env, output)
         launching = _launching(loaded, ignore or (), queue, share, run_id)
         return _launch_on_aws(launching, detach, yes, output)
 
@@ -107,19 +109,26 @@ def _refuse(plan: TrainingPlan, output: OutputFormat) -> int:
     return 1
 
 
-def _run_local(plan: TrainingPlan, inputs: list[str] | tuple[()], output: OutputFormat) -> int:
+def _run_local(
+    plan: TrainingPlan,
+    inputs: list[str] | tuple[()],
+    allow_env: Sequence[str] | None,
+    output: OutputFormat,
+) -> int:
     from contextlib import closing
 
     from launcher.backends.local.backend import LocalBackend
     from launcher.cli.job_view import JobView, conclude
     from launcher.session.jobs import LOCAL_HOME
+    from launcher.session.preparation import variables_of
     from launcher.session.run import Interrupted, follow_here
 
     _introduce(plan, output, here=True)
+    variables = variables_of(allow_env)
     try:
         with (
             JobView(screen_for(output)) as view,
-            closing(LocalBackend(LOCAL_HOME, _folders(inputs))) as backend,
+            closing(LocalBackend(LOCAL_HOME, _folders(inputs), variables=variables)) as backend,
         ):
             outcome = follow_here(backend, backend.submit(plan), view)
     except Interrupted as interrupted:

@@ -27,7 +27,7 @@ def test_the_catalogue_holds_exactly_the_documented_codes_in_their_order() -> No
 
 
 def test_there_are_eighty_four_modes() -> None:
-    assert len(CATALOGUE) == 84
+    assert len(CATALOGUE) == 85
 
 
 @each_mode

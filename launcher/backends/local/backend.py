@@ -40,6 +40,7 @@ from launcher.backends.local.status import JobRecord
 from launcher.backends.local.store import REQUEST_FILE, JobStore, no_request
 
 if TYPE_CHECKING:
+    from launcher.jobs.variables import Variables
     from launcher.planning.training_plan import Request, TrainingPlan
 
 
@@ -50,7 +51,8 @@ _TROUBLE = "launcher"
 class LocalBackend(Backend):
     """Runs plans on this machine.
 
-    `home` holds the jobs; `inputs` gives a folder of this machine for each of the job's channels. Jobs
+    `home` holds the jobs; `inputs` gives a folder of this machine for each of the job's channels, and
+    `variables` are what the values of its secrets are taken from, None for the environment's own. Jobs
     end with the launcher: close the backend, or use it as a context manager, to end them in order; if
     the launcher is killed they stop by themselves.
     """
@@ -60,11 +62,16 @@ class LocalBackend(Backend):
     runs_here = True
 
     def __init__(
-        self, home: Path, inputs: Mapping[str, Path] | None = None, grace: Grace | None = None
+        self,
+        home: Path,
+        inputs: Mapping[str, Path] | None = None,
+        grace: Grace | None = None,
+        variables: Variables | None = None,
     ) -> None:
         self._store = JobStore(home)
         self._inputs = dict(inputs or {})
         self._grace = grace or Grace()
+        self._variables = variables
         self._mine: dict[str, LocalJob] = {}
         self._requests: dict[str, Request] = {}
 
@@ -83,7 +90,8 @@ class LocalBackend(Backend):
         """Start a plan's hosts and return the job's name.
 
         Raises BackendError where this machine cannot run it: a strategy of the images' toolkit, a
-        channel without a folder, an unknown job to resume from, a name that is taken.
+        channel without a folder, a secret that is not set, an unknown job to resume from, a name that is
+        taken.
         """
         return self._start(plan, self._inputs)
 
@@ -216,6 +224,7 @@ class LocalBackend(Backend):
             share_threads,
             visible_devices,
         )
+        from launcher.backends.local.secrets import secrets_here
 
         request, package = plan.view, plan.package
         if plan.refused or request is None or package is None:
@@ -230,6 +239,7 @@ class LocalBackend(Backend):
         hosts = hosts_of(folder, request.hosts or 1)
         commands = {host: boot_command(request, host) for host in hosts}
         check_inputs(request, inputs)
+        secrets = secrets_here(request, self._variables)
         earlier = self._resumed(plan)
         try:
             folder.mkdir(mode=0o700, parents=True)
@@ -252,9 +262,12 @@ class LocalBackend(Backend):
             given = plan.job.get("environment", {})
             threads = share_threads(len(hosts) * processes, given)
             environments = {
-                host: host_environment(
-                    request, host, rendezvous, seen, {**threads, **debugging_here(request, seen, given)}
-                )
+                host: {
+                    **host_environment(
+                        request, host, rendezvous, seen, {**threads, **debugging_here(request, seen, given)}
+                    ),
+                    **secrets,
+                }
                 for host, seen in zip(hosts, devices, strict=True)
             }
             job.launch(commands, environments)
