@@ -7,7 +7,11 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 
+<<<<<<< HEAD
 .PHONY: setup demo test second-day lint audit bench attack synth lock wheel wheel-check docs clean
+=======
+.PHONY: setup demo gallery test second-day lint audit bench attack synth lock wheel docs clean
+>>>>>>> x-gallery
 
 setup: .venv/installed node_modules/installed
 
@@ -44,6 +48,10 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Every example with --local, with what it requires from the package index.
+gallery: setup
+	$(BIN)/python -m pytest -m "gallery or not gallery" tests/gallery
 
 # A deployed cluster is changed and destroyed: every field of the cluster file, and one story with the CDK CLI.
 second-day: setup
