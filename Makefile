@@ -7,11 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 
-<<<<<<< HEAD
-.PHONY: setup demo test second-day lint audit bench attack synth lock wheel wheel-check docs clean
-=======
-.PHONY: setup demo gallery test second-day lint audit bench attack synth lock wheel docs clean
->>>>>>> x-gallery
+.PHONY: setup demo gallery test second-day lint audit bench attack synth lock wheel wheel-check docs clean
 
 setup: .venv/installed node_modules/installed
 
