@@ -8,17 +8,20 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from slipway.anomaly import script_words
 from slipway.container import DEFAULT_ROOT, Container, read_container
 from slipway.environment import make_folders, script_environment
 from slipway.evidence import judge
 from slipway.failure import BootError, Cause, RankEnd, exit_status, root_cause, write_failure
 from slipway.kept_log import everything_kept_in
-from slipway.processes import Ended, StopRequest, itself, supervise, workers
+from slipway.processes import Ended, StopRequest, itself, running_below, supervise, workers
+from slipway.program import is_shell_script, python_program, shell_command
 from slipway.rank_files import RankFiles
+from slipway.references import replaced
 from slipway.rendezvous import Rendezvous, check_port, find_rendezvous
+from slipway.sagemaker_variables import folders
 from slipway.source import CODE_DIGEST_VARIABLE, find_entry_point, unpack, verify
 from slipway.task import Task, hyperparameter_arguments, parse_task
 from slipway.torchrun import failed_ranks, torchrun_command
@@ -66,25 +69,19 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
     if submitted is not None:
         verify(archive, submitted)
     unpack(archive, container.code)
-    script = find_entry_point(container.code, task.entry_point)
+    task, container, environment = with_folders(task, container, environment)
+    arguments = [*hyperparameter_arguments(container.hyperparameters, task.argument_style), *task.arguments]
     rendezvous = find_rendezvous(container, environment)
+    command = _command(task, container, rendezvous, arguments, environment)
     torchrun = task.strategy == "torchrun"
     if torchrun and container.node_rank == 0:
         check_port(rendezvous, container.current_host)
-    arguments = [*hyperparameter_arguments(container.hyperparameters), *task.arguments]
     inner = script_environment(
-        container,
-        environment,
-        archive=package_path(),
-        rendezvous=rendezvous,
-        entry_point=task.entry_point,
-        arguments=arguments,
+        task, container, environment, archive=package_path(), rendezvous=rendezvous, arguments=arguments
     )
     make_folders(inner)
     print(_announcement(task, container, rendezvous), flush=True)
-    words = script_words(script, arguments, environment)
     if torchrun:
-        command = torchrun_command(container, rendezvous, task.processes_per_host, words)
         targets = ranks_to_stop(container.logs)
         ended = supervise(
             command,
@@ -95,18 +92,33 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
             beside=RankFiles(container.logs).trim,
         )
     else:
-        command = [sys.executable, "-u", *words]
         streams = (container.logs / "stdout.log", container.logs / "stderr.log")
         ended = supervise(
             command,
             environment=inner,
             folder=container.code,
             stop=stop,
-            targets=itself,
+            targets=running_below if is_shell_script(task) else itself,
             # What is kept as this host's log already is not kept twice.
             streams=(None, None) if "SLIPWAY_LOG" in environment else streams,
         )
     return conclude(task, container, ended, stop)
+
+
+def with_folders(
+    task: Task, container: Container, environment: Mapping[str, str]
+) -> tuple[Task, Container, Mapping[str, str]]:
+    """All three with the container's folders in place of `${SM_MODEL_DIR}` and the like.
+
+    Raises BootError (CODE002) for a name that the container does not have.
+    """
+    known = folders(container, environment)
+    hyperparameters = {name: replaced(str(value), known) for name, value in container.hyperparameters.items()}
+    return (
+        replace(task, arguments=tuple(replaced(word, known) for word in task.arguments)),
+        replace(container, hyperparameters=hyperparameters),
+        {name: replaced(value, known) for name, value in environment.items()},
+    )
 
 
 def conclude(task: Task, container: Container, ended: Ended, stop: StopRequest) -> int:
@@ -147,6 +159,29 @@ def package_path() -> Path:
     return Path(__file__).resolve().parent.parent
 
 
+def _command(
+    task: Task,
+    container: Container,
+    rendezvous: Rendezvous,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+) -> list[str]:
+    """What this host runs. Raises BootError (CODE002) where it is not there or cannot be run."""
+    if is_shell_script(task):
+        if task.strategy != "none":
+            raise BootError(
+                "CODE002",
+                f"{task.entry_point} is a shell script, and {task.strategy} starts Python programs only. Use "
+                "`strategy: none`, and start the ranks in the script, or name a .py file",
+            )
+        script = find_entry_point(container.code, task.entry_point or "")
+        return shell_command(script, arguments, environment.get("PATH"))
+    program = python_program(task, container.code, arguments, environment)
+    if task.strategy == "torchrun":
+        return torchrun_command(container, rendezvous, task.processes_per_host, program)
+    return program.command
+
+
 def _cause(task: Task, container: Container, ended: Ended) -> Cause:
     code_folder = str(container.code)
     if task.strategy == "none":
@@ -162,6 +197,6 @@ def _cause(task: Task, container: Container, ended: Ended) -> Cause:
 def _announcement(task: Task, container: Container, rendezvous: Rendezvous) -> str:
     return (
         f"slipway: {container.current_host}, host {container.node_rank + 1} of {len(container.hosts)}: "
-        f"{task.entry_point} by {task.strategy}, {task.processes_per_host} per host, "
+        f"{task.name} by {task.strategy}, {task.processes_per_host} per host, "
         f"rendezvous {rendezvous.address}:{rendezvous.port}"
     )

@@ -21,6 +21,7 @@ from launcher.planning.planner import plan_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.job.check import check_job
 from launcher.rules.job.subject import TELLING_NAMES, JobSubject
+from launcher.source.modules import module_files
 from launcher.source.tree import SourceTree, read_source
 
 
@@ -125,7 +126,9 @@ def source_of(job: JobSpec, folder: Path) -> SourceTree:
 
     Whoever plans a job twice reads its code once, and hands it on.
     """
-    return read_source(folder / job.code.source_dir, job.code.entry_point, TELLING_NAMES)
+    # Of a module it is read where it would be; that it may be elsewhere is the rules' matter.
+    script = job.code.entry_point or module_files(job.code.module or "")[0]
+    return read_source(folder / job.code.source_dir, script, TELLING_NAMES)
 
 
 def note_on_cluster(message: str, remedy: str) -> Finding:

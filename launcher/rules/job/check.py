@@ -41,6 +41,7 @@ from launcher.rules.job.source import (
     code_is_small,
     entry_point_is_packed,
     entry_point_is_there,
+    module_is_there,
     source_can_be_packed,
 )
 from launcher.rules.job.spot import max_wait_needs_spot, waiting_includes_running, warm_pools_are_not_spot
@@ -54,6 +55,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     known_alternatives,
     one_process_per_accelerator,
     entry_point_is_there,
+    module_is_there,
     max_wait_needs_spot,
     waiting_includes_running,
     warm_pools_are_not_spot,
