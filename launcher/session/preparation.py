@@ -21,6 +21,7 @@ from launcher.planning.planner import plan_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.job.check import check_job
 from launcher.rules.job.subject import TELLING_NAMES, JobSubject
+from launcher.source.arguments import NOTHING_SEEN, CommandLine, command_line_of
 from launcher.source.modules import module_files
 from launcher.source.tree import SourceTree, read_source
 
@@ -112,6 +113,7 @@ def prepare_for(
         source=source,
         cluster=cluster,
         names=source.names,
+        command_line=script_command_line(job, source),
     )
     found = accept([*check_job(subject), *plan.findings, *notes], [*job.ignore, *ignore])
     return replace(
@@ -129,6 +131,13 @@ def source_of(job: JobSpec, folder: Path) -> SourceTree:
     # Of a module it is read where it would be; that it may be elsewhere is the rules' matter.
     script = job.code.entry_point or module_files(job.code.module or "")[0]
     return read_source(folder / job.code.source_dir, script, TELLING_NAMES)
+
+
+def script_command_line(job: JobSpec, source: SourceTree) -> CommandLine:
+    """What the job's script takes on its command line, by its file; only of what is packed."""
+    wanted = module_files(job.code.module) if job.code.module else (source.entry_point_name,)
+    files = [file.path for file in source.files if file.name in wanted]
+    return command_line_of(files[0]) if files and (job.hyperparameters or job.tuning) else NOTHING_SEEN
 
 
 def note_on_cluster(message: str, remedy: str) -> Finding:

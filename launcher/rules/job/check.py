@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from launcher.failure_modes.model import Finding
+from launcher.rules.job.arguments import hyperparameters_are_in_the_scripts_style
 from launcher.rules.job.batches import batches_are_even, objects_are_not_sharded_unevenly
 from launcher.rules.job.checkpoints import (
     checkpoint_directory_is_made,
@@ -90,6 +91,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     source_can_be_packed,
     entry_point_is_packed,
     code_is_small,
+    hyperparameters_are_in_the_scripts_style,
 )
 
 
