@@ -1,5 +1,7 @@
 """`python -m slipway.anomaly SCRIPT [ARGUMENT ...]`: run a script with autograd's anomaly detection.
 
+`python -m slipway.anomaly -m MODULE [ARGUMENT ...]` does it with a module.
+
 torch has no environment variable for it (torch/autograd/anomaly_mode.py), so somebody must call it
 before the script does anything. The script finds `__main__`, `sys.argv` and `sys.path` as if it had been
 started directly, and its tracebacks begin with it. Only torch is loaded already, so that what a script
@@ -19,17 +21,27 @@ VARIABLE = "SLIPWAY_DETECT_ANOMALY"
 """1 in the job's environment asks for it."""
 
 
-def script_words(script: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """What follows the interpreter, or torchrun's own options, to run the script.
+def script_words(
+    script: str, arguments: Sequence[str], environment: Mapping[str, str], *, is_module: bool = False
+) -> tuple[bool, tuple[str, ...]]:
+    """What Python runs: whether it is a module, then its name or file with its arguments.
 
-    Both know `-m`, and find this package by PYTHONPATH.
+    Where anomaly detection is asked for that is this module, which every Python finds by PYTHONPATH.
     """
-    words = [str(script), *arguments]
-    return ["-m", __name__, *words] if environment.get(VARIABLE) == "1" else words
+    if environment.get(VARIABLE) != "1":
+        return is_module, (script, *arguments)
+    return True, (__name__, *(["-m"] if is_module else []), script, *arguments)
 
 
 def main(words: Sequence[str]) -> None:
-    """Run the script in `words[0]`, the others are its arguments."""
+    """Run the script in `words[0]`, or the module after `-m`; what follows are its arguments."""
+    if words[0] == "-m":
+        _run_module(words[1], words[2:])
+    else:
+        _run_script(words)
+
+
+def _run_script(words: Sequence[str]) -> None:
     script = words[0]
     sys.argv = list(words)
     # `-m` put the working directory there; with -P or PYTHONSAFEPATH Python leaves both out.
@@ -38,6 +50,19 @@ def main(words: Sequence[str]) -> None:
     _begin_tracebacks_in(script)
     _detect_anomalies()
     runpy.run_path(script, run_name="__main__")
+
+
+def _run_module(module: str, arguments: Sequence[str]) -> None:
+    # The first becomes the module's file; the working directory is in sys.path as `-m` wants it.
+    sys.argv = ["-m", *arguments]
+    # Finding the file of a module loads the packages around it.
+    _detect_anomalies()
+    specification = importlib.util.find_spec(module)
+    if specification is not None and specification.submodule_search_locations is not None:
+        specification = importlib.util.find_spec(f"{module}.__main__")
+    if specification is not None and specification.origin is not None:
+        _begin_tracebacks_in(specification.origin)
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def _begin_tracebacks_in(script: str) -> None:

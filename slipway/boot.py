@@ -8,9 +8,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from slipway.anomaly import script_words
 from slipway.container import DEFAULT_ROOT, Container, read_container
 from slipway.environment import make_folders, script_environment
 from slipway.evidence import judge
@@ -20,12 +20,15 @@ from slipway.kept_log import everything_kept_in
 from slipway.kept_masked import kept_masked
 from slipway.left_behind import tell_of_lost_work
 from slipway.masking import NOTHING_MASKED, Masking
-from slipway.processes import Ended, StopRequest, itself, supervise, workers
+from slipway.processes import Ended, StopRequest, itself, running_below, supervise, workers
+from slipway.program import program_of
 from slipway.rank_files import RankFiles
+from slipway.references import replaced
 from slipway.rendezvous import Rendezvous, check_port, find_rendezvous
 from slipway.requirements import WITHOUT_A_WAY_OUT, install
+from slipway.sagemaker_variables import folders
 from slipway.secrets import take_secrets
-from slipway.source import CODE_DIGEST_VARIABLE, find_entry_point, unpack, verify
+from slipway.source import CODE_DIGEST_VARIABLE, unpack, verify
 from slipway.task import Task, hyperparameter_arguments, parse_task
 from slipway.torchrun import AFTER_INSTALLING, failed_ranks, torchrun_command
 
@@ -85,7 +88,9 @@ def run(
     if submitted is not None:
         verify(archive, submitted)
     unpack(archive, container.code)
-    script = find_entry_point(container.code, task.entry_point)
+    task, container, environment = with_folders(task, container, environment)
+    arguments = [*hyperparameter_arguments(container.hyperparameters, task.argument_style), *task.arguments]
+    program = program_of(task, container.code, arguments, environment)
     if task.requirements is not None:
         install(
             task.requirements,
@@ -101,28 +106,21 @@ def run(
     torchrun = task.strategy == "torchrun"
     if torchrun and container.node_rank == 0:
         check_port(rendezvous, container.current_host)
-    arguments = [*hyperparameter_arguments(container.hyperparameters), *task.arguments]
     inner = script_environment(
-        container,
-        environment,
-        archive=package_path(),
-        rendezvous=rendezvous,
-        entry_point=task.entry_point,
-        arguments=arguments,
+        task, container, environment, archive=package_path(), rendezvous=rendezvous, arguments=arguments
     )
     inner.update(secrets)
     masking = Masking(secrets.values())
     make_folders(inner)
     print(_announcement(task, container, rendezvous), flush=True)
     meeting, started = meeting_of(task, container, rendezvous), time.time()
-    words = script_words(script, arguments, environment)
     if torchrun:
         with kept_masked(container.logs, masking) as logs:
             command = torchrun_command(
                 container,
                 rendezvous,
                 task.processes_per_host,
-                words,
+                program,
                 logs,
                 # pip takes longer on one host than on another, and the first must not give the others up.
                 patience=None if task.requirements is None else AFTER_INSTALLING,
@@ -139,14 +137,13 @@ def run(
                 masking=masking,
             )
     else:
-        command = [sys.executable, "-u", *words]
         streams = (container.logs / "stdout.log", container.logs / "stderr.log")
         ended = supervise(
-            command,
+            program.command,
             environment=inner,
             folder=container.code,
             stop=stop,
-            targets=itself,
+            targets=running_below if program.by_shell else itself,
             beside=meeting.look,
             # What is kept as this host's log already is not kept twice.
             streams=(None, None) if "SLIPWAY_LOG" in environment else streams,
@@ -156,6 +153,22 @@ def run(
         meeting.tell_of_the_end()
         tell_of_lost_work(container, inner, started)
     return conclude(task, container, ended, stop)
+
+
+def with_folders(
+    task: Task, container: Container, environment: Mapping[str, str]
+) -> tuple[Task, Container, Mapping[str, str]]:
+    """All three with the container's folders in place of `${SM_MODEL_DIR}` and the like.
+
+    Raises BootError (CODE002) for a name that the container does not have.
+    """
+    known = folders(container, environment)
+    hyperparameters = {name: replaced(str(value), known) for name, value in container.hyperparameters.items()}
+    return (
+        replace(task, arguments=tuple(replaced(word, known) for word in task.arguments)),
+        replace(container, hyperparameters=hyperparameters),
+        {name: replaced(value, known) for name, value in environment.items()},
+    )
 
 
 def conclude(task: Task, container: Container, ended: Ended, stop: StopRequest) -> int:
@@ -232,6 +245,6 @@ def _cause(task: Task, container: Container, ended: Ended) -> Cause:
 def _announcement(task: Task, container: Container, rendezvous: Rendezvous) -> str:
     return (
         f"slipway: {container.current_host}, host {container.node_rank + 1} of {len(container.hosts)}: "
-        f"{task.entry_point} by {task.strategy}, {task.processes_per_host} per host, "
+        f"{task.name} by {task.strategy}, {task.processes_per_host} per host, "
         f"rendezvous {rendezvous.address}:{rendezvous.port}"
     )

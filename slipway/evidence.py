@@ -57,6 +57,10 @@ _SPECIFIC: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     (
+        "CODE002",
+        re.compile(r"python[\d.]*: (?:No module named |Error while finding module .* for ')(?!torch\b)"),
+    ),
+    (
         "NCCL004",
         re.compile(
             r"[Cc]aught collective operation timeout|Timed out waiting \d+ms for (?:recv|send) operation"

@@ -25,6 +25,7 @@ from slipway.relay import Relay
 POLL_SECONDS = 0.1
 SWEEP_SECONDS = 3.0
 _PR_SET_CHILD_SUBREAPER = 36
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "busybox"})
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,16 @@ def workers(pid: int) -> list[int]:
     return [child for child in _children().get(pid, []) if _is_worker(child)]
 
 
+def running_below(shell: int) -> list[int]:
+    """What a shell script runs, by its shell's process id: the ranks below it, else its own children.
+
+    The shell itself would die of the signal at once and leave the others no time. It is named where it runs
+    nothing, and where another program has taken its place (`exec`).
+    """
+    children = _children()
+    return _ranks_below(shell, children) or _past_shells(shell, children)
+
+
 def sweep() -> None:
     """End every process that is still below this one: asked first, killed after three seconds."""
     killing = time.monotonic() + SWEEP_SECONDS
@@ -203,6 +214,27 @@ def _wait(
             for pid in descendants(os.getpid()):
                 send(pid, signal.SIGKILL)
         time.sleep(POLL_SECONDS)
+
+
+def _ranks_below(pid: int, children: Mapping[int, list[int]]) -> list[int]:
+    """The topmost processes with a rank: what these start themselves, such as data loaders, has it too."""
+    found: list[int] = []
+    for child in children.get(pid, []):
+        found += [child] if _is_worker(child) else _ranks_below(child, children)
+    return found
+
+
+def _past_shells(pid: int, children: Mapping[int, list[int]]) -> list[int]:
+    if not _is_shell(pid):
+        return [pid]
+    return [found for child in children.get(pid, []) for found in _past_shells(child, children)] or [pid]
+
+
+def _is_shell(pid: int) -> bool:
+    """Whether a process is a shell; unknown where the system does not tell, and then it is none."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/exe").resolve(strict=True).name in _SHELLS
+    return False
 
 
 def _is_worker(pid: int) -> bool:

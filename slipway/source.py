@@ -76,6 +76,25 @@ def find_entry_point(folder: Path, entry_point: str) -> Path:
     return script
 
 
+def find_module(folder: Path, module: str) -> None:
+    """Make sure that the source holds the module where it holds the package that the module is in.
+
+    Any other may be installed, which only Python can tell. Raises BootError (CODE002).
+    """
+    names = module.split(".")
+    package, path = folder / names[0], folder.joinpath(*names)
+    # Without this file the folder may be no package, and hide none that is installed.
+    if not (package / "__init__.py").is_file():
+        return
+    if not (path.with_name(f"{names[-1]}.py").is_file() or path.is_dir()):
+        there = ", ".join(sorted(str(file.relative_to(folder)) for file in package.rglob("*.py"))[:20])
+        raise BootError(
+            "CODE002",
+            f"the module {module} is not in the job's source, whose package {names[0]} holds: {there}. "
+            "Correct `code.module` or `code.source_dir`",
+        )
+
+
 def _check(member: tarfile.TarInfo, archive: Path) -> None:
     path = PurePosixPath(member.name)
     if path.is_absolute() or ".." in path.parts:

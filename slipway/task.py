@@ -6,16 +6,32 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+STYLES = ("spaced", "equals", "hydra", "none")
+"""How hyperparameters become words: `--lr 0.1`, `--lr=0.1`, `lr=0.1`, or not at all."""
+
+_LIBRARY = "mp_parameters"
+"""The configuration of SageMaker's model parallel library, which comes among the hyperparameters."""
+
 
 @dataclass(frozen=True)
 class Task:
-    """What the job's container arguments ask for; `requirements` is the file to install, if any."""
+    """What the job's container arguments ask for: one of `entry_point` and `module` is given.
+
+    `requirements` is the file to install, if any.
+    """
 
     strategy: str
     processes_per_host: int
-    entry_point: str
-    arguments: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
+    entry_point: str | None = None
+    module: str | None = None
+    argument_style: str = "spaced"
     requirements: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What is started, as people and SageMaker's toolkit write it: `train.py` or `-m package.train`."""
+        return self.entry_point or f"-m {self.module}"
 
 
 def parse_task(arguments: Sequence[str]) -> Task:
@@ -29,18 +45,38 @@ def parse_task(arguments: Sequence[str]) -> Task:
     )
     parser.add_argument("--strategy", choices=["torchrun", "none"], required=True)
     parser.add_argument("--processes-per-host", type=int, default=1)
-    parser.add_argument("--entry-point", required=True)
+    program = parser.add_mutually_exclusive_group(required=True)
+    program.add_argument("--entry-point")
+    program.add_argument("--module")
+    parser.add_argument("--argument-style", choices=STYLES, default="spaced")
     parser.add_argument("--requirements")
     options = parser.parse_args(own)
     return Task(
-        options.strategy,
-        options.processes_per_host,
-        options.entry_point,
-        tuple(script),
-        options.requirements,
+        strategy=options.strategy,
+        processes_per_host=options.processes_per_host,
+        arguments=tuple(script),
+        entry_point=options.entry_point,
+        module=options.module,
+        argument_style=options.argument_style,
+        requirements=options.requirements,
     )
 
 
-def hyperparameter_arguments(hyperparameters: Mapping[str, str]) -> list[str]:
-    """`--name value` for each, as SageMaker's toolkit passes them."""
-    return [word for name, value in hyperparameters.items() for word in (f"--{name}", str(value))]
+def hyperparameter_arguments(hyperparameters: Mapping[str, str], style: str = "spaced") -> list[str]:
+    """The words for the hyperparameters, in one of STYLES.
+
+    `spaced` is what SageMaker's toolkit passes (mapping.py, to_cmd_args): `-e 5` where the name has one
+    letter.
+    """
+    if style == "none":
+        return []
+    if style == "spaced":
+        return [word for name, value in hyperparameters.items() for word in (_option(name), str(value))]
+    dashes = "--" if style == "equals" else ""
+    # Not the user's, and no script that takes these styles declares it: it is in SM_HP_MP_PARAMETERS.
+    own = {name: value for name, value in hyperparameters.items() if name != _LIBRARY}
+    return [f"{dashes}{name}={value}" for name, value in own.items()]
+
+
+def _option(name: str) -> str:
+    return f"-{name}" if len(name) == 1 else f"--{name}"

@@ -1,7 +1,8 @@
 """PyTorch's launcher: its command, and what its files and its report say about the ranks.
 
 The layout of its log folder, the error files and the report are the same from torch 1.9 to 2.13
-(torch/distributed/elastic/multiprocessing); its options are written as torch 2.0 and later take them.
+(torch/distributed/elastic/multiprocessing); its options are written with underscores, which every version
+takes: those with hyphens came with torch 2.0.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import json
 import re
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from slipway.container import Container
 from slipway.evidence import last_chain
 from slipway.failure import RankEnd
+from slipway.program import Program
 from slipway.rendezvous import Rendezvous
 
 _FAILED_RANK = re.compile(
@@ -38,30 +39,34 @@ def torchrun_command(
     container: Container,
     rendezvous: Rendezvous,
     processes: int,
-    script: Sequence[str],
+    program: Program,
     logs: Path,
     *,
     patience: int | None = None,
 ) -> list[str]:
     """The command that starts this host's ranks with a static rendezvous on the first host.
 
-    `script` is what each of them runs, with its arguments; `logs` the folder for what they print; `patience`
-    for how many seconds the hosts wait for each other, where torchrun's default is not enough.
+    `program` is what each of them runs; `logs` the folder for what they print; `patience` for how many
+    seconds the hosts wait for each other, where torchrun's default is not enough.
     """
     return [
         sys.executable, "-m", "torch.distributed.run",
         "--nnodes", str(len(container.hosts)),
-        "--nproc-per-node", str(processes),
-        "--node-rank", str(container.node_rank),
-        "--master-addr", rendezvous.address,
-        "--master-port", str(rendezvous.port),
+        "--nproc_per_node", str(processes),
+        "--node_rank", str(container.node_rank),
+        "--master_addr", rendezvous.address,
+        "--master_port", str(rendezvous.port),
         # Newer versions look that often by themselves; torch 2.0 sees a dead rank after 5 s only.
-        "--monitor-interval", "0.1",
-        *([] if patience is None else ["--rdzv-conf", f"timeout={patience}"]),
-        "--log-dir", str(logs),
+        "--monitor_interval", "0.1",
+        *([] if patience is None else ["--rdzv_conf", f"timeout={patience}"]),
+        "--log_dir", str(logs),
         # 3: stdout and stderr, into files and on.
         "--tee", "3",
-        *script,
+        *(["--module"] if program.is_module else []),
+        # argparse takes what looks like an abbreviation of torchrun's options (`--log`, `--node`) for one
+        # even behind the script; after two dashes it does not, and drops these from what the script gets.
+        "--",
+        *program.words,
     ]  # fmt: skip
 
 

@@ -33,6 +33,11 @@ class AsWritten(str):
     __slots__ = ()
 
 
+def is_null(value: Any) -> bool:
+    """Whether a value is YAML's null, also where its text was kept (`null`, `~`, or nothing)."""
+    return value is None or (isinstance(value, AsWritten) and value in _NULL)
+
+
 # YAML 1.2.2, chapter 10.3.2, tag resolution of the core schema.
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(

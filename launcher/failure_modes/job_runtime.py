@@ -86,15 +86,17 @@ ENTRY_POINT_MISSING = FailureMode(
     code="CODE002",
     title="entry point missing, or arguments that the script does not accept",
     cause=(
-        "The entry point is not in the source directory that is uploaded, or the script's argument parser "
-        "refuses a hyperparameter and exits with code 2. Either is found only after hosts, image and data "
+        "The entry point or module is not in the source directory that is uploaded, or it is no program that "
+        "the strategy starts (a shell script under torchrun), or the script's argument parser "
+        "refuses a hyperparameter and exits with code 2. Each is found only after hosts, image and data "
         "were waited for. The container also refuses an archive that it cannot unpack, and one that is not "
         "the code which was submitted."
     ),
     remedy=(
-        "Name the entry point relative to `code.source_dir`. Declare every hyperparameter with "
-        "add_argument, or use parse_known_args, which lets the others pass. Where the archive is not what "
-        "was submitted, find out who wrote to its folder on S3, remove it there, and launch again."
+        "Name the entry point relative to `code.source_dir`, and start shell scripts with `strategy: none`. "
+        "Declare every hyperparameter with add_argument, or use parse_known_args, which lets the others "
+        "pass. Where the archive is not what was submitted, find out who wrote to its folder on S3, remove "
+        "it there, and launch again."
     ),
     sources=(sources.TRAINING_TOOLKIT, sources.PYTHON_SDK),
 )

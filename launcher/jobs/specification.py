@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from launcher.documents.document import AsWritten
+from launcher.documents.document import AsWritten, is_null
 from launcher.documents.validation import refusal
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Path
@@ -175,7 +175,9 @@ class JobSpec(Part):
     code: Code
     framework: Framework | None = None
     image: str | None = Field(None, description="Image URI, instead of framework.")
-    hyperparameters: dict[str, Any] = Field({}, description="Passed to the script as --key value.")
+    hyperparameters: dict[str, Any] = Field(
+        {}, description="Passed to the script as `code.argument_style` says; null: not passed at all."
+    )
     resources: Resources
     distribution: Distribution = Distribution()
     inputs: dict[ChannelName, Channel] = Field({}, description="Input channels, by name.")
@@ -224,7 +226,7 @@ class JobSpec(Part):
     @field_validator("hyperparameters")
     @classmethod
     def _texts(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return {key: _hyperparameter(item) for key, item in value.items()}
+        return {key: _hyperparameter(item) for key, item in value.items() if not is_null(item)}
 
     @field_validator("environment")
     @classmethod

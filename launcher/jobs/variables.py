@@ -9,8 +9,9 @@ from typing import Any
 
 from launcher.documents.document import Document
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Finding, Path, Stage
+from launcher.failure_modes.model import Finding, Path, Stage, dotted
 from launcher.failure_modes.registry import finds
+from launcher.jobs.container_folders import FIELDS, is_folder_name, literally, reaches_the_script
 from launcher.jobs.substitutions import Substitution, Substitutions
 from launcher.text.nearest import nearest
 
@@ -59,6 +60,7 @@ class _NotReplaced(Exception):
 def substitute(document: Document, variables: Variables) -> tuple[Substitutions, list[Finding]]:
     """Replace `${NAME}` in all texts of a document; `$${` stands for a literal `${`.
 
+    Folders of the container (`${SM_MODEL_DIR}`) stay as they are where the script is given them.
     A text with a reference that cannot be replaced stays as it is, and a finding at its field says why.
     """
     made: list[Substitution] = []
@@ -67,7 +69,7 @@ def substitute(document: Document, variables: Variables) -> tuple[Substitutions,
         written = container[key]
         used: dict[str, str] = {}
         try:
-            container[key] = _replaced(written, variables, used)
+            container[key] = _replaced(written, variables, used, to_script=reaches_the_script(path))
         except _NotReplaced as left:
             findings.append(job_file.INVALID_VALUE.at(path, left.message, remedy=left.remedy))
             continue
@@ -93,18 +95,24 @@ def _field(path: Path) -> Path:
     return (*above, last.removesuffix("_seconds")) if above == ["limits"] and isinstance(last, str) else path
 
 
-def _replaced(text: str, variables: Variables, used: dict[str, str]) -> str:
-    """The text with the values, which are noted in `used`. Raises _NotReplaced."""
+def _replaced(text: str, variables: Variables, used: dict[str, str], *, to_script: bool) -> str:
+    """The text with the values, which are noted in `used`. Raises _NotReplaced.
+
+    In what goes `to_script`, folders of the container keep their names, and nothing else is taken for one.
+    """
 
     def value_of(match: re.Match[str]) -> str:
         if not match["end"]:
             return match[0]
-        if match["escape"]:
-            return "${" + match["name"] + "}"
         name = match["name"]
+        if match["escape"]:
+            literal = "${" + name + "}"
+            return literally(literal) if to_script else literal
+        if to_script and is_folder_name(name):
+            return match[0]
         _check(name, variables)
         used[name] = variables.values[name]
-        return used[name]
+        return literally(used[name]) if to_script else used[name]
 
     return _REFERENCE.sub(value_of, text)
 
@@ -131,6 +139,13 @@ def _check(name: str, variables: Variables) -> None:
                 else "in CI (the variable CI is set) a job file has only the variables that it is given"
             ),
             f"If the job file may have it, add --allow-env {name}.",
+        )
+    if name not in variables.values and is_folder_name(name):
+        raise _NotReplaced(
+            f"${{{name}}} stands for a folder of the container in "
+            f"{', '.join(f'`{dotted(field)}`' for field in FIELDS)}; elsewhere it is an environment variable "
+            "of whoever launches, and it is not set",
+            "Write the path as it is in the container, such as /opt/ml/model.",
         )
     if name not in variables.values:
         near = nearest(name, variables.values)

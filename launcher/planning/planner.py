@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from launcher.cluster.instances import instance_facts
 from launcher.cluster.manifest import Cluster
+from launcher.jobs.container_folders import folders_of, unknown_folders, with_folders
+from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH
 from launcher.jobs.specification import JobSpec
 from launcher.planning.alternatives import check_alternatives
 from launcher.planning.checkpoints import planned_checkpoints
@@ -51,7 +53,7 @@ def plan_job(
     checkpoints = planned_checkpoints(job, cluster, name)
     debugger = planned_debugger(job, checkpoints)
     processes = strategy.processes_per_host(job, facts)
-    unsupported = [*not_tunable(job, name), *strategy.supported(job, facts, processes)]
+    unsupported = [*unknown_folders(job), *not_tunable(job, name), *strategy.supported(job, facts, processes)]
     image, no_image = choose_image(job, facts, strategy, destination.region)
     elsewhere = check_alternatives(job, strategy, destination.region, [*unsupported, *no_image])
     no_lustre = missing_lustre(job, checkpoints, destination, cluster)
@@ -69,14 +71,17 @@ def plan_job(
             checkpoints=checkpoints,
         )
         archive = f"{destination.code}/{strategy.archive_name}"
-        start = StartParameters(name, destination.region, archive, processes)
+        folders = folders_of(job, checkpoints.local_path if checkpoints else DEFAULT_CHECKPOINT_PATH)
+        start = StartParameters(name, destination.region, archive, processes, folders)
+        environment = job_environment(job.environment, chosen)
         request = build_request(
             job,
             job_name=name,
             image=image,
             entry=strategy.entry(job, processes, boot_installs(job.code, source)),
             hyperparameters=strategy.hyperparameters(job, start),
-            environment=job_environment(job.environment, chosen),
+            # What the boot starts finds them by itself, on AWS and elsewhere.
+            environment=environment if strategy.with_boot else with_folders(environment, folders),
             destination=destination,
             checkpoints=checkpoints,
             debugger=debugger,

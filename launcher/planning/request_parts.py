@@ -18,7 +18,13 @@ MPI_PROCESSES_HYPERPARAMETER = "sagemaker_mpi_num_of_processes_per_host"
 """Tells the toolkit how many processes its MPI starts on a host (the same file)."""
 
 ENTRY_POINT_OPTION = "--entry-point"
-"""Tells the boot which script to start (`slipway/boot.py`)."""
+"""Tells the boot which script to start (`slipway/task.py`)."""
+
+MODULE_OPTION = "--module"
+"""Tells it which module to start instead (the same file)."""
+
+ARGUMENT_STYLE_OPTION = "--argument-style"
+"""Tells it how hyperparameters become words, where that is not `--name value` (the same file)."""
 
 REQUIREMENTS_OPTION = "--requirements"
 """Tells the boot which file's packages to install first (`slipway/requirements.py`)."""

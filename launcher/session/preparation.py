@@ -24,6 +24,9 @@ from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.job.check import check_job, check_source
 from launcher.rules.job.subject import TELLING_NAMES, JobSubject, ReadableSource
 from launcher.source.archive import OnRead
+from launcher.source.arguments import MOST_BYTES, NOTHING_SEEN, CommandLine, command_line_of
+from launcher.source.errors import SourceError
+from launcher.source.modules import module_files
 from launcher.source.tree import SourceTree, read_source
 
 
@@ -118,6 +121,7 @@ def prepare_for(
         source=source,
         cluster=cluster,
         names=source.names,
+        command_line=script_command_line(job, source),
         here=here,
     )
     found = accept([*check_job(subject), *plan.findings, *notes], [*job.ignore, *ignore])
@@ -140,9 +144,9 @@ def source_of(job: JobSpec, folder: Path, on_read: OnRead | None = None) -> Sour
 
 
 def _source_of(code: Code, folder: Path, on_read: OnRead | None = None) -> SourceTree:
-    return read_source(
-        folder / code.source_dir, code.entry_point, TELLING_NAMES, code.requirements_file, on_read
-    )
+    # Of a module it is read where it would be; that it may be elsewhere is the rules' matter.
+    script = code.entry_point or module_files(code.module or "")[0]
+    return read_source(folder / code.source_dir, script, TELLING_NAMES, code.requirements_file, on_read)
 
 
 def _about_readable_source(loaded: LoadedJob, ignore: Sequence[str]) -> tuple[Finding, ...]:
@@ -159,6 +163,18 @@ def _about_readable_source(loaded: LoadedJob, ignore: Sequence[str]) -> tuple[Fi
         return ()
     found = accept(check_source(ReadableSource(code, _source_of(code, loaded.file.parent))), ignore)
     return tuple(loaded.substitutions.finding(each.located(loaded.location)) for each in found)
+
+
+def script_command_line(job: JobSpec, source: SourceTree) -> CommandLine:
+    """What the job's script takes on its command line, by its file; only of what is packed."""
+    wanted = module_files(job.code.module) if job.code.module else (source.entry_point_name,)
+    names = [file.name for file in source.files if file.name in wanted]
+    if not names or not (job.hyperparameters or job.tuning):
+        return NOTHING_SEEN
+    try:
+        return command_line_of(source.read(names[0], MOST_BYTES + 1))
+    except SourceError:
+        return NOTHING_SEEN
 
 
 def note_on_cluster(message: str, remedy: str) -> Finding:

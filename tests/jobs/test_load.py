@@ -86,6 +86,13 @@ def test_environment_and_hyperparameters_become_strings_as_written(write_job: Wr
     assert spec.hyperparameters == {"lr": "1.50"}
 
 
+def test_a_hyperparameter_that_is_null_is_not_given_and_a_text_is(write_job: WriteJob) -> None:
+    text = write_job().read_text() + "hyperparameters: {a: null, b: ~, c: , d: 'null', e: [null], f: ''}\n"
+    spec = load_job(write_job(text)).spec
+    assert spec is not None
+    assert spec.hyperparameters == {"d": "null", "e": [None], "f": ""}
+
+
 def test_durations_are_seconds_and_sizes_bytes(write_job: WriteJob) -> None:
     spec = load_job(
         write_job(limits={"max_runtime": "1d12h"}, data={"size": "2TB"}, resources={

@@ -113,3 +113,35 @@ def test_ci_is_where_the_variable_says_so(environment: dict[str, str], all_are: 
 def test_a_value_that_was_not_replaced_is_not_judged_as_well(load: Load) -> None:
     (found,) = load({}, limits={"max_runtime": "${NOT_SET}"}).findings
     assert "NOT_SET is not set" in found.message
+
+
+FOLDERS = {"SM_MODEL_DIR": "mine", "TEAM": "vision", "ODD": "a${SM_MODEL_DIR}b"}
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ("${SM_MODEL_DIR}/${TEAM}", "${SM_MODEL_DIR}/vision"),
+        ("${SM_CHANNEL_MY-TRAIN}", "${SM_CHANNEL_MY-TRAIN}"),
+        ("${SLIPWAY_CHECKPOINT_DIR}", "${SLIPWAY_CHECKPOINT_DIR}"),
+        ("$${SM_MODEL_DIR}", "$${SM_MODEL_DIR}"),
+        ("${ODD}", "a$${SM_MODEL_DIR}b"),
+        ("$${oc.env:HOME}", "${oc.env:HOME}"),
+    ],
+)
+def test_folders_of_the_container_keep_their_names_in_what_reaches_the_script(
+    load: Load, written: str, kept: str
+) -> None:
+    code = {"source_dir": "src", "entry_point": "train.py", "arguments": [written]}
+    job = load(FOLDERS, code=code, hyperparameters={"x": [written]}, environment={"X": written}).spec
+    assert (job.code.arguments, job.hyperparameters["x"], job.environment["X"]) == ([kept], [kept], kept)
+
+
+def test_no_permission_is_needed_for_what_is_not_replaced_here(load: Load) -> None:
+    assert load(FOLDERS, [], environment={"X": "${SM_MODEL_DIR}"}).spec.environment["X"] == "${SM_MODEL_DIR}"
+
+
+def test_elsewhere_they_are_the_launchers_own_variables(load: Load) -> None:
+    assert load(FOLDERS, tags={"a": "${SM_MODEL_DIR}"}).spec.tags == {"a": "mine"}
+    (finding,) = load({}, tags={"a": "${SM_MODEL_DIR}"}).findings
+    assert "`code.arguments`" in finding.message

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from launcher.failure_modes.model import Finding
+from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import TrainingPlan
 from tests.planning.comparison import plan_of
 
@@ -222,7 +223,7 @@ def test_the_boot_takes_any_hyperparameter_as_it_stands(strategy: str, value: st
     assert plan(strategy, hyperparameters={"x": value}).request["HyperParameters"]["x"] == value
 
 
-@pytest.mark.parametrize("value", [*DANGEROUS, [1, 2], {"a": "b c"}, None])
+@pytest.mark.parametrize("value", [*DANGEROUS, [1, 2], {"a": "b c"}])
 @pytest.mark.parametrize("strategy", TOOLKIT)
 def test_what_the_toolkits_shell_would_read_otherwise_is_refused(strategy: str, value: Any) -> None:
     found = plan(strategy, hyperparameters={"x": value})
@@ -281,4 +282,105 @@ def test_the_users_gpu_num_devices_is_never_overwritten() -> None:
 
 
 def test_the_compiler_starts_python_scripts_only() -> None:
-    assert codes(plan("torch_xla", code={"entry_point": "train.sh"})) == ["DIST002"]
+    for entry_point in ("train.sh", "train"):
+        assert codes(plan("torch_xla", code={"entry_point": entry_point})) == ["CODE002"]
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "started_by"),
+    [
+        ("train.py", {"torchrun", "smp2", "smddp", "smp1", "mpi", "none"}),
+        ("train", {"torchrun", "smp2", "smddp", "smp1", "mpi", "none"}),
+        ("run/train.sh", {"mpi", "none"}),
+        ("train.R", {"mpi"}),
+        ("a.b/train", {"torchrun", "smp2", "smddp", "smp1", "mpi", "none"}),
+    ],
+)
+def test_a_strategy_starts_only_what_it_can(entry_point: str, started_by: set[str]) -> None:
+    strategies = {*TOOLKIT, *BOOTED} - {"torch_xla"}
+    found = {each: plan(each, code={"entry_point": entry_point}) for each in strategies}
+    assert {each for each in strategies if codes(found[each]) == []} == started_by
+    for each in strategies - started_by:
+        (finding,) = errors(found[each])
+        assert (finding.code, finding.path) == ("CODE002", ("code", "entry_point"))
+        assert "strategy: none" in finding.remedy
+
+
+@pytest.mark.parametrize("strategy", BOOTED)
+def test_the_boot_is_told_the_module_and_the_style_of_the_arguments(strategy: str) -> None:
+    code = {"module": "pkg.train", "argument_style": "hydra", "arguments": ["a=1"]}
+    arguments = plan(strategy, code=code).request["AlgorithmSpecification"]["ContainerArguments"]
+    assert arguments[4:] == ["--module", "pkg.train", "--argument-style", "hydra", "--", "a=1"]
+    assert RequestView(plan(strategy, code=code).request).boot_options["--module"] == "pkg.train"
+
+
+@pytest.mark.parametrize("strategy", TOOLKIT)
+@pytest.mark.parametrize(
+    ("code", "subject"),
+    [
+        ({"module": "pkg.train"}, "code.module"),
+        ({"entry_point": "train.py", "argument_style": "equals"}, "code.argument_style"),
+        ({"entry_point": "train.py", "argument_style": "none"}, "code.argument_style"),
+    ],
+)
+def test_what_only_the_boot_can_start_is_refused_elsewhere(strategy: str, code: dict, subject: str) -> None:
+    found = plan(strategy, code=code)
+    assert [(finding.code, finding.subject) for finding in errors(found)] == [("SPEC003", subject)]
+    assert "strategy: torchrun" in errors(found)[0].remedy
+
+
+NAMED = {
+    "hyperparameters": {
+        "out": "${SM_MODEL_DIR}/a",
+        "deep": ["${SM_CHANNEL_TRAIN}"],
+        "text": "$${SM_MODEL_DIR}",
+    },
+    "environment": {"CACHE": "${SM_CHECKPOINT_DIR}"},
+    "inputs": {"train": "s3://bucket/train"},
+}
+
+
+def test_folders_keep_their_names_where_the_boot_puts_them_in() -> None:
+    request = plan(
+        "torchrun", **NAMED, code={"entry_point": "a.py", "arguments": ["${SM_MODEL_DIR}"]}
+    ).request
+    assert request["HyperParameters"]["out"] == "${SM_MODEL_DIR}/a"
+    assert request["HyperParameters"]["deep"] == '["${SM_CHANNEL_TRAIN}"]'
+    assert request["HyperParameters"]["text"] == "$${SM_MODEL_DIR}"
+    assert request["Environment"]["CACHE"] == "${SM_CHECKPOINT_DIR}"
+    assert request["AlgorithmSpecification"]["ContainerArguments"][-1] == "${SM_MODEL_DIR}"
+
+
+def test_folders_are_paths_where_the_toolkit_starts_the_script() -> None:
+    hyperparameters = {"out": "${SM_MODEL_DIR}/a", "data": {"train": "${SM_CHANNEL_TRAIN}"}}
+    checkpoint = {"s3_uri": "s3://bucket/kept", "local_path": "/opt/ml/kept"}
+    found = plan("mpi", **{**NAMED, "hyperparameters": hyperparameters}, checkpoint=checkpoint)
+    assert codes(found) == []
+    assert found.request["HyperParameters"]["out"] == '"/opt/ml/model/a"'
+    assert found.request["HyperParameters"]["data"] == '{"train": "/opt/ml/input/data/train"}'
+    assert found.request["Environment"]["CACHE"] == "/opt/ml/kept"
+
+
+@pytest.mark.parametrize(
+    ("changes", "subject", "meant"),
+    [
+        ({"hyperparameters": {"out": "${SM_MODEL_DIRS}"}}, "hyperparameters.out", "${SM_MODEL_DIR}?"),
+        ({"hyperparameters": {"a": {"b": ["${SM_CHANNEL_VAL}"]}}}, "hyperparameters.a.b.0", "`inputs`"),
+        ({"environment": {"A": "x/${SM_NUM_GPUS}"}}, "environment.A", "SM_OUTPUT_DATA_DIR"),
+        (
+            {"code": {"entry_point": "a.py", "arguments": ["${SM_CHANNEL_TRIAN}"]}},
+            "code.arguments.0",
+            "${SM_CHANNEL_TRAIN}?",
+        ),
+    ],
+)
+def test_a_folder_that_the_job_does_not_have_is_refused(changes: dict, subject: str, meant: str) -> None:
+    found = plan("torchrun", **{"inputs": {"train": "s3://bucket/train"}, **changes})
+    (finding,) = errors(found)
+    assert (finding.code, finding.subject) == ("SPEC003", subject)
+    assert meant in finding.remedy
+
+
+def test_a_null_hyperparameter_is_not_passed_under_any_strategy() -> None:
+    for strategy in ("torchrun", "mpi"):
+        assert "x" not in plan(strategy, hyperparameters={"x": None, "y": 1}).request["HyperParameters"]

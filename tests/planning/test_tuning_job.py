@@ -187,7 +187,13 @@ def test_a_name_without_room_for_the_unique_part_is_refused(plan_of: Plan) -> No
 @pytest.mark.parametrize(
     ("changes", "tuning", "found"),
     [
-        ({"code": {"entry_point": "run.sh"}}, {}, ("DIST002", "code.entry_point")),
+        ({"code": {"entry_point": "run.sh"}}, {}, ("CODE002", "code.entry_point")),
+        ({"code": {"module": "pkg.train"}}, {}, ("SPEC003", "code.module")),
+        (
+            {"code": {"entry_point": "train.py", "argument_style": "hydra"}},
+            {},
+            ("SPEC003", "code.argument_style"),
+        ),
         ({"framework": {"version": "1.12.0"}}, {}, ("DIST002", "framework.version")),
         (
             {"code": {"entry_point": "train.py", "arguments": ["--deep"]}},
@@ -266,3 +272,10 @@ def test_metrics_are_sent_of_a_single_job_too(write_job: Callable[..., Path]) ->
     assert (plan.operation, plan.view.training) == ("CreateTrainingJob", plan.request)
     definitions = plan.request["AlgorithmSpecification"]["MetricDefinitions"]
     assert definitions == [{"Name": "loss", "Regex": "loss=([0-9.]+)"}]
+
+
+def test_folders_are_paths_in_a_tuning_job(plan_of: Plan) -> None:
+    plan = plan_of(hyperparameters={"out": "${SM_MODEL_DIR}/a"}, environment={"A": "${SM_OUTPUT_DATA_DIR}"})
+    definition = plan.request["TrainingJobDefinition"]
+    assert definition["StaticHyperParameters"]["out"] == '"/opt/ml/model/a"'
+    assert definition["Environment"]["A"] == "/opt/ml/output/data"

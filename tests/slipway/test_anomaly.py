@@ -34,16 +34,21 @@ def run(
     torch: str | None = TORCH,
     direct: bool = False,
     options: Sequence[str] = (),
+    module: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
     code = folder / "code"
     code.mkdir(exist_ok=True)
-    (code / "train.py").write_text(textwrap.dedent(script))
+    name = "train.py" if module is None else f"{module.replace('.', '/')}.py"
+    (code / name).parent.mkdir(exist_ok=True)
+    if script:
+        (code / name).write_text(textwrap.dedent(script))
+    program = [str(code / name)] if module is None else ["-m", module]
     if torch is not None:
         (code / "torch.py").write_text(torch)
     start = [] if direct else ["-m", "slipway.anomaly"]
     return subprocess.run(
-        [sys.executable, *options, *start, str(code / "train.py"), *arguments],
-        cwd=folder,
+        [sys.executable, *options, *start, *program, *arguments],
+        cwd=folder if module is None else code,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
@@ -54,12 +59,19 @@ def run(
 @pytest.mark.parametrize("value", [None, "", "0", "true"])
 def test_only_1_asks_for_it(value: str | None) -> None:
     environment = {} if value is None else {"SLIPWAY_DETECT_ANOMALY": value}
-    assert script_words(Path("/code/train.py"), ["--a", "b"], environment) == ["/code/train.py", "--a", "b"]
+    words = script_words("/code/train.py", ["--a", "b"], environment)
+    assert words == (False, ("/code/train.py", "--a", "b"))
 
 
 def test_the_script_follows_this_module() -> None:
-    words = script_words(Path("/code/train.py"), ["--a", "b"], {"SLIPWAY_DETECT_ANOMALY": "1"})
-    assert words == ["-m", "slipway.anomaly", "/code/train.py", "--a", "b"]
+    words = script_words("/code/train.py", ["--a", "b"], {"SLIPWAY_DETECT_ANOMALY": "1"})
+    assert words == (True, ("slipway.anomaly", "/code/train.py", "--a", "b"))
+
+
+def test_a_module_follows_this_module_with_its_dash() -> None:
+    words = script_words("pkg.train", ["--a"], {"SLIPWAY_DETECT_ANOMALY": "1"}, is_module=True)
+    assert words == (True, ("slipway.anomaly", "-m", "pkg.train", "--a"))
+    assert script_words("pkg.train", ["--a"], {}, is_module=True) == (True, ("pkg.train", "--a"))
 
 
 def test_detection_is_on_before_the_script_begins(tmp_path: Path) -> None:
@@ -77,6 +89,28 @@ SEEN = """
 def test_the_script_sees_what_it_would_see_started_directly(tmp_path: Path) -> None:
     here, direct = run(tmp_path, SEEN, "--a", "b c"), run(tmp_path, SEEN, "--a", "b c", direct=True)
     assert json.loads(here.stdout) == json.loads(direct.stdout)
+
+
+def test_a_module_sees_what_it_would_see_started_directly(tmp_path: Path) -> None:
+    script = SEEN.replace("main.__spec__", "main.__spec__.name, __package__")
+    here = run(tmp_path, script, "--a", "b c", module="pkg.train")
+    direct = run(tmp_path, script, "--a", "b c", module="pkg.train", direct=True)
+    assert direct.returncode == 0, direct.stderr
+    assert json.loads(here.stdout) == json.loads(direct.stdout)
+
+
+def test_detection_is_on_before_a_module_begins_and_its_tracebacks_begin_with_it(tmp_path: Path) -> None:
+    ended = run(tmp_path, "import torch\nprint(torch.autograd.anomalies)\n1 / 0", module="pkg.train")
+    assert ended.stdout == "True\n", ended.stderr
+    frames = [line for line in ended.stderr.splitlines() if "File" in line]
+    assert len(frames) == 1 and "train.py" in frames[0], ended.stderr
+
+
+def test_a_package_is_run_by_its_main(tmp_path: Path) -> None:
+    (tmp_path / "code" / "pkg").mkdir(parents=True)
+    (tmp_path / "code" / "pkg" / "__main__.py").write_text("import sys; print(sys.argv[1:])")
+    ended = run(tmp_path, "", "--a", module="pkg")
+    assert ended.stdout == "['--a']\n", ended.stderr
 
 
 def test_processes_that_the_script_spawns_find_its_functions(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -30,6 +31,12 @@ def eventually(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 class Boot:
     """A container's root with a script in it."""
 
@@ -43,17 +50,26 @@ class Boot:
         *arguments: str,
         environment: Mapping[str, str] | None = None,
         hosts: Sequence[str] = ("algo-1",),
+        name: str = "train.py",
+        module: str | None = None,
+        hyperparameters: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[str]:
+        """Boot a container whose source holds the script under this name; a module is started by its own."""
         data, source = self.root / "input" / "data" / "code", self.root / "src"
         config = self.root / "input" / "config"
         for folder in (data, source, config):
             folder.mkdir(parents=True)
-        (source / "train.py").write_text(textwrap.dedent(script))
-        build_source(read_source(source, "train.py"), data / "source.tar.gz")
+        (source / name).parent.mkdir(exist_ok=True)
+        (source / name).write_bytes(textwrap.dedent(script).encode())
+        if script.startswith("#!"):
+            (source / name).chmod(0o755)
+        build_source(read_source(source, name), data / "source.tar.gz")
         build_boot(data / "slipway.pyz")
         resources = {"current_host": "algo-1", "hosts": list(hosts), "network_interface_name": "lo"}
         (config / "resourceconfig.json").write_text(json.dumps(resources))
-        words = ["--strategy", "none", "--entry-point", "train.py", *arguments]
+        (config / "hyperparameters.json").write_text(json.dumps(hyperparameters or {}))
+        program = ["--module", module] if module else ["--entry-point", name]
+        words = ["--strategy", "none", *program, *arguments]
         return subprocess.Popen(
             [sys.executable, str(data / "slipway.pyz"), *words],
             env={
@@ -304,3 +320,77 @@ def test_neither_is_said_of_a_failure(boot: Boot) -> None:
     )
     _, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert [line[:16] for line in err.splitlines() if line.startswith("slipway: ")] == ["slipway: CODE001"]
+
+
+def test_a_shell_script_gets_its_arguments_and_its_exit_code_counts(boot: Boot) -> None:
+    script = 'echo "$1|$2|$SM_MODEL_DIR"\npwd\nexit 7\n'
+    process = boot.start(script, "--", "a b", "$(id)", name="train.sh")
+    out, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 7
+    assert out.splitlines()[-2:] == [f"a b|$(id)|{boot.root}/model", str(boot.root / "code")]
+    assert boot.failure.startswith("CODE001 rank 0 on algo-1")
+
+
+def test_a_shell_script_with_a_shebang_is_run_by_it(boot: Boot) -> None:
+    process = boot.start("#!/usr/bin/env python3\nprint('run by Python')", name="train.sh")
+    out, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert out.splitlines()[-1] == "run by Python"
+
+
+def test_a_shell_script_under_torchrun_is_refused(boot: Boot) -> None:
+    process = boot.start("echo", "--strategy", "torchrun", name="train.sh")
+    assert process.wait(timeout=PATIENCE_SECONDS) == 1
+    assert boot.failure.startswith("CODE002 train.sh is a shell script, and torchrun starts Python")
+
+
+def test_a_stop_reaches_what_a_shell_script_runs_and_the_script_goes_on(boot: Boot) -> None:
+    (boot.root / "save.py").write_text(
+        "import pathlib, signal, sys, threading\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
+        "pathlib.Path('ready').touch()\n"
+        "threading.Event().wait()\n"
+    )
+    process = boot.start(f"{sys.executable} {boot.root}/save.py && touch saved\n", name="train.sh")
+    eventually((boot.root / "code" / "ready").exists)
+    process.send_signal(signal.SIGTERM)
+    process.wait(timeout=PATIENCE_SECONDS)
+    assert (boot.root / "code" / "saved").exists()
+
+
+def test_a_module_is_started_as_python_starts_it(boot: Boot) -> None:
+    script = "import os, sys; print(__package__, os.getcwd() == sys.path[0], sys.argv[1:])"
+    process = boot.start(script, "--", "--a", name="pkg/train.py", module="pkg.train")
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert out.splitlines()[-1] == "pkg True ['--a']", err
+
+
+def test_a_module_that_nobody_has_is_a_matter_of_the_job_file(boot: Boot) -> None:
+    process = boot.start("", module="nowhere.train")
+    process.communicate(timeout=PATIENCE_SECONDS)
+    assert boot.failure.startswith("CODE002 "), boot.failure
+    assert "No module named" in boot.failure
+
+
+def test_folders_are_those_of_this_container_wherever_the_job_names_them(boot: Boot) -> None:
+    process = boot.start(
+        "import json, os, sys; e = os.environ; print(json.dumps([sys.argv[1:], e['CACHE'], e['SM_HP_OUT']]))",
+        "--",
+        "--data=${SM_INPUT_DATA_DIR}/x",
+        "$${SM_MODEL_DIR}",
+        environment={"CACHE": "${SM_CHECKPOINT_DIR}/cache"},
+        hyperparameters={"out": "${SM_MODEL_DIR}"},
+    )
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    root = boot.root
+    arguments = ["--out", f"{root}/model", f"--data={root}/input/data/x", "${SM_MODEL_DIR}"]
+    assert json.loads(out.splitlines()[-1]) == [arguments, f"{root}/checkpoints/cache", f"{root}/model"], err
+
+
+def test_arguments_that_look_like_torchruns_reach_the_script(boot: Boot) -> None:
+    words = ["--logs", "x", "--log", "--node", "1", "--local", "--master", "m"]
+    script = "import json, sys; print(json.dumps(sys.argv[1:]))"
+    meeting = {"SLIPWAY_RENDEZVOUS": f"127.0.0.1:{free_port()}"}
+    process = boot.start(script, "--strategy", "torchrun", "--", *words, environment=meeting)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0, err
+    assert json.loads(out.splitlines()[-1].partition("]:")[2]) == words

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from slipway.container import natural_order, read_container
-from slipway.task import hyperparameter_arguments, parse_task
 
 
 def write_config(root: Path, **files: object) -> None:
@@ -40,12 +39,6 @@ def test_hyperparameters_and_channels_may_be_missing(tmp_path: Path) -> None:
     assert container.input_data_config == {}
 
 
-def test_hyperparameters_become_arguments_as_the_user_wrote_them(tmp_path: Path) -> None:
-    write_config(tmp_path, resourceconfig=RESOURCES, hyperparameters={"lr": "0.10", "name": "a b"})
-    arguments = hyperparameter_arguments(read_container(tmp_path).hyperparameters)
-    assert arguments == ["--lr", "0.10", "--name", "a b"]
-
-
 def test_a_missing_resource_config_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="resourceconfig"):
         read_container(tmp_path)
@@ -62,10 +55,3 @@ def test_a_missing_resource_config_is_an_error(tmp_path: Path) -> None:
 )
 def test_numbers_in_host_names_count_by_value(hosts: list[str], expected: list[str]) -> None:
     assert sorted(hosts, key=natural_order) == expected
-
-
-def test_what_follows_two_dashes_belongs_to_the_script() -> None:
-    own = ["--strategy", "torchrun", "--processes-per-host", "8", "--entry-point", "a.py"]
-    task = parse_task([*own, "--", "--strategy", "x", "--", "-y"])
-    assert (task.strategy, task.processes_per_host, task.entry_point) == ("torchrun", 8, "a.py")
-    assert task.arguments == ("--strategy", "x", "--", "-y")

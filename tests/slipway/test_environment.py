@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from slipway.container import Container
-from slipway.environment import count_gpus, make_folders, script_environment
+from slipway.environment import make_folders, script_environment
 from slipway.rendezvous import Rendezvous, find_rendezvous
+from slipway.task import Task
 
 CONTAINER = Container(
     root=Path("/opt/ml"),
@@ -25,13 +27,16 @@ CONTAINER = Container(
 )
 
 
+TASK = Task("torchrun", 2, entry_point="train.py")
+
+
 def environment(existing: dict[str, str] | None = None, container: Container = CONTAINER) -> dict[str, str]:
     return script_environment(
+        TASK,
         container,
         {"CUDA_VISIBLE_DEVICES": "0,1", **(existing or {})},
         archive=Path("/opt/ml/input/data/code/slipway.pyz"),
         rendezvous=Rendezvous("algo-1", 7777),
-        entry_point="train.py",
         arguments=["--lr", "0.1"],
     )
 
@@ -43,7 +48,8 @@ def test_scripts_find_the_variables_of_the_toolkit() -> None:
     assert found["SM_NUM_GPUS"] == "2"
     assert found["SM_CHANNEL_TRAIN"] == "/opt/ml/input/data/train"
     assert found["SM_CHANNEL_MY_DATA"] == "/opt/ml/input/data/my-data"
-    assert json.loads(found["SM_CHANNELS"]) == ["train", "my-data", "code"]
+    assert found["SM_CHANNEL_MY-DATA"] == found["SM_CHANNEL_MY_DATA"]
+    assert json.loads(found["SM_CHANNELS"]) == ["train", "my-data"]
     assert found["SM_MODEL_DIR"] == "/opt/ml/model"
     assert found["SM_OUTPUT_DATA_DIR"] == "/opt/ml/output/data"
     assert json.loads(found["SM_HPS"]) == {"lr": 0.1, "batch-size": 64, "name": "x"}
@@ -75,6 +81,11 @@ def test_scripts_may_import_the_package_and_their_own_modules() -> None:
     assert found.split(os.pathsep) == ["/opt/ml/input/data/code/slipway.pyz", "/opt/ml/code", "/mine"]
 
 
+def test_shell_scripts_find_the_programs_of_this_interpreter_first() -> None:
+    found = environment({"PATH": "/usr/bin:/bin"})["PATH"]
+    assert found.split(os.pathsep) == [str(Path(sys.executable).parent), "/usr/bin", "/bin"]
+
+
 def test_the_flight_recorder_finds_its_folder(tmp_path: Path) -> None:
     container = replace(CONTAINER, root=tmp_path)
     dumps = tmp_path / "output" / "data" / "flight_recorder" / "rank_"
@@ -82,11 +93,6 @@ def test_the_flight_recorder_finds_its_folder(tmp_path: Path) -> None:
     assert dumps.parent.is_dir()
     assert (tmp_path / "model").is_dir()
     assert (tmp_path / "checkpoints").is_dir()
-
-
-@pytest.mark.parametrize(("visible", "expected"), [("", 0), ("3", 1), ("0, 1,GPU-abc", 3)])
-def test_gpus_are_those_that_are_visible(visible: str, expected: int) -> None:
-    assert count_gpus({"CUDA_VISIBLE_DEVICES": visible}) == expected
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,15 @@ from launcher.documents.document import AsWritten
 from launcher.failure_modes.model import Finding
 from launcher.jobs.container_paths import channel_folder
 from launcher.jobs.specification import RESERVED_CHANNEL, JobSpec
-from launcher.planning.request_parts import ENTRY_POINT_OPTION, PROCESSES_OPTION, REQUIREMENTS_OPTION
+from launcher.planning.request_parts import (
+    ARGUMENT_STYLE_OPTION,
+    ENTRY_POINT_OPTION,
+    MODULE_OPTION,
+    PROCESSES_OPTION,
+    REQUIREMENTS_OPTION,
+)
 from launcher.planning.strategies.options import OPTIONS, check_options
+from launcher.planning.strategies.programs import python_alone
 from launcher.planning.strategies.strategy import (
     PYTORCH,
     PYTORCH_NEURON,
@@ -46,7 +53,12 @@ class BootStrategy:
     ) -> Iterator[Finding]:
         """Runs on every type and version; finds options, of which it has none, and crowded devices."""
         yield from check_options(job.distribution.options, {}, OPTIONS, f"the strategy {self.boot_name}")
+        yield from self.startable(job)
         yield from crowded(facts, processes_per_host)
+
+    def startable(self, job: JobSpec) -> Iterator[Finding]:
+        """A program that is not Python's own cannot be started under a launcher of ranks."""
+        yield from python_alone(job, self.boot_name)
 
     def image(self, facts: InstanceFacts | None) -> str:
         """PyTorch's own images, or those for Neuron devices."""
@@ -58,12 +70,17 @@ class BootStrategy:
         return {key: plain_text(value) for key, value in job.hyperparameters.items()}
 
     def entry(self, job: JobSpec, processes_per_host: int, requirements: str | None) -> Entry:
-        """The boot's command: strategy, processes, script, what to install and the user's arguments."""
+        """The boot's command: strategy, processes, script or module, what to install, and the arguments."""
         arguments: tuple[str, ...] = (
             "--strategy", self.boot_name,
             PROCESSES_OPTION, str(processes_per_host),
-            ENTRY_POINT_OPTION, job.code.entry_point,
         )  # fmt: skip
+        if job.code.module is not None:
+            arguments += (MODULE_OPTION, job.code.module)
+        elif job.code.entry_point is not None:
+            arguments += (ENTRY_POINT_OPTION, job.code.entry_point)
+        if job.code.argument_style != "spaced":
+            arguments += (ARGUMENT_STYLE_OPTION, job.code.argument_style)
         if requirements is not None:
             arguments += (REQUIREMENTS_OPTION, requirements)
         if job.code.arguments:

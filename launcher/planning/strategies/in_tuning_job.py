@@ -18,6 +18,7 @@ from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec, Strategy
 from launcher.jobs.torch_version import torch_version
 from launcher.planning.strategies.boot import BootStrategy
+from launcher.planning.strategies.programs import python_alone
 from launcher.planning.strategies.single_process import SingleProcess
 from launcher.planning.strategies.smp2 import SmpVersion2
 from launcher.planning.strategies.smp_parameters import MP_PARAMETERS
@@ -47,7 +48,7 @@ class InTuningJob(ToolkitStrategy):
         found = [
             *self._strategy.supported(job, facts, processes_per_host),
             *not_passed_on(job),
-            *(_unstartable(job, facts) if self._by_torchrun else ()),
+            *(_by_torchrun(job, facts) if self._by_torchrun else ()),
         ]
         # Both may refuse the same name.
         yield from {(each.code, each.path): each for each in found}.values()
@@ -80,16 +81,14 @@ IN_TUNING_JOB: Mapping[Strategy, InTuningJob] = {
 """The strategies that are started differently in a tuning job; the toolkit starts the others anyway."""
 
 
+def _by_torchrun(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Finding]:
+    yield from python_alone(job, "the torchrun of the image's toolkit", (".py",))
+    yield from _too_old(job, facts)
+
+
 @finds(Stage.SPEC, distribution.UNSUPPORTED_COMBINATION)
-def _unstartable(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Finding]:
-    """The toolkit's torchrun starts Python scripts only, and is not in the oldest images."""
-    if not job.code.entry_point.endswith(".py"):
-        yield distribution.UNSUPPORTED_COMBINATION.at(
-            ("code", "entry_point"),
-            f"in a tuning job the image's toolkit calls torchrun, with Python scripts only, not "
-            f"{job.code.entry_point}",
-            remedy="Name a .py file as `code.entry_point`.",
-        )
+def _too_old(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Finding]:
+    """The toolkit's torchrun is not in the oldest images."""
     version = torch_version(job)
     oldest = OLDEST_TORCH[(facts.accelerator_kind if facts else None) or "cpu"]
     if version is not None and version < oldest:

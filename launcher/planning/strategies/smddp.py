@@ -9,6 +9,7 @@ from launcher.cluster.instances import InstanceFacts
 from launcher.failure_modes.model import Finding
 from launcher.jobs.specification import JobSpec
 from launcher.planning.strategies.options import OPTIONS, check_options, text
+from launcher.planning.strategies.programs import python_alone
 from launcher.planning.strategies.strategy import StartParameters
 from launcher.planning.strategies.support import Support, unsupported
 from launcher.planning.strategies.toolkit import ToolkitStrategy, unsafe_mpi_options
@@ -35,6 +36,7 @@ class Smddp(ToolkitStrategy):
             job.distribution.options, {"mpi_options": text}, OPTIONS, "the strategy smddp"
         )
         yield from unsafe_mpi_options(job)
+        yield from python_alone(job, "the data parallel library's launcher")
         yield from unsupported(SUPPORT, job)
 
     def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:

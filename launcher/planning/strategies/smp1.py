@@ -23,6 +23,7 @@ from launcher.planning.strategies.options import (
     text,
     whole,
 )
+from launcher.planning.strategies.programs import python_alone
 from launcher.planning.strategies.smp_parameters import MP_PARAMETERS, PARAMETERS, smp_degree, smp_parameters
 from launcher.planning.strategies.strategy import StartParameters, world_size
 from launcher.planning.strategies.support import Support, unsupported
@@ -97,6 +98,7 @@ class SmpVersion1(ToolkitStrategy):
         yield from super().supported(job, facts, processes_per_host)
         yield from check_options(job.distribution.options, OPTIONS_KNOWN, OPTIONS, "smp version 1")
         yield from unsafe_mpi_options(job)
+        yield from python_alone(job, "the model parallel library's launcher")
         yield from unsupported(SUPPORT, job)
         parameters = smp_parameters(job)
         wrong = [

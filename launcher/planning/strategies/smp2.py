@@ -67,6 +67,7 @@ class SmpVersion2(BootStrategy):
             *_reserved_name(job),
         ]
         yield from wrong
+        yield from self.startable(job)
         yield from crowded(facts, processes_per_host)
         yield from unsupported(SUPPORT, job)
         if not wrong and processes_per_host is not None:

@@ -5,7 +5,7 @@ What a strategy needs in the environment stands with the other settings, in `lau
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,13 +30,15 @@ class Entry:
 class StartParameters:
     """What the start of a job's script depends on and is known only once it has a name and a destination.
 
-    `archive` is the URI of the packed source.
+    `archive` is the URI of the packed source, `folders` the paths of the container's folders by the names of
+    their variables.
     """
 
     job_name: str
     region: str
     archive: str
     processes_per_host: int
+    folders: Mapping[str, str]
 
 
 class LaunchStrategy(Protocol):

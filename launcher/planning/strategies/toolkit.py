@@ -20,6 +20,7 @@ from launcher.documents.document import AsWritten
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Path, Stage
 from launcher.failure_modes.registry import finds
+from launcher.jobs.container_folders import folders_of, with_folders
 from launcher.jobs.specification import JobSpec
 from launcher.planning.request_parts import CODE_ARCHIVE_HYPERPARAMETER, MPI_PROCESSES_HYPERPARAMETER
 from launcher.planning.strategies.smp_parameters import MP_PARAMETERS, PARAMETERS, smp_parameters
@@ -60,7 +61,10 @@ class ToolkitStrategy:
     def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
         """The user's, JSON-encoded, and those that tell the toolkit what to start."""
         return {
-            **{key: json_text(value) for key, value in job.hyperparameters.items()},
+            **{
+                key: json_text(with_folders(value, start.folders))
+                for key, value in job.hyperparameters.items()
+            },
             CODE_ARCHIVE_HYPERPARAMETER: json.dumps(start.archive),
             "sagemaker_program": json.dumps(job.code.entry_point),
             "sagemaker_container_log_level": LOG_LEVEL,
@@ -76,6 +80,7 @@ class ToolkitStrategy:
 
 def not_passed_on(job: JobSpec) -> Iterator[Finding]:
     """Values that the toolkit would change on their way to the script, or keep to itself."""
+    yield from _other_programs(job)
     yield from _unsafe_words(job)
     yield from _reserved_names(job)
     yield from _secrets(job)
@@ -111,14 +116,40 @@ def unsafe_parameters(job: JobSpec) -> Iterator[Finding]:
         )
 
 
+def _started(job: JobSpec) -> tuple[str, str]:
+    """By whom, in words, and what else may be done where the toolkit is chosen and no must."""
+    if job.tuning is not None:
+        return "a tuning job is started by the images' toolkit", ""
+    strategy = job.distribution.strategy.value
+    return f"the strategy {strategy} is started by the images' toolkit", ", or use `strategy: torchrun`"
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def _other_programs(job: JobSpec) -> Iterator[Finding]:
+    started, otherwise = _started(job)
+    if job.code.module is not None:
+        yield job_file.INVALID_VALUE.at(
+            ("code", "module"),
+            f"{started}, which starts scripts alone, not the module {job.code.module}",
+            remedy="Name a script as `code.entry_point`, which may be two lines that import the module and "
+            f"call it{otherwise}.",
+        )
+    if job.code.argument_style != "spaced":
+        yield job_file.INVALID_VALUE.at(
+            ("code", "argument_style"),
+            f"{started}, which passes hyperparameters as `--name value` alone, not in the style "
+            f"{job.code.argument_style}",
+            remedy="Leave `argument_style` out, and let the script read SM_HPS or `--name value`"
+            f"{otherwise}.",
+        )
+
+
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
 def _unsafe_words(job: JobSpec) -> Iterator[Finding]:
-    in_tuning_job = job.tuning is not None
-    what = "a tuning job" if in_tuning_job else f"the strategy {job.distribution.strategy.value}"
-    started = f"{what} is started by the images' toolkit"
-    otherwise = "" if in_tuning_job else ", or use `strategy: torchrun`"
+    started, otherwise = _started(job)
+    folders = folders_of(job)
     for key, value, path in _given(job):
-        words = (key, _as_argument(_decoded(json_text(value))))
+        words = (key, _as_argument(_decoded(json_text(with_folders(value, folders)))))
         if not all(_ONE_WORD.fullmatch(word) for word in words):
             yield job_file.INVALID_VALUE.at(
                 path,
@@ -126,7 +157,7 @@ def _unsafe_words(job: JobSpec) -> Iterator[Finding]:
                 remedy="Use letters, digits and @%+=:,./- in it; put other texts into `environment` or a "
                 f"file of the source directory{otherwise}.",
             )
-    if not _ONE_WORD.fullmatch(job.code.entry_point):
+    if job.code.entry_point is not None and not _ONE_WORD.fullmatch(job.code.entry_point):
         yield job_file.INVALID_VALUE.at(
             ("code", "entry_point"),
             f"{started}, whose shell would not take the entry point {job.code.entry_point!r} as it stands",

@@ -11,6 +11,7 @@ from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
 from launcher.planning.strategies.options import OPTIONS, boolean, check_options
+from launcher.planning.strategies.programs import python_alone
 from launcher.planning.strategies.strategy import StartParameters
 from launcher.planning.strategies.support import Support, unsupported
 from launcher.planning.strategies.toolkit import ToolkitStrategy
@@ -38,7 +39,7 @@ class TorchXla(ToolkitStrategy):
         )
         yield from unsupported(SUPPORT, job)
         yield from _alone_on_several_hosts(job, processes_per_host)
-        yield from _no_python_script(job)
+        yield from python_alone(job, "Training Compiler's launcher", (".py",))
 
     def image(self, facts: InstanceFacts | None) -> str:
         """The compiler's own images, which hold PyTorch/XLA."""
@@ -69,14 +70,4 @@ def _alone_on_several_hosts(job: JobSpec, processes_per_host: int | None) -> Ite
             f"Training Compiler's launcher does not run on several hosts with one GPU each "
             f"({job.resources.instance_type})",
             remedy="Use one host, or a type with several GPUs.",
-        )
-
-
-@finds(Stage.SPEC, distribution.UNSUPPORTED_COMBINATION)
-def _no_python_script(job: JobSpec) -> Iterator[Finding]:
-    if not job.code.entry_point.endswith(".py"):
-        yield distribution.UNSUPPORTED_COMBINATION.at(
-            ("code", "entry_point"),
-            f"Training Compiler's launcher starts Python scripts only, not {job.code.entry_point}",
-            remedy="Name a .py file as `code.entry_point`.",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from launcher.failure_modes.model import Finding
+from launcher.rules.job.arguments import hyperparameters_are_in_the_scripts_style
 from launcher.rules.job.batches import batches_are_even, objects_are_not_sharded_unevenly
 from launcher.rules.job.checkpoints import (
     checkpoint_directory_is_made,
@@ -48,6 +49,7 @@ from launcher.rules.job.source import (
     code_is_small,
     entry_point_is_packed,
     entry_point_is_there,
+    module_is_there,
     source_can_be_packed,
 )
 from launcher.rules.job.spot import max_wait_needs_spot, waiting_includes_running, warm_pools_are_not_spot
@@ -61,6 +63,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     known_alternatives,
     one_process_per_accelerator,
     entry_point_is_there,
+    module_is_there,
     max_wait_needs_spot,
     waiting_includes_running,
     warm_pools_are_not_spot,
@@ -100,6 +103,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     packages_are_wanted_in_one_version,
     torch_is_that_of_the_image,
     toolkit_knows_one_file,
+    hyperparameters_are_in_the_scripts_style,
 )
 
 SOURCE_RULES: tuple[Callable[[SourceSubject], Iterator[Finding]], ...] = (
@@ -107,6 +111,7 @@ SOURCE_RULES: tuple[Callable[[SourceSubject], Iterator[Finding]], ...] = (
     source_can_be_packed,
     entry_point_is_packed,
     code_is_small,
+    module_is_there,
 )
 """Those of RULES that judge the source alone, and so also where the job file has errors elsewhere."""
 

@@ -9,6 +9,7 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.job.subject import SourceSubject
 from launcher.source.files import largest, sizes_in_words
+from launcher.source.modules import module_files, modules_in
 from launcher.source.tree import SourceTree
 from launcher.text.nearest import nearest
 from launcher.text.sizes import size_in_words
@@ -18,6 +19,7 @@ LARGE_BYTES = 100_000_000
 
 _SOURCE_DIR = ("code", "source_dir")
 _ENTRY_POINT = ("code", "entry_point")
+_MODULE = ("code", "module")
 
 
 @finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
@@ -30,7 +32,7 @@ def entry_point_is_there(subject: SourceSubject) -> Iterator[Finding]:
             f"the source directory {source.folder} does not exist",
             remedy="Correct `code.source_dir`; it is relative to the job file.",
         )
-    elif not source.has_entry_point:
+    elif entry_point is not None and not source.has_entry_point:
         near = nearest(entry_point, source.scripts)
         scripts = ", ".join(source.scripts) or "no scripts"
         there = f"Did you mean {near[0]}?" if near else f"There are: {scripts}."
@@ -55,6 +57,8 @@ def source_can_be_packed(subject: SourceSubject) -> Iterator[Finding]:
 def entry_point_is_packed(subject: SourceSubject) -> Iterator[Finding]:
     """A script that lies on the disk and yet not in the archive is missing on every host."""
     source = subject.source
+    if subject.code.module is not None:
+        return
     if not source.problems and source.has_entry_point and not source.packs_entry_point:
         message, remedy = _why_not_packed(source)
         yield job_runtime.ENTRY_POINT_MISSING.at(_ENTRY_POINT, message, remedy=remedy)
@@ -71,6 +75,44 @@ def code_is_small(subject: SourceSubject) -> Iterator[Finding]:
             f"host downloads, most in {sizes_in_words(largest(source.files))}",
             remedy="Leave out by .slipwayignore what the job does not need; give data as an input.",
             severity=Severity.WARNING,
+        )
+
+
+@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+def module_is_there(subject: SourceSubject) -> Iterator[Finding]:
+    """A module that its package does not hold fails on every host; another package may be installed."""
+    source, module = subject.source, subject.code.module
+    if module is None or source.problems:
+        return
+    names = {file.name for file in source.files}
+    if names.intersection(module_files(module)):
+        return
+    known = sorted({*modules_in(names)})
+    near = nearest(module, known)
+    meant = f"Did you mean {near[0]}? " if near else ""
+    left_out = next(filter(None, map(source.why_ignored, module_files(module))), None)
+    if left_out is not None and left_out.ignore_file is not None:
+        yield job_runtime.ENTRY_POINT_MISSING.at(
+            _MODULE,
+            f"the module {module} is left out by {left_out.ignore_file.name} of "
+            f"{left_out.ignore_file.parent}: the pattern {left_out.pattern} fits {left_out.name}",
+            remedy=f"Change the pattern, or add the line !{left_out.name} to "
+            f"{source.folder / '.slipwayignore'}.",
+        )
+    elif {each.partition(".")[0] for each in known} & {module.partition(".")[0]}:
+        yield job_runtime.ENTRY_POINT_MISSING.at(
+            _MODULE,
+            f"the module {module} is not in {source.folder}, which holds its package: there is neither "
+            f"{' nor '.join(module_files(module))}",
+            remedy=f"Correct `code.module`, as Python imports it from `code.source_dir`. {meant}".rstrip(),
+        )
+    else:
+        yield job_runtime.ENTRY_POINT_MISSING.at(
+            _MODULE,
+            f"the module {module} is not in {source.folder}: it must be installed, by the image or by the "
+            "job's requirements",
+            remedy=f"{meant}Correct `code.module` or `code.source_dir` if it is of the source.",
+            severity=Severity.WARNING if near else Severity.INFO,
         )
 
 

@@ -13,6 +13,7 @@ from launcher.cluster.manifest import Cluster
 from launcher.jobs.code import Code
 from launcher.jobs.specification import JobSpec
 from launcher.planning.training_plan import TrainingPlan
+from launcher.source.arguments import NOTHING_SEEN, CommandLine
 from launcher.source.tree import SourceTree
 
 TELLING_NAMES = frozenset(
@@ -68,7 +69,8 @@ class JobSubject:
 
     What the plan has derived (processes, checkpoints, Debugger, who starts the script) is asked of `plan`.
     `cluster` is the manifest, None where there is none or it was not read yet. `names` are those of
-    TELLING_NAMES that the source uses. `here` says that the job is to run on this machine.
+    TELLING_NAMES that the source uses, `command_line` what the script's own parser is seen to take. `here`
+    says that the job is to run on this machine.
     """
 
     job: JobSpec
@@ -77,6 +79,7 @@ class JobSubject:
     source: SourceTree
     cluster: Cluster | None = None
     names: frozenset[str] = frozenset()
+    command_line: CommandLine = NOTHING_SEEN
     here: bool = False
 
     @property

@@ -15,7 +15,7 @@ from launcher.jobs.load import load_job
 from launcher.planning.planner import plan_job
 from launcher.rules.job.check import check_job
 from launcher.rules.job.subject import JobSubject
-from launcher.session.preparation import source_of
+from launcher.session.preparation import script_command_line, source_of
 
 
 class Judge(Protocol):
@@ -56,6 +56,7 @@ def judge(write_job: Callable[..., Path]) -> Judge:
             cluster=cluster,
             names=frozenset(names),
             here=here,
+            command_line=script_command_line(loaded.spec, source),
         )
         found = [finding.located(loaded.location) for finding in check_job(subject)]
         return [finding for finding in found if code in (None, finding.code)]

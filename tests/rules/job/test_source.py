@@ -90,3 +90,51 @@ def test_large_code_is_a_warning(judge, src: Path, monkeypatch: pytest.MonkeyPat
     (finding,) = judge("CODE002")
     assert (finding.severity, finding.path) == ("warning", ("code", "source_dir"))
     assert "weights.bin (2 MB)" in finding.message
+
+
+def modules(src: Path, *names: str) -> None:
+    for name in names:
+        file = src / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+
+
+@pytest.mark.parametrize("module", ["train", "pkg.train", "pkg.deep", "pkg.deep.run"])
+def test_a_module_of_the_source_is_there(judge, src: Path, module: str) -> None:
+    modules(src, "pkg/train.py", "pkg/deep/__main__.py", "pkg/deep/run.py")
+    assert judge("CODE002", code_section={"source_dir": "src", "module": module}) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "meant"),
+    [("pkg.trian", "pkg.train?"), ("pkg.deep", "pkg.deep.run?"), ("pkg.zzz", "Python imports")],
+)
+def test_a_module_that_its_package_does_not_hold_is_an_error(
+    judge, src: Path, module: str, meant: str
+) -> None:
+    modules(src, "pkg/__init__.py", "pkg/train.py", "pkg/deep/run.py")
+    (finding,) = judge("CODE002", code_section={"source_dir": "src", "module": module})
+    assert (finding.severity, finding.path) == ("error", ("code", "module"))
+    assert meant in finding.remedy
+
+
+def test_a_module_that_is_left_out_is_named_with_the_pattern(judge, src: Path) -> None:
+    modules(src, "pkg/train.py")
+    (src / ".gitignore").write_text("pkg/")
+    (finding,) = judge("CODE002", code_section={"source_dir": "src", "module": "pkg.train"})
+    assert (finding.severity, "the pattern pkg/ fits pkg/" in finding.message) == ("error", True)
+
+
+@pytest.mark.parametrize(("module", "severity"), [("torchtitan.train", "info"), ("trian", "warning")])
+def test_a_module_of_no_package_of_the_source_may_be_installed(
+    judge, src: Path, module: str, severity: str
+) -> None:
+    modules(src, "torchtitan/notes.txt")
+    (finding,) = judge("CODE002", code_section={"source_dir": "src", "module": module})
+    assert finding.severity == severity
+    assert ("Did you mean train?" in finding.remedy) == (severity == "warning")
+
+
+def test_a_source_that_is_missing_is_said_of_a_module_too(judge) -> None:
+    (finding,) = judge("CODE002", code_section={"source_dir": "elsewhere", "module": "pkg.train"})
+    assert finding.path == ("code", "source_dir")

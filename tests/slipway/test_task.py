@@ -1,0 +1,56 @@
+"""The container arguments, and how hyperparameters become words."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from slipway.task import Task, hyperparameter_arguments, parse_task
+
+STRATEGY = ["--strategy", "torchrun"]
+
+
+def test_what_follows_two_dashes_belongs_to_the_script() -> None:
+    own = [*STRATEGY, "--processes-per-host", "8", "--entry-point", "a.py"]
+    task = parse_task([*own, "--", "--strategy", "x", "--", "-y"])
+    assert (task.strategy, task.processes_per_host, task.entry_point) == ("torchrun", 8, "a.py")
+    assert task.arguments == ("--strategy", "x", "--", "-y")
+
+
+def test_a_module_is_started_instead_of_a_script() -> None:
+    task = parse_task([*STRATEGY, "--module", "pkg.train", "--argument-style", "hydra"])
+    assert task == Task("torchrun", 1, module="pkg.train", argument_style="hydra")
+    assert task.name == "-m pkg.train"
+
+
+@pytest.mark.parametrize("program", [[], ["--module", "a", "--entry-point", "a.py"]])
+def test_exactly_one_program_is_started(program: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_task([*STRATEGY, *program])
+    assert "--entry-point" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [
+        ("spaced", ["--lr", "0.10", "-e", "5", "--name", "a b"]),
+        ("equals", ["--lr=0.10", "--e=5", "--name=a b"]),
+        ("hydra", ["lr=0.10", "e=5", "name=a b"]),
+        ("none", []),
+    ],
+)
+def test_hyperparameters_become_words_in_the_style_of_the_script(style: str, expected: list[str]) -> None:
+    assert hyperparameter_arguments({"lr": "0.10", "e": "5", "name": "a b"}, style) == expected
+
+
+def test_the_words_of_one_letter_are_what_argparse_declares() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-e", type=int)
+    assert parser.parse_args(hyperparameter_arguments({"e": "5"})).e == 5
+
+
+def test_the_model_parallel_librarys_parameters_are_words_only_for_scripts_of_the_toolkits_style() -> None:
+    parameters = {"mp_parameters": '{"a": 1}'}
+    assert hyperparameter_arguments(parameters) == ["--mp_parameters", '{"a": 1}']
+    assert hyperparameter_arguments(parameters, "hydra") == []
