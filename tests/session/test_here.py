@@ -68,6 +68,19 @@ def test_a_python_without_torch_is_named_with_the_option_for_another() -> None:
     assert "--python" not in remedy("ModuleNotFoundError: No module named 'torchtune'", CPUS)
 
 
+def test_a_containers_folder_in_the_code_is_said_to_be_elsewhere_here() -> None:
+    for error in (
+        "PermissionError: [Errno 13] Permission denied: '/opt/ml'",
+        "FileNotFoundError: [Errno 2] No such file or directory: '/opt/ml/model/model.pt'",
+    ):
+        found = diagnose((), f"AlgorithmError: CODE001 algo-1: {error} (train.py:3), exit code: 1")
+        [finding] = as_met_here(found, CPUS).findings
+        assert "SM_MODEL_DIR" in finding.remedy, finding
+    assert "SM_MODEL_DIR" not in remedy(
+        "FileNotFoundError: [Errno 2] No such file or directory: '/data'", CPUS
+    )
+
+
 def test_what_was_run_here_is_not_advised_to_be_run_here() -> None:
     assert remedy("ValueError: 3 is not in range", CPUS).startswith("Repair what the traceback")
 
