@@ -21,13 +21,24 @@ NO_GPU = (
     "CUDA_HOME environment variable is not set",
     "'nvcc'",
     "libcuda.so",
+    "no CUDA-capable device is detected",
+    "CUDA_HOME does not exist, unable to compile",
+    "No supported gpu backend found",
+    "mixed precision requires a GPU",
+    "No GPU found. A GPU is needed for quantization",
 )
 """What is printed where a GPU, its driver or its compiler is missing: by torch (torch/cuda/__init__.py,
 c10/cuda, torch/csrc/distributed/c10d/init.cpp, torch/serialization.py, torch/utils/cpp_extension.py),
-triton (triton/runtime/driver.py) and the loader."""
+triton (triton/runtime/driver.py), the loader, CUDA, DeepSpeed (op_builder/builder.py), Lightning
+(accelerator_connector.py), accelerate (accelerator.py) and transformers (quantizers)."""
 
-CPU_BUILD = ("Torch not compiled with CUDA enabled", "Distributed package doesn't have NCCL built in")
-"""What a torch says that was built for CPUs (torch/cuda/__init__.py and
+CPU_BUILD = (
+    "Torch not compiled with CUDA enabled",
+    "Distributed package doesn't have NCCL built in",
+    "module 'torch._C' has no attribute '_cuda_",
+    "Tried to instantiate dummy base class",
+)
+"""What a torch says that was built for CPUs (torch/cuda/__init__.py, torch/_utils.py,
 torch/distributed/distributed_c10d.py)."""
 
 NO_TORCH = "No module named 'torch'"
