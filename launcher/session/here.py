@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from launcher.cluster.instances import instance_facts
@@ -20,16 +21,30 @@ NO_GPU = (
     "CUDA_HOME environment variable is not set",
     "'nvcc'",
     "libcuda.so",
+    "no CUDA-capable device is detected",
+    "CUDA_HOME does not exist, unable to compile",
+    "No supported gpu backend found",
+    "mixed precision requires a GPU",
+    "No GPU found. A GPU is needed for quantization",
 )
 """What is printed where a GPU, its driver or its compiler is missing: by torch (torch/cuda/__init__.py,
 c10/cuda, torch/csrc/distributed/c10d/init.cpp, torch/serialization.py, torch/utils/cpp_extension.py),
-triton (triton/runtime/driver.py) and the loader."""
+triton (triton/runtime/driver.py), the loader, CUDA, DeepSpeed (op_builder/builder.py), Lightning
+(accelerator_connector.py), accelerate (accelerator.py) and transformers (quantizers)."""
 
-CPU_BUILD = ("Torch not compiled with CUDA enabled", "Distributed package doesn't have NCCL built in")
-"""What a torch says that was built for CPUs (torch/cuda/__init__.py and
+CPU_BUILD = (
+    "Torch not compiled with CUDA enabled",
+    "Distributed package doesn't have NCCL built in",
+    "module 'torch._C' has no attribute '_cuda_",
+    "Tried to instantiate dummy base class",
+)
+"""What a torch says that was built for CPUs (torch/cuda/__init__.py, torch/_utils.py,
 torch/distributed/distributed_c10d.py)."""
 
 NO_TORCH = "No module named 'torch'"
+
+CONTAINER_PATH = re.compile(r"\[Errno \d+\] [\w ]+: '/opt/ml\b")
+"""What CPython says of a file that the script names by its path in a container."""
 
 _BY_DEVICE = (
     'To run it here as well, let the script choose by what is there: `device = "cuda" if '
@@ -68,6 +83,12 @@ def _remedy(cause: RootCause, place: Place) -> str | None:
         return (
             "The Python of this run has no torch, which the job's image has. Run it with one that has, with "
             "`launch JOB.yaml --local --python PATH`, or install torch into it."
+        )
+    if CONTAINER_PATH.search(said):
+        return (
+            "The code names /opt/ml by itself, the folder of a container: this run has another in its place. "
+            "Read the folders from SM_MODEL_DIR, SM_OUTPUT_DATA_DIR, SLIPWAY_CHECKPOINT_DIR and "
+            "SM_CHANNEL_NAME, or hand them over as arguments, in which /opt/ml is mapped."
         )
     no_build = any(text in said for text in CPU_BUILD)
     if place.gpus is not True and (no_build or any(text in said for text in NO_GPU)):

@@ -125,7 +125,10 @@ def list_jobs(
         return backend.jobs(query)
     if queue is not None:
         return _queue_of(queue, clients).jobs(query)
-    return sagemaker_backend(clients, region).jobs(query)
+    try:
+        return sagemaker_backend(clients, region).jobs(query)
+    except UnusableSession as refusal:
+        raise _with_local_runs(refusal, LocalBackend(home or local_home())) from refusal
 
 
 def sagemaker_backend(clients: Clients, region: str | None) -> SageMakerBackend:
@@ -201,9 +204,16 @@ def _with_local_names(refusal: AwsRefusal, name: str, local: LocalBackend) -> Aw
     """The refusal with the local jobs that may have been meant; without AWS no others can be."""
     near = _nearest(name, _names(local))
     if not near:
-        return refusal
+        return _with_local_runs(refusal, local)
     hint = f"Or did you mean the local job {' or '.join(near)}?"
     return type(refusal)(refusal.message, f"{refusal.remedy} {hint}")
+
+
+def _with_local_runs(refusal: AwsRefusal, local: LocalBackend) -> AwsRefusal:
+    """The refusal with how to see the local runs, where there are some and no call to AWS would succeed."""
+    if not isinstance(refusal, UnusableSession) or not _names(local):
+        return refusal
+    return type(refusal)(refusal.message, f"{refusal.remedy} The local runs: launch list --local")
 
 
 def _names(backend: Backend) -> list[str]:

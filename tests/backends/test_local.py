@@ -99,6 +99,21 @@ def test_a_job_resumes_from_the_checkpoints_of_another(workplace: Workplace, loc
     assert [file.name for file in workplace.shared("", "first").iterdir()] == ["epoch-0"]
 
 
+def test_a_job_that_left_no_checkpoint_is_not_resumed_at_step_0(
+    workplace: Workplace, local: LocalBackend
+) -> None:
+    plan = workplace.plan("pass", name="first")
+    local.submit(plan)
+    finish(local, "first")
+    workplace.shared("empty", "first").mkdir()
+    with pytest.raises(BackendError, match=r"there is no checkpoint in .*first/checkpoints") as refused:
+        local.submit(workplace.plan("pass", name="second", resume_from="first"))
+    assert "start from the beginning" in refused.value.remedy
+    with pytest.raises(BackendError, match="there is no checkpoint in"):
+        local.resume("first", {**(plan.request or {}), "TrainingJobName": "third"})
+    assert local.job_names() == ["first"]
+
+
 def test_all_hosts_share_the_jobs_checkpoint_path(workplace: Workplace, local: LocalBackend) -> None:
     script = """
         import os

@@ -95,7 +95,11 @@ def test_programs_of_the_interpreter_come_first_and_its_environment_is_the_activ
 
 def test_the_ranks_run_with_the_given_python_and_so_does_a_resumption(workplace: Workplace) -> None:
     python = environment(workplace.folder / "venv")
-    script = "import shutil, sys; print(sys.executable, shutil.which('python'), flush=True)"
+    script = """
+        import os, pathlib, shutil, sys
+        pathlib.Path(os.environ["SLIPWAY_CHECKPOINT_DIR"], "state").touch()
+        print(sys.executable, shutil.which("python"), flush=True)
+    """
     plan = workplace.plan(script)
     with LocalBackend(workplace.home, grace=SHORT, python=python) as local:
         local.submit(plan)

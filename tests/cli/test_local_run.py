@@ -132,3 +132,17 @@ def test_options_for_this_machine_are_refused_without_it(
 ) -> None:
     code, _, err = run_launch(job(), "--dry-run", option, "1")
     assert (code, "Add --local" in err) == (2, True)
+
+
+@pytest.mark.parametrize("command", [("list",), ("status", "unknown"), ("logs", "unknown")])
+def test_without_a_region_the_local_runs_are_hinted_at_where_there_are_some(
+    job: Callable[..., Path], run_launch: RunLaunch, command: tuple[str, ...]
+) -> None:
+    code, _, err = run_launch(*command)
+    assert (code, "launch list --local" in err) == (3, False)
+    assert "Set AWS_REGION" in err
+    run_launch(job(), "--local")
+    code, _, err = run_launch(*command)
+    assert code == 3
+    assert "Set AWS_REGION" in err
+    assert "The local runs: launch list --local" in err

@@ -37,6 +37,10 @@ def remedy(error: str, place: Place) -> str:
         "RuntimeError: Distributed package doesn't have NCCL built in",
         "RuntimeError: Attempting to deserialize on a CUDA device but torch.cuda.is_available() is False.",
         "RuntimeError: CUDA error: invalid device ordinal",
+        "AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'",
+        "RuntimeError: Tried to instantiate dummy base class Stream",
+        "MisconfigurationException: No supported gpu backend found!",
+        "ValueError: fp16 mixed precision requires a GPU (not 'cpu').",
         "RuntimeError: 0 active drivers ([]). There should only be one.",
         "FileNotFoundError: [Errno 2] No such file or directory: 'nvcc'",
     ],
@@ -66,6 +70,19 @@ def test_with_gpus_here_the_script_or_the_build_of_torch_is_at_fault() -> None:
 def test_a_python_without_torch_is_named_with_the_option_for_another() -> None:
     assert "--python PATH" in remedy("ModuleNotFoundError: No module named 'torch'", CPUS)
     assert "--python" not in remedy("ModuleNotFoundError: No module named 'torchtune'", CPUS)
+
+
+def test_a_containers_folder_in_the_code_is_said_to_be_elsewhere_here() -> None:
+    for error in (
+        "PermissionError: [Errno 13] Permission denied: '/opt/ml'",
+        "FileNotFoundError: [Errno 2] No such file or directory: '/opt/ml/model/model.pt'",
+    ):
+        found = diagnose((), f"AlgorithmError: CODE001 algo-1: {error} (train.py:3), exit code: 1")
+        [finding] = as_met_here(found, CPUS).findings
+        assert "SM_MODEL_DIR" in finding.remedy, finding
+    assert "SM_MODEL_DIR" not in remedy(
+        "FileNotFoundError: [Errno 2] No such file or directory: '/data'", CPUS
+    )
 
 
 def test_what_was_run_here_is_not_advised_to_be_run_here() -> None:

@@ -329,6 +329,13 @@ class LocalBackend(Backend):
                 f"there is no local job {name} to resume from; there are: {self._store.known()}.",
                 "Give the name of a job that ran here in `checkpoint.resume_from`.",
             )
+        # As on AWS: who asks to go on does not want to start at step 0.
+        if not any(files for _, _, files in os.walk(checkpoints)):
+            raise BackendError(
+                f"there is no checkpoint in {checkpoints} to resume from.",
+                "Launch the job file to start from the beginning; where it has `checkpoint.resume_from`, "
+                "correct that or leave it out.",
+            )
         return checkpoints
 
 

@@ -40,7 +40,7 @@ def copy_checkpoint(
     target = job.checkpoints.prefix
     if target is None:
         raise BackendError(
-            "checkpoint.resume_from copies a checkpoint on S3, and this job keeps none there.",
+            "a job goes on from a copy of a checkpoint on S3, and this one keeps none there.",
             "Give `checkpoint.s3_uri`; on a file system let the script load the earlier job's directory.",
         )
     source = reference if reference.startswith("s3://") else _prefix_of_job(sagemaker, reference)
@@ -49,7 +49,8 @@ def copy_checkpoint(
     if not choice.objects:
         raise BackendError(
             f"there is no checkpoint below {source} to resume from.",
-            "Correct `checkpoint.resume_from`, or leave it out to start from the beginning.",
+            "Launch the job file to start from the beginning; where it has `checkpoint.resume_from`, correct "
+            "that or leave it out.",
         )
     if on_progress is not None:
         on_progress(Progress(_choice_in_words(choice, source)))
@@ -80,7 +81,7 @@ def _prefix_of_job(sagemaker: Any, name: str) -> str:
     if prefix is None:
         raise BackendError(
             f"the training job {name} kept no checkpoints on S3.",
-            "Give an S3 URI in `checkpoint.resume_from`, or leave it out to start from the beginning.",
+            "Launch the job file to start from the beginning, or with an S3 URI in `checkpoint.resume_from`.",
         )
     return prefix
 
