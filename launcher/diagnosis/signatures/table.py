@@ -16,6 +16,7 @@ from launcher.diagnosis.signatures import (
     hardware,
     memory,
     nccl,
+    packages,
     rendezvous,
     storage,
     training,
@@ -39,6 +40,7 @@ FAMILIES: Final[Mapping[str, tuple[Signature, ...]]] = MappingProxyType(
             nccl,
             rendezvous,
             training,
+            packages,
             code,
         )
     }
