@@ -2,10 +2,12 @@
 
 For notebooks and programs this is the whole public face, with types:
 
-    from launcher import launch, plan
+    from launcher import check, launch, plan
 
-    made = plan("job.yaml", overrides={"resources.instance_count": "4"})   # a TrainingPlan; calls nothing
-    job = launch("job.yaml", cluster="dev")                                # the SDK's own TrainingJob
+    made = plan("job.yaml", set={"resources.instance_count": 4})   # a TrainingPlan; calls nothing
+    findings = check("job.yaml", live=True)                        # what speaks against it, here and on AWS
+    job = launch("job.yaml", cluster="dev")                        # a Job, at once; local=True runs it here
+    job.wait().succeeded, job.logs(rank=0), job.diagnosis()
 
 `LaunchRefusedError` carries the `Finding`s that forbid a launch; it and whatever else a person can act on
 is a `Refusal`, and what AWS refuses an `AwsRefusal`. All other modules are the launcher's own and may change;
@@ -19,21 +21,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from launcher.api import LaunchRefusedError, launch, plan
+    from launcher.api.entry import LaunchRefusedError, check, launch, plan
+    from launcher.api.job import Job
     from launcher.failure_modes.model import Finding
     from launcher.failure_modes.refusal import AwsRefusal, Refusal
     from launcher.planning.training_plan import TrainingPlan
 
-__all__ = ["AwsRefusal", "Finding", "LaunchRefusedError", "Refusal", "TrainingPlan", "launch", "plan"]
+__all__ = [
+    "AwsRefusal",
+    "Finding",
+    "Job",
+    "LaunchRefusedError",
+    "Refusal",
+    "TrainingPlan",
+    "check",
+    "launch",
+    "plan",
+]
 
 _HOMES = {
     "AwsRefusal": "launcher.failure_modes.refusal",
     "Finding": "launcher.failure_modes.model",
-    "LaunchRefusedError": "launcher.api",
+    "Job": "launcher.api.job",
+    "LaunchRefusedError": "launcher.api.entry",
     "Refusal": "launcher.failure_modes.refusal",
     "TrainingPlan": "launcher.planning.training_plan",
-    "launch": "launcher.api",
-    "plan": "launcher.api",
+    "check": "launcher.api.entry",
+    "launch": "launcher.api.entry",
+    "plan": "launcher.api.entry",
 }
 
 

@@ -14,8 +14,10 @@ from slipway.anomaly import script_words
 from slipway.container import DEFAULT_ROOT, Container, read_container
 from slipway.environment import make_folders, script_environment
 from slipway.evidence import judge
-from slipway.failure import BootError, Cause, RankEnd, exit_status, root_cause, write_failure
+from slipway.failure import STOPPED, BootError, Cause, RankEnd, exit_status, root_cause, write_failure
+from slipway.joined import meeting_of
 from slipway.kept_log import everything_kept_in
+from slipway.left_behind import tell_of_lost_work
 from slipway.processes import Ended, StopRequest, itself, supervise, workers
 from slipway.rank_files import RankFiles
 from slipway.rendezvous import Rendezvous, check_port, find_rendezvous
@@ -95,6 +97,7 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
     )
     make_folders(inner)
     print(_announcement(task, container, rendezvous), flush=True)
+    meeting, started = meeting_of(task, container, rendezvous), time.time()
     words = script_words(script, arguments, environment)
     if torchrun:
         command = torchrun_command(
@@ -112,7 +115,7 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
             folder=container.code,
             stop=stop,
             targets=targets,
-            beside=RankFiles(container.logs).trim,
+            beside=all_of(RankFiles(container.logs).trim, meeting.look),
         )
     else:
         command = [sys.executable, "-u", *words]
@@ -123,9 +126,13 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
             folder=container.code,
             stop=stop,
             targets=itself,
+            beside=meeting.look,
             # What is kept as this host's log already is not kept twice.
             streams=(None, None) if "SLIPWAY_LOG" in environment else streams,
         )
+    if ended.exit_code == 0 and stop.at is None:
+        meeting.tell_of_the_end()
+        tell_of_lost_work(container, inner, started)
     return conclude(task, container, ended, stop)
 
 
@@ -135,6 +142,10 @@ def conclude(task: Task, container: Container, ended: Ended, stop: StopRequest) 
     What fails after a stop was asked for is the stop's consequence; what failed before is not, even
     where the stop came first to the end.
     """
+    if stop.at is not None:
+        took = round(max(0.0, ended.time - stop.at))
+        asked = f"asked to end by {stop.signal.name}, and ended {took} s later"
+        print(f"slipway: {STOPPED} {container.current_host}: {asked}", file=sys.stderr, flush=True)
     if ended.exit_code == 0:
         return 0
     cause = _cause(task, container, ended)
@@ -160,6 +171,16 @@ def ranks_to_stop(logs: Path) -> Callable[[int], list[int]]:
         return found or ([] if any(logs.glob("*/attempt_*")) else [torchrun])
 
     return targets
+
+
+def all_of(*watchers: Callable[[int], None]) -> Callable[[int], None]:
+    """The watchers as one, called in their order."""
+
+    def watch(pid: int) -> None:
+        for watcher in watchers:
+            watcher(pid)
+
+    return watch
 
 
 def package_path() -> Path:

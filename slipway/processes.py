@@ -151,13 +151,18 @@ def sweep() -> None:
 
 def descendants(pid: int) -> list[int]:
     """All living processes below a process, parents before their children."""
+    return families([pid])[0][1:]
+
+
+def families(pids: Sequence[int]) -> list[list[int]]:
+    """For each process itself and all living processes below it, parents before their children."""
     children = _children()
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        below = children.get(waiting.pop(0), [])
-        found += below
-        waiting += below
+    found = []
+    for pid in pids:
+        family = [pid]
+        for member in family:
+            family += children.get(member, [])
+        found.append(family)
     return found
 
 

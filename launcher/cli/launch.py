@@ -86,7 +86,7 @@ def launch(
         if dry_run:
             return _dry_run(loaded, ignore, output)
         if local:
-            plan = plan_offline(loaded, ignore)
+            plan = plan_offline(loaded, ignore, here=True)
             if plan.refused:
                 return _refuse(plan, output)
             here = Here(_folders(inputs or ()), python, processes, yes)
@@ -109,12 +109,24 @@ def _launching(
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.cli.live_view import LiveView
+    from launcher.cli.source_view import read_code
     from launcher.cli.submission_view import show_progress
     from launcher.session.launching import Launch
     from launcher.session.run_id import run_id_of
 
     run = run_id_of(run_id, os.environ)
-    return Launch(loaded, Clients(), session_region(), ignore, queued, share, run, LiveView, show_progress)
+    return Launch(
+        loaded,
+        Clients(),
+        session_region(),
+        ignore,
+        queued,
+        share,
+        run,
+        LiveView,
+        show_progress,
+        source=read_code(loaded),
+    )
 
 
 def _refuse(plan: TrainingPlan, output: OutputFormat) -> int:
@@ -134,9 +146,9 @@ def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: Output
 
     from launcher.backends.local.backend import LocalBackend
     from launcher.backends.local.machine import this_machine
-    from launcher.cli.job_view import JobView, conclude
+    from launcher.cli.job_view import JobView, conclude, conclude_interrupted
     from launcher.cli.submission_view import show_progress
-    from launcher.session.jobs import LOCAL_HOME
+    from launcher.session.home import made_home
     from launcher.session.preflight import look_before
     from launcher.session.run import Interrupted, follow_here
 
@@ -149,13 +161,11 @@ def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: Output
     try:
         with (
             JobView(screen_for(output)) as view,
-            closing(LocalBackend(LOCAL_HOME, here.inputs, python=machine.python.path)) as backend,
+            closing(LocalBackend(made_home(), here.inputs, python=machine.python.path)) as backend,
         ):
-            outcome = follow_here(backend, backend.submit(plan, show_progress), view)
+            outcome = follow_here(backend, lambda: backend.submit(plan, show_progress), view)
     except Interrupted as interrupted:
-        state = interrupted.status.state if interrupted.status else "unknown"
-        message(f"stopped; the job is {state}. {interrupted.remedy}")
-        return EXIT_INTERRUPTED
+        return conclude_interrupted(interrupted, output, {"job": _job_json(plan)})
     return conclude(outcome, output, {"job": _job_json(plan)})
 
 

@@ -58,9 +58,10 @@ def plan(
 
 def _show_pair(loaded: LoadedJob, ignore: Sequence[str], output: OutputFormat) -> int:
     from launcher.aws.session import session_region
+    from launcher.cli.source_view import read_code
     from launcher.session.comparison import prepare_pair
 
-    plans = prepare_pair(loaded, session_region=session_region(), ignore=ignore)
+    plans = prepare_pair(loaded, session_region=session_region(), source=read_code(loaded), ignore=ignore)
     if output is OutputFormat.JSON:
         print_json({"pair": [plan_json(each) for each in plans]})
     else:
@@ -93,14 +94,17 @@ def _show_difference(plan: TrainingPlan, reference: str, output: OutputFormat) -
 
 def plan_json(plan: TrainingPlan) -> dict[str, Any]:
     """The plan in the shape that `plan` and `--dry-run` print."""
+    from launcher.cli.source_view import source_json
     from launcher.planning.requirements import planned_requirements
-    from launcher.planning.shown import shown_job, shown_request
+    from launcher.planning.shown import shown_job, shown_request, shown_text
 
+    source = None if plan.package is None else plan.package.source
     installed = planned_requirements(plan)
     return {
         "job": shown_job(plan),
         "request": shown_request(plan),
         "findings": [finding.to_json() for finding in plan.findings],
+        "source": source and source_json(source, lambda text: shown_text(plan, text, ("code",))),
         "requirements": installed.to_json() if installed else None,
     }
 
@@ -155,11 +159,12 @@ def show_settings(plan: TrainingPlan) -> None:
 
 def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> None:
     """Print the lines that tell what will run, and where: on AWS and at what cost, or here by `python`."""
+    from launcher.cli.source_view import source_rows
     from launcher.planning.cost import cost_in_words
     from launcher.planning.shown import shown_text
 
     view = plan.view
-    if view is None:
+    if view is None or plan.package is None:
         return
     strategy = plan.job["distribution"]["strategy"]
     rows = {
@@ -169,6 +174,7 @@ def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> No
         **_installed(plan),
         **_search(view),
         "limits": _limits(view),
+        **source_rows(plan.package.source),
     }
     if python is not None:
         rows["python"] = str(python)
@@ -190,6 +196,8 @@ _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ranges": (("tuning",),),
     "jobs": (("tuning",),),
     "limits": (("limits",),),
+    "code": (("code",),),
+    "left out": (("code",),),
     "image": (("image",), ("framework",)),
     "channels": (("inputs",),),
     "checkpoints": (("checkpoint",),),

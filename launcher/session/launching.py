@@ -68,7 +68,8 @@ class Launch:
     `ignore` holds codes accepted besides the file's. A `queued` launch goes through the cluster's queue, and
     there under the fair share `share` where the queue has shares. `run_id` is the identity of the run: with
     the same one the same plan is the same job. `display` opens what shows the look into the account; without
-    it nothing is shown. `on_progress` is told how far a submission is.
+    it nothing is shown. `on_progress` is told how far a submission is. `source` is the job's code where it
+    was read already.
     """
 
     loaded: LoadedJob
@@ -80,6 +81,7 @@ class Launch:
     run_id: str | None = None
     display: Callable[[], AbstractContextManager[LiveDisplay]] | None = None
     on_progress: OnProgress | None = None
+    source: SourceTree | None = None
 
     def plan(self) -> TrainingPlan:
         """The plan of the job, judged by its file and by the account.
@@ -89,7 +91,7 @@ class Launch:
         nothing is created for it. Raises Refusal for an unknown cluster, AwsRefusal without usable
         credentials or where AWS refuses.
         """
-        return self._plan(self.loaded)
+        return self._plan(self.loaded, self.source)
 
     def submission(self, plan: TrainingPlan) -> Submission:
         """Open the way of a plan, straight to SageMaker or through the queue. Sends nothing.

@@ -16,7 +16,13 @@ from urllib.parse import urlsplit
 
 from launcher.documents.files import read_regular
 from launcher.source.files import SourceFile
-from launcher.source.requirements import Place, RequirementsFile, Unusable, WantedPackage, without_credentials
+from launcher.source.requirements import (
+    Place,
+    RequirementsFile,
+    Unusable,
+    WantedPackage,
+    without_credentials,
+)
 from launcher.text.nearest import nearest
 
 MOST_BYTES = 1_000_000

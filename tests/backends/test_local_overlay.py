@@ -75,8 +75,10 @@ def test_what_is_lacking_is_installed_beside_the_python_and_not_into_it(shop: Sh
 def test_the_same_requirements_are_installed_once(shop: Shop) -> None:
     first = shop.equip("tinyone\n")
     shop.steps.clear()
+    os.utime(first.parents[1], (0, 0))
     assert shop.equip("tinyone\n") == first
     assert shop.steps == []
+    assert first.parents[1].stat().st_mtime > 0, "cleaning goes by when it was used"
     assert shop.equip("tinyone==1.2\n") != first
 
 

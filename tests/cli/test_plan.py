@@ -139,7 +139,7 @@ def test_the_summary_of_a_search_says_what_is_searched_and_how_many_jobs_it_make
 
 def test_the_cost_is_no_part_of_the_json(run_launch: RunLaunch, write_job: WriteJob) -> None:
     _, out, _ = run_launch("plan", write_job(), "--output", "json")
-    assert json.loads(out).keys() == {"job", "request", "findings", "requirements"}
+    assert json.loads(out).keys() == {"job", "request", "findings", "source", "requirements"}
 
 
 def plan_of_requirements(run_launch: RunLaunch, file: Path, text: str, *more: str) -> tuple[str, Any]:

@@ -104,7 +104,7 @@ def _is_there(page: Path, span: str) -> bool:
     return span in MADE_LATER
 
 
-MADE_LATER = {".slipway/local", "build/torchx", "dist/"}
+MADE_LATER = {".slipway/local", ".slipway/environments", "build/torchx", "dist/"}
 """Folders that are no part of the repository: of runs, of what a first benchmark installs, of the wheel."""
 
 

@@ -35,12 +35,13 @@ from launcher.backends.interface import (
 )
 from launcher.backends.local.hosts import hosts_of
 from launcher.backends.local.interpreter import check_can_run
-from launcher.backends.local.job import STOP_FILE, Grace, LocalJob
+from launcher.backends.local.job import Grace, LocalJob
 from launcher.backends.local.logs import Position, read_lines
 from launcher.backends.local.machine import visible_devices
 from launcher.backends.local.processes import ProcessId, kill_all
 from launcher.backends.local.state_files import UnreadableJob, write_state
 from launcher.backends.local.status import JobRecord
+from launcher.backends.local.stop_request import STOP_FILE, ask_to_stop
 from launcher.backends.local.store import REQUEST_FILE, JobStore, no_request
 
 if TYPE_CHECKING:
@@ -138,19 +139,19 @@ class LocalBackend(Backend):
             reached[host.name] = str(position)
         return LogBatch(sorted(lines, key=lambda line: line.time), reached, more=bool(lines))
 
-    def stop(self, job_name: str) -> None:
+    def stop(self, job_name: str, who: str | None = None) -> None:
         """Ask whoever runs the job to stop it; nothing happens to one that has ended.
 
         Raises BackendError where another launcher runs it and the file that asks it cannot be written.
         """
         if job_name in self._mine:
-            self._mine[job_name].stop()
+            self._mine[job_name].stop(who)
             return
         record = self._record(job_name)
         if record.state.is_final:
             return
         try:
-            (record.folder / STOP_FILE).touch()
+            ask_to_stop(record.folder, who)
         except OSError as error:
             raise BackendError(
                 f"{record.folder / STOP_FILE}, which asks for the stop, cannot be written: {error.strerror}.",
@@ -209,7 +210,7 @@ class LocalBackend(Backend):
         """Stop this backend's jobs and wait until nothing of them is left, a bounded time."""
         for job in self._mine.values():
             if job.is_alive():
-                job.stop()
+                job.stop(f"its launcher, which ended (process {ProcessId.of_this_process().pid})")
         # kill_all and the wait for the boots come after the grace, at most ten seconds each.
         deadline = time.monotonic() + self._grace.stop + self._grace.report + 2 * 10.0
         for job in self._mine.values():

@@ -79,6 +79,7 @@ def python_with_requirements(
                 _install(folder, wanted, source, settings, lock)
                 _add_commands(folder, installed)
                 (folder / _COMPLETE).touch()
+            os.utime(folder)  # When it was used last, by which `launch clean` goes.
     except OSError as error:
         raise BackendError(
             f"an environment with {wanted.file} cannot be made in {folder}: {error.strerror or error}.",

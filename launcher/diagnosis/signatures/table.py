@@ -18,6 +18,7 @@ from launcher.diagnosis.signatures import (
     nccl,
     packages,
     rendezvous,
+    stops,
     storage,
     training,
 )
@@ -40,6 +41,7 @@ FAMILIES: Final[Mapping[str, tuple[Signature, ...]]] = MappingProxyType(
             nccl,
             rendezvous,
             training,
+            stops,
             packages,
             code,
         )
