@@ -17,11 +17,14 @@ from slipway.evidence import judge
 from slipway.failure import STOPPED, BootError, Cause, RankEnd, exit_status, root_cause, write_failure
 from slipway.joined import meeting_of
 from slipway.kept_log import everything_kept_in
+from slipway.kept_masked import kept_masked
 from slipway.left_behind import tell_of_lost_work
+from slipway.masking import NOTHING_MASKED, Masking
 from slipway.processes import Ended, StopRequest, itself, supervise, workers
 from slipway.rank_files import RankFiles
 from slipway.rendezvous import Rendezvous, check_port, find_rendezvous
 from slipway.requirements import WITHOUT_A_WAY_OUT, install
+from slipway.secrets import take_secrets
 from slipway.source import CODE_DIGEST_VARIABLE, find_entry_point, unpack, verify
 from slipway.task import Task, hyperparameter_arguments, parse_task
 from slipway.torchrun import AFTER_INSTALLING, failed_ranks, torchrun_command
@@ -45,23 +48,35 @@ def _main(arguments: Sequence[str], environment: dict[str, str]) -> int:
     stop.listen(environment.pop("SLIPWAY_LIFELINE", None))
     task = parse_task(arguments)
     root = Path(environment.get("SLIPWAY_ROOT") or DEFAULT_ROOT)
+    masking = NOTHING_MASKED
     try:
-        return run(task, read_container(root), environment, stop)
+        secrets = take_secrets(environment)
+        masking = Masking(secrets.values())
+        _tell_what_is_not_masked(secrets)
+        return run(task, read_container(root), environment, stop, secrets)
     except BootError as error:
         text = str(error)
     except Exception as error:  # whatever goes wrong here must reach the failure reason
         text = f"the boot itself failed: {type(error).__name__}: {error}"
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             text = f"DISK001 {text}"
+    text = masking.text(text)
     print(f"slipway: {text}", file=sys.stderr, flush=True)
     write_failure(root / "output" / "failure", text, time.time())
     return 1
 
 
-def run(task: Task, container: Container, environment: Mapping[str, str], stop: StopRequest) -> int:
+def run(
+    task: Task,
+    container: Container,
+    environment: Mapping[str, str],
+    stop: StopRequest,
+    secrets: Mapping[str, str],
+) -> int:
     """Verify and unpack the source, install what it requires, start the processes, wait for them, and
     report a failure.
 
+    `secrets` are variables for the processes alone, whose values are masked in all that is printed and kept.
     Raises BootError where the script cannot be started.
     """
     archive = container.input_data / "code" / "source.tar.gz"
@@ -95,28 +110,34 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
         entry_point=task.entry_point,
         arguments=arguments,
     )
+    inner.update(secrets)
+    masking = Masking(secrets.values())
     make_folders(inner)
     print(_announcement(task, container, rendezvous), flush=True)
     meeting, started = meeting_of(task, container, rendezvous), time.time()
     words = script_words(script, arguments, environment)
     if torchrun:
-        command = torchrun_command(
-            container,
-            rendezvous,
-            task.processes_per_host,
-            words,
-            # pip takes longer on one host than on another, and the first must not give the others up.
-            patience=None if task.requirements is None else AFTER_INSTALLING,
-        )
-        targets = ranks_to_stop(container.logs)
-        ended = supervise(
-            command,
-            environment=inner,
-            folder=container.code,
-            stop=stop,
-            targets=targets,
-            beside=all_of(RankFiles(container.logs).trim, meeting.look),
-        )
+        with kept_masked(container.logs, masking) as logs:
+            command = torchrun_command(
+                container,
+                rendezvous,
+                task.processes_per_host,
+                words,
+                logs,
+                # pip takes longer on one host than on another, and the first must not give the others up.
+                patience=None if task.requirements is None else AFTER_INSTALLING,
+            )
+            ended = supervise(
+                command,
+                environment=inner,
+                folder=container.code,
+                stop=stop,
+                targets=ranks_to_stop(logs),
+                # What its ranks print on stdout would pass by unmasked.
+                streams=(None, None) if secrets else None,
+                beside=all_of(RankFiles(logs).trim, meeting.look),
+                masking=masking,
+            )
     else:
         command = [sys.executable, "-u", *words]
         streams = (container.logs / "stdout.log", container.logs / "stderr.log")
@@ -129,6 +150,7 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
             beside=meeting.look,
             # What is kept as this host's log already is not kept twice.
             streams=(None, None) if "SLIPWAY_LOG" in environment else streams,
+            masking=masking,
         )
     if ended.exit_code == 0 and stop.at is None:
         meeting.tell_of_the_end()
@@ -186,6 +208,13 @@ def all_of(*watchers: Callable[[int], None]) -> Callable[[int], None]:
 def package_path() -> Path:
     """What this package was loaded from: the archive, or the folder that holds it."""
     return Path(__file__).resolve().parent.parent
+
+
+def _tell_what_is_not_masked(secrets: Mapping[str, str]) -> None:
+    for variable, value in secrets.items():
+        if not Masking([value]):
+            told = f"the value of {variable} is too short to be masked in what the job prints"
+            print(f"slipway: {told}", file=sys.stderr, flush=True)
 
 
 def _cause(task: Task, container: Container, ended: Ended) -> Cause:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from slipway.masking import NOTHING_MASKED, Masking
 from slipway.relay import Relay
 
 POLL_SECONDS = 0.1
@@ -90,13 +91,15 @@ def supervise(
     targets: Callable[[int], list[int]],
     streams: tuple[Path | None, Path | None] | None = None,
     beside: Callable[[int], None] = lambda _: None,
+    masking: Masking = NOTHING_MASKED,
 ) -> Ended:
     """Run a command to its end, and everything that it started.
 
     A requested stop is sent to the processes that `targets` names for the command's own process id, as
     soon as it names any; what is left after the grace is killed. With `streams`, the lines of its stdout are
     passed on whole, as those of its stderr always are, and both are also kept in these two files, where they
-    are given. `beside` is called with the command's process id as long as it runs, ten times a second.
+    are given. What `masking` hides is in none of it. `beside` is called with the command's process id as
+    long as it runs, ten times a second.
     """
     adopt_orphans()
     process = subprocess.Popen(
@@ -108,9 +111,9 @@ def supervise(
         # Ctrl-C in a terminal goes to the foreground group: the boot alone must decide what it means.
         start_new_session=True,
     )
-    relays = [Relay(process.stderr, sys.stderr, streams[1] if streams else None)]
+    relays = [Relay(process.stderr, sys.stderr, streams[1] if streams else None, masking)]
     if streams:
-        relays.append(Relay(process.stdout, sys.stdout, streams[0]))
+        relays.append(Relay(process.stdout, sys.stdout, streams[0], masking))
     try:
         _wait(process, stop, targets, beside)
         ended = time.time()

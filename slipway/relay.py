@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import IO
 
 from slipway.kept_log import KeptLog
+from slipway.masking import NOTHING_MASKED, Masking
 
 _TAIL_BYTES = 256 * 1024
 
 
 class Relay(threading.Thread):
-    """Copies a pipe to a stream and a file, and keeps its end.
+    """Copies a pipe to a stream and a file, and keeps its end; all three without the values of secrets.
 
     Lines are passed on whole, so that two pipes into one log do not cut each other's; what has no end
     of line yet waits for a quarter of a second. Whatever happens to the copy, as on a full disk, the pipe
@@ -25,12 +26,19 @@ class Relay(threading.Thread):
 
     _PATIENCE_SECONDS = 0.25
 
-    def __init__(self, pipe: IO[bytes] | None, stream: IO[str], copy: Path | None) -> None:
+    def __init__(
+        self,
+        pipe: IO[bytes] | None,
+        stream: IO[str],
+        copy: Path | None,
+        masking: Masking = NOTHING_MASKED,
+    ) -> None:
         super().__init__(daemon=True)
         assert pipe is not None
         self._pipe = pipe
         self._stream = stream
         self._copy = KeptLog(copy, tell=_say) if copy is not None else None
+        self._masked = masking.stream()
         self._kept = bytearray()
         self.start()
 
@@ -51,11 +59,12 @@ class Relay(threading.Thread):
                 self._pass_on(waiting)
                 waiting = b""
             chunk = os.read(self._pipe.fileno(), 65536)
-            self._kept += chunk
+            shown = self._masked.feed(chunk) if chunk else self._masked.end()
+            self._kept += shown
             del self._kept[:-_TAIL_BYTES]
-            if self._copy is not None and chunk:
-                self._copy.write(chunk)
-            waiting += chunk
+            if self._copy is not None and shown:
+                self._copy.write(shown)
+            waiting += shown
             whole = max(waiting.rfind(b"\n"), waiting.rfind(b"\r")) + 1 if chunk else len(waiting)
             self._pass_on(waiting[:whole])
             waiting = waiting[whole:]

@@ -39,13 +39,14 @@ def torchrun_command(
     rendezvous: Rendezvous,
     processes: int,
     script: Sequence[str],
+    logs: Path,
     *,
     patience: int | None = None,
 ) -> list[str]:
     """The command that starts this host's ranks with a static rendezvous on the first host.
 
-    `script` is what each of them runs, with its arguments; `patience` for how many seconds the hosts wait
-    for each other, where torchrun's default is not enough.
+    `script` is what each of them runs, with its arguments; `logs` the folder for what they print; `patience`
+    for how many seconds the hosts wait for each other, where torchrun's default is not enough.
     """
     return [
         sys.executable, "-m", "torch.distributed.run",
@@ -57,7 +58,7 @@ def torchrun_command(
         # Newer versions look that often by themselves; torch 2.0 sees a dead rank after 5 s only.
         "--monitor-interval", "0.1",
         *([] if patience is None else ["--rdzv-conf", f"timeout={patience}"]),
-        "--log-dir", str(container.logs),
+        "--log-dir", str(logs),
         # 3: stdout and stderr, into files and on.
         "--tee", "3",
         *script,

@@ -23,7 +23,7 @@ from launcher.session.home import made_home
 from launcher.session.launching import Launch, plan_with_cluster
 from launcher.session.live import check_live
 from launcher.session.preflight import look_before
-from launcher.session.preparation import JobSource, prepare, read_job, source_of
+from launcher.session.preparation import JobSource, prepare, read_job, source_of, variables_of
 from launcher.session.run_id import run_id_of
 from launcher.source.tree import SourceTree
 
@@ -122,7 +122,9 @@ def launch(
     loaded = read_job(_source(job_file, cluster, set, allow_env))
     with loaded.substitutions.refusals():
         if local:
-            return _launched_here(loaded, _accepted(_planned(loaded, ignore, local)), _folders(inputs or {}))
+            return _launched_here(
+                loaded, _accepted(_planned(loaded, ignore, local)), _folders(inputs or {}), allow_env
+            )
         return _launched_on_aws(loaded, ignore, run_id)
 
 
@@ -152,7 +154,9 @@ def _launched_on_aws(loaded: LoadedJob, ignore: Sequence[str], run_id: str | Non
     return Job(start.backend, start.once(made).name, made.region, made.operation)
 
 
-def _launched_here(loaded: LoadedJob, made: TrainingPlan, inputs: Mapping[str, Path]) -> Job:
+def _launched_here(
+    loaded: LoadedJob, made: TrainingPlan, inputs: Mapping[str, Path], allow_env: Sequence[str] | None
+) -> Job:
     machine = this_machine(None, os.environ)
     found = look_before(loaded, made, machine, inputs)
     for note in found.notes:
@@ -163,7 +167,7 @@ def _launched_here(loaded: LoadedJob, made: TrainingPlan, inputs: Mapping[str, P
             f"{found.crowd.what}: {found.crowd.consequence}.",
             "Launch fewer of them here: set={'distribution.processes_per_host': 2, ...}.",
         )
-    backend = LocalBackend(made_home(), inputs, python=machine.python.path)
+    backend = LocalBackend(made_home(), inputs, python=machine.python.path, variables=variables_of(allow_env))
     atexit.register(backend.close)
     return Job(backend, backend.submit(made))
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 EXCERPT_WIDTH = 72
-_PRIVATE_FIELDS = re.compile(r"\b(environment|hyperparameters|arguments)\b")
+_PRIVATE_FIELDS = re.compile(r"\b(environment|hyperparameters|arguments|secrets)\b")
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
 

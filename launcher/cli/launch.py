@@ -89,7 +89,7 @@ def launch(
             plan = plan_offline(loaded, ignore, here=True)
             if plan.refused:
                 return _refuse(plan, output)
-            here = Here(_folders(inputs or ()), python, processes, yes)
+            here = Here(_folders(inputs or ()), python, processes, yes, allow_env)
             return _run_local(loaded, plan, here, output)
         launching = _launching(loaded, ignore or (), queue, share, run_id)
         return _launch_on_aws(launching, detach, yes, output)
@@ -149,7 +149,9 @@ def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: Output
     from launcher.cli.job_view import JobView, conclude, conclude_interrupted
     from launcher.cli.submission_view import show_progress
     from launcher.session.home import made_home
+    from launcher.session.left_out import note_left_out
     from launcher.session.preflight import look_before
+    from launcher.session.preparation import variables_of
     from launcher.session.run import Interrupted, follow_here
 
     machine = this_machine(here.python, os.environ)
@@ -158,10 +160,15 @@ def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: Output
     if not cleared(found, output, yes=here.yes):
         message("not started")
         return 0
+    if plan.package is not None:
+        note_left_out(str(plan.name), plan.package.source)
+    variables = variables_of(here.allow_env)
     try:
         with (
             JobView(screen_for(output)) as view,
-            closing(LocalBackend(made_home(), here.inputs, python=machine.python.path)) as backend,
+            closing(
+                LocalBackend(made_home(), here.inputs, python=machine.python.path, variables=variables)
+            ) as backend,
         ):
             outcome = follow_here(backend, lambda: backend.submit(plan, show_progress), view)
     except Interrupted as interrupted:

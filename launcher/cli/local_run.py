@@ -20,13 +20,15 @@ class Here:
     """What the command line says of a run on this machine.
 
     `inputs` are folders for channels, `python` the Python to run it with, `processes` how many on each
-    host, and with `yes` nothing is asked.
+    host, and with `yes` nothing is asked; `allow_env` names the only variables of the environment that
+    secrets may be taken from.
     """
 
     inputs: Mapping[str, Path]
     python: str | None
     processes: int | None
     yes: bool
+    allow_env: Sequence[str] | None
 
 
 def fewer_processes(

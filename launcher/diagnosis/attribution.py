@@ -14,7 +14,7 @@ from launcher.diagnosis.redaction import redacted, shown
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
 from launcher.diagnosis.stops import split_by_stop, stopped, unexplained
-from launcher.failure_modes import checkpoints, data, job_runtime, nccl
+from launcher.failure_modes import checkpoints, data, distribution, job_runtime, nccl
 from launcher.failure_modes.model import Finding, Retry, Severity, Stage
 
 CLOSE = 12
@@ -23,6 +23,7 @@ CLOSE = 12
 _MOST_EVIDENCE = 4
 _NAMED_RANKS = 8
 _COPY_BELOW = 3
+_LONGEST_REMEDY = 1000
 _SURVIVED = 500
 """Lines of its host after a vague sign, more than a failing job prints while it comes down."""
 
@@ -38,6 +39,7 @@ def judge(
 ) -> Diagnosis:
     """The diagnosis from what was read of the logs, of the service's reason, and of how the job ended.
 
+    Of a job that completed nothing is a root cause but that the ranks never met, which no exit code shows.
     The weightier role counts, whatever came first: initiator, symptom, cascade. Within a role what is
     definite beats what is vague, then the earlier sign counts. What an end from outside explains is a
     consequence; `late` are each host's lines after it.
@@ -46,6 +48,9 @@ def judge(
     healthy = ending.end is End.COMPLETED or (reading.success and not reading.failure and not reason)
     signs = [] if healthy else [sign for sign in (*reason, *reading.sightings) if sign.role.may_be_root]
     signs = [sign for sign in signs if not _was_survived(sign, reading)]
+    # Lines that say it end no job: they are the cause where nothing else is, no less where it ended well.
+    apart = [sign for sign in reading.sightings if _says_that_nobody_met(sign)]
+    signs = [sign for sign in signs if sign not in apart] or apart
     notes = [sign for sign in reading.sightings if sign.role is LineRole.ADVISORY]
     stop = stopped(signs, ending)
     root = _first(unexplained(signs, ending, lengths=reading.lengths, late=late or {}))
@@ -54,6 +59,7 @@ def judge(
         followed = tuple(_grouped(later))
         findings = (stop.finding, *followed, *_grouped([*earlier, *notes], warn=True))
         return Diagnosis(Verdict.STOPPED, stop, followed, findings, job_runtime.STOPPED.retry)
+    notes = [sign for sign in notes if root is None or sign.mode is not root.mode]
     if root is None:
         verdict = Verdict.UNKNOWN if ending.end is End.FAILED else Verdict.HEALTHY
         return Diagnosis(verdict, None, (), tuple(_grouped(notes, warn=True)), Retry.NEVER)
@@ -66,6 +72,10 @@ def judge(
         consequences = (*(each for each in consequences if each.code != stop.finding.code), stop.finding)
     findings = (cause.finding, *consequences, *_grouped(notes, warn=True))
     return Diagnosis(Verdict.FAILED, cause, consequences, findings, explained.mode.retry)
+
+
+def _says_that_nobody_met(sign: Sighting) -> bool:
+    return sign.mode is distribution.RANKS_NEVER_MET and sign.role.may_be_root
 
 
 def _was_survived(sign: Sighting, reading: Reading) -> bool:
@@ -164,7 +174,11 @@ def _apart(signs: Iterable[Sighting]) -> str | None:
 def _root_cause(root: Sighting, others: Sequence[Sighting], context: str | None) -> RootCause:
     place = f" ({root.place})" if root.place else ""
     finding = root.mode.finding(
-        Stage.LOG, shown(f"{_who(root)}{root.what}") + place, severity=Severity.ERROR, subject=root.subject
+        Stage.LOG,
+        shown(f"{_who(root)}{root.what}") + place,
+        remedy=_remedy(root),
+        severity=Severity.ERROR,
+        subject=root.subject,
     )
     lines = [*root.details, root.text]
     if context:
@@ -197,8 +211,16 @@ def _grouped(signs: Iterable[Sighting], *, warn: bool = False) -> Iterable[Findi
         )
         severity = Severity.WARNING if warn and first.mode.severity is Severity.ERROR else first.mode.severity
         yield first.mode.finding(
-            Stage.LOG, shown(f"{who}{first.what}"), severity=severity, subject=first.subject
+            Stage.LOG,
+            shown(f"{who}{first.what}"),
+            remedy=_remedy(first),
+            severity=severity,
+            subject=first.subject,
         )
+
+
+def _remedy(sign: Sighting) -> str | None:
+    return None if sign.remedy is None else shown(sign.remedy, _LONGEST_REMEDY)
 
 
 def _ranks(ranks: Sequence[int]) -> str:

@@ -25,7 +25,8 @@ def diagnose(
     `lines` are read once, those of one host in their order, hosts mixed in any way; what is kept of them
     does not grow with their number. `failure_reason` and `secondary_status` are the service's (the phase of
     a JobStatus), `ending` is what the place says of the end. Of a job that completed nothing is called a root
-    cause: what the lines advise remains. What followed from a stop is no failure (see `stops`).
+    cause but that the ranks never met (DIST008), which ends no job: what the lines advise remains. What
+    followed from a stop is no failure (see `stops`).
     """
     ending = ending or Ending()
     late: Counter[str] = Counter()

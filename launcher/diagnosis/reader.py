@@ -13,7 +13,9 @@ from launcher.diagnosis.sighting import Sighting, sighting_of
 from launcher.diagnosis.signatures.signature import Context, LineRole
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.tracebacks import BOX_END, HEADER, Traceback, opened
-from launcher.failure_modes import hardware, job_runtime
+from launcher.diagnosis.world_size import LITERALS as WORLD_SIZE_LITERALS
+from launcher.diagnosis.world_size import WorldSizes
+from launcher.failure_modes import distribution, hardware, job_runtime
 from launcher.failure_modes.model import FailureMode, Stage
 from launcher.failure_modes.registry import finds
 from launcher.text.line_origin import printed_time
@@ -29,6 +31,7 @@ _MOST_SIGHTINGS = 20_000
 LITERALS = (
     *(row.literal for row in SIGNATURES),
     *(context.literal for context in CONTEXTS),
+    *WORLD_SIZE_LITERALS,
     *(HEADER.lower(), BOX_END, _SUMMARY, _SUCCESS, _FAILURE),
 )
 
@@ -56,6 +59,7 @@ class LogReader:
         self._places: dict[tuple[str, int], tuple[str | None, tuple[str, ...]]] = {}
         self._contexts: dict[tuple[int, str], tuple[Context, str, int, str]] = {}
         self._symptoms: set[tuple[FailureMode, str]] = set()
+        self._worlds = WorldSizes()
         self._reading = Reading()
 
     def read(self, records: Iterable[LogRecord]) -> Reading:
@@ -65,13 +69,21 @@ class LogReader:
         for tracebacks in self._open.values():
             for traceback, header, line in tracebacks.values():
                 self._cut(traceback, header, line)
+        self._read_worlds()
         self._reading.lengths = self._scanner.lengths()
         self._reading.contexts = list(self._contexts.values())
         return self._reading
 
+    @finds(Stage.LOG, distribution.RANKS_NEVER_MET)
+    def _read_worlds(self) -> None:
+        apart = self._worlds.never_met()
+        if apart is not None:
+            self._reading.sightings.append(apart)
+
     def _look_at(self, candidate: Candidate) -> None:
         line = parse(candidate.text)
         beside = self._trace(candidate, line)
+        self._worlds.read(line, candidate.host, candidate.index, candidate.time)
         lower = line.text.lower()
         self._reading.success |= _SUCCESS in lower
         self._reading.failure |= _FAILURE in lower

@@ -31,7 +31,8 @@ class Sighting:
 
     `what` is the message without who; `rank` and `host` are None where no line tells; `index` counts the
     host's lines from 0; `clock` is the kind of the clock that `time` was read from; `text` is the line
-    without its prefixes, `details` the lines beside it; `place` is `file:line` in the user's code.
+    without its prefixes, `details` the lines beside it; `place` is `file:line` in the user's code; `remedy`
+    replaces that of the failure mode.
     """
 
     mode: FailureMode
@@ -47,6 +48,7 @@ class Sighting:
     details: tuple[str, ...] = ()
     place: str | None = None
     captured: Mapping[str, str] = field(default_factory=dict)
+    remedy: str | None = None
 
     @property
     def code(self) -> str:
@@ -96,13 +98,19 @@ def sighting_of(
         time=moment,
         text=line.text,
         captured=captured,
+        remedy=_filled(row.remedy, captured) if row.remedy is not None else None,
     )
 
 
 def _words(row: Signature, captured: Mapping[str, str], text: str) -> str:
-    if row.says is not None:
-        try:
-            return row.says.format_map(captured)
-        except KeyError:
-            pass
+    if row.says is not None and (said := _filled(row.says, captured)) is not None:
+        return said
     return row.mode.title if row.says is None and row.vague else text.strip()
+
+
+def _filled(template: str, captured: Mapping[str, str]) -> str | None:
+    """The template with what was captured, None where a group that it names is empty."""
+    try:
+        return template.format_map(captured)
+    except KeyError:
+        return None

@@ -78,6 +78,7 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             storage.BUCKET_UNUSABLE,
             storage.S3_ACCESS_DENIED,
             storage.ROLE_INSUFFICIENT,
+            storage.SECRET_UNREADABLE,
         ),
         "Data": (
             data.UNEVEN_BATCHES,

@@ -73,8 +73,9 @@ CREDENTIAL = FailureMode(
         "credentials."
     ),
     remedy=(
-        "Keep the secret in AWS Secrets Manager, let the execution role read it, and fetch it in the "
-        "script; give AWS permissions to the role, not as keys. Revoke what was already sent."
+        "Keep the secret in AWS Secrets Manager and name it in `secrets` of the job file, as in "
+        "`secrets: {HF_TOKEN: NAME}`: the script then has it in its environment. Give AWS permissions to "
+        "the role, not as keys. Revoke what was already sent."
     ),
     sources=(sources.TRAINING_JOB_API,),
 )

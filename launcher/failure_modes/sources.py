@@ -21,6 +21,7 @@ TRAINING_OUTPUT: Final = "Amazon SageMaker developer guide: your-algorithms-trai
 CHECKPOINTS_GUIDE: Final = "Amazon SageMaker developer guide: model-checkpoints"
 SPOT_TRAINING: Final = "Amazon SageMaker developer guide: model-managed-spot-training"
 EXECUTION_ROLES: Final = "Amazon SageMaker developer guide: sagemaker-roles"
+SECRETS_MANAGER: Final = "AWS Secrets Manager user guide: auth-and-access"
 EC2_EFA_SECURITY_GROUP: Final = "Amazon EC2 user guide: create-efa"
 EC2_EFA: Final = "Amazon EC2 user guide: efa"
 FSX_CREATION_FAILS: Final = "FSx for Lustre user guide: cannot-create-fs"

@@ -144,3 +144,21 @@ ROLE_INSUFFICIENT = FailureMode(
     ),
     sources=(sources.EXECUTION_ROLES, sources.TRAINING_JOB_API),
 )
+
+SECRET_UNREADABLE = FailureMode(
+    code="IAM002",
+    title="a secret of the job is missing, or the execution role may not read it",
+    cause=(
+        "The boot fetches `secrets` from AWS Secrets Manager with the execution role before it starts the "
+        "script. A secret that does not exist in the region, a role without secretsmanager:GetSecretValue "
+        "on it, a key of its own that the role may not decrypt with, or a network that does not reach the "
+        "service ends the job on hosts that are billed already. Locally the values come from the "
+        "environment of whoever launches."
+    ),
+    remedy=(
+        "Name the secret in `secrets` of the cluster file (its key in `secret_keys`) and deploy, which also "
+        "creates the endpoint that a network without NAT needs; or allow secretsmanager:GetSecretValue on it "
+        "in the policy of the role. Locally: export the variable."
+    ),
+    sources=(sources.SECRETS_MANAGER, sources.JOB_FILE),
+)

@@ -16,9 +16,11 @@ NO_REQUIREMENTS = "none"
 
 
 class Code(Part):
-    """The training code: a folder beside the job file, the script in it, and what the script is given."""
+    """The training code: a folder or archive, the script in it, and what the script is given."""
 
-    source_dir: str = Field(".", description="Folder of the code, relative to the job file.")
+    source_dir: str = Field(
+        ".", description="Folder of the code, or a .tar.gz of it, relative to the job file."
+    )
     entry_point: str = Field(description="The script to run, relative to source_dir.", min_length=1)
     arguments: list[ScalarText] = Field([], description="Arguments for the script.")
     requirements: str | None = Field(

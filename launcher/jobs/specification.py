@@ -21,6 +21,7 @@ from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, Checkpoint
 from launcher.jobs.code import Code, Framework
 from launcher.jobs.metrics import MetricName, MetricRegex
 from launcher.jobs.resources import Resources
+from launcher.jobs.secrets import SECRETS_VARIABLE, SecretId, SecretVariable, check_secrets
 from launcher.jobs.tuning import Tuning, check_beside
 from launcher.jobs.values import Duration, Part, RoleArn, S3Uri, ScalarText, Size
 from launcher.text.nearest import nearest
@@ -153,6 +154,10 @@ class Output(Part):
     s3_uri: S3Uri = Field(description="s3://bucket/prefix")
 
 
+def _none_is_no_cluster(value: Any) -> Any:
+    return None if value == "none" else value
+
+
 class JobSpec(Part):
     """A training job as its user describes it."""
 
@@ -161,7 +166,9 @@ class JobSpec(Part):
         max_length=MAX_NAME_LENGTH,
         description="Base of the job's unique name: letters, digits and hyphens.",
     )
-    cluster: str | None = Field(None, description="A provisioned cluster's name, or a manifest's path.")
+    cluster: Annotated[str | None, BeforeValidator(_none_is_no_cluster)] = Field(
+        None, description="A provisioned cluster's name, or a manifest's path; none: no cluster."
+    )
     role_arn: RoleArn | None = Field(None, description="Execution role; default: the cluster's.")
     network: Network = Field(Network(), description="Default: the cluster's.")
     region: str | None = Field(None, pattern=r"^[a-z]{2,4}(-[a-z]+)+-\d+$", description="Such as us-west-2.")
@@ -180,6 +187,11 @@ class JobSpec(Part):
         "normal", description="debug: verbose NCCL, and checks that slow the training down."
     )
     environment: dict[str, ScalarText] = Field({}, description="Environment of every process.")
+    secrets: dict[SecretVariable, SecretId] = Field(
+        {},
+        description="Variables of the script whose values are secrets: the name or the ARN of each in AWS "
+        "Secrets Manager.",
+    )
     metrics: dict[MetricName, MetricRegex] = Field(
         {}, max_length=40, description="What is read from the log: a regex with one group, by name."
     )
@@ -213,6 +225,23 @@ class JobSpec(Part):
     @classmethod
     def _texts(cls, value: dict[str, Any]) -> dict[str, Any]:
         return {key: _hyperparameter(item) for key, item in value.items()}
+
+    @field_validator("environment")
+    @classmethod
+    def _not_the_boots(cls, value: dict[str, str]) -> dict[str, str]:
+        if SECRETS_VARIABLE in value:
+            raise refusal(
+                f"{SECRETS_VARIABLE} is how the launcher tells the boot of secrets",
+                remedy="Name the secrets in `secrets`.",
+                below=(SECRETS_VARIABLE,),
+            )
+        return value
+
+    @field_validator("secrets")
+    @classmethod
+    def _free_variables(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        check_secrets(value, info.data.get("environment", {}))
+        return value
 
     @field_validator("inputs")
     @classmethod

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.failure_modes.model import Finding, Path, dotted
+from launcher.jobs.secrets import SECRETS_VARIABLE
 from launcher.planning.api_limits import violations
 
 # What a part of the request is made from; the longest fitting way counts, and what follows is kept.
@@ -75,6 +76,8 @@ def job_path(path: Path, request: Mapping[str, Any]) -> Path:
         if origin == ("tuning", "ranges") and len(path) > length + 1:
             ranges = request["HyperParameterTuningJobConfig"]["ParameterRanges"]
             return (*origin, str(ranges[path[length]][path[length + 1]].get("Name")))
+        if path[length : length + 1] == (SECRETS_VARIABLE,):
+            return ("secrets",)
         if origin in (("environment",), ("hyperparameters",)):
             return (*origin, *path[length : length + 1])
         return origin

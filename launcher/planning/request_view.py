@@ -18,6 +18,7 @@ from typing import Any
 
 from launcher.jobs.checkpoint import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE
 from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH
+from launcher.jobs.secrets import SECRETS_VARIABLE
 from launcher.jobs.specification import RESERVED_CHANNEL
 from launcher.planning.request_parts import (
     CODE_ARCHIVE_HYPERPARAMETER,
@@ -234,6 +235,15 @@ class RequestView:
     def environment(self) -> Mapping[str, str]:
         """The environment variables that every process gets."""
         return self.training.get("Environment") or {}
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """The variables whose values the boot fetches, each with the name or the ARN of its secret."""
+        try:
+            named = json.loads(self.environment.get(SECRETS_VARIABLE, "{}"))
+        except ValueError:
+            named = None  # Of a request that somebody else made.
+        return {str(name): str(secret) for name, secret in named.items()} if isinstance(named, dict) else {}
 
     @property
     def hyperparameters(self) -> Mapping[str, str]:

@@ -12,6 +12,7 @@ memory registration).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,7 @@ from launcher.cluster.instances import InstanceFacts
 from launcher.failure_modes import sources
 from launcher.jobs.checkpoint import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE
 from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH, OUTPUT_DATA
+from launcher.jobs.secrets import SECRETS_VARIABLE
 from launcher.jobs.specification import JobSpec, Strategy
 from launcher.jobs.torch_version import torch_version
 from launcher.planning.checkpoints import PlannedCheckpoints
@@ -73,6 +75,7 @@ def settings(
     """
     chosen = (
         *(_code(source_digest) if with_boot and source_digest else ()),
+        *(_secrets(job) if with_boot else ()),
         *_evidence(job, with_boot),
         *_threads(facts, processes_per_host),
         *_transport(job, facts),
@@ -102,6 +105,16 @@ def _code(source_digest: str) -> Iterator[Setting]:
         "the boot starts no other code than this: SHA-256 of the archive before it is compressed",
         "Slipway: the life of a job (docs/life-of-a-job.md)",
     )
+
+
+def _secrets(job: JobSpec) -> Iterator[Setting]:
+    if job.secrets:
+        yield Setting(
+            SECRETS_VARIABLE,
+            json.dumps(job.secrets, separators=(",", ":")),
+            "what the boot fetches from Secrets Manager before it starts the script: names, no values",
+            "Slipway: the job file (docs/job-file.md)",
+        )
 
 
 def _evidence(job: JobSpec, with_boot: bool) -> Iterator[Setting]:

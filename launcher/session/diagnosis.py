@@ -10,6 +10,7 @@ from launcher.diagnosis.ending import End, Ending
 from launcher.diagnosis.model import Diagnosis
 from launcher.failure_modes.refusal import AwsRefusal
 from launcher.session.here import Place, as_met_here
+from launcher.session.left_out import noted_left_out, told_what_was_left_out
 
 _ENDS = {
     JobState.COMPLETED: End.COMPLETED,
@@ -29,7 +30,7 @@ def diagnose_job(backend: Backend, name: str) -> Diagnosis:
 
 def diagnosis_of(backend: Backend, status: JobStatus) -> Diagnosis:
     """The same for a job whose status is known. Raises AwsRefusal as `diagnose_job`."""
-    diagnosis = _diagnosed(backend, status)
+    diagnosis = told_what_was_left_out(_diagnosed(backend, status), noted_left_out(status.name))
     if backend.runs_here:
         return as_met_here(diagnosis, Place(status.gpus, status.instance_type))
     return diagnosis

@@ -46,7 +46,7 @@ def read_job(source: JobSource) -> LoadedJob:
     Raises Refusal where the file cannot be opened, an override makes no sense or an allowed name is none.
     """
     try:
-        return load_job(source.file, _overrides(source), _variables(source))
+        return load_job(source.file, _overrides(source), variables_of(source.allow_env))
     except FileNotFoundError:
         raise Refusal(
             f"there is no job file {source.file}.", "Correct the path; `launch --help` shows the usage."
@@ -193,14 +193,18 @@ def _known_cluster(reference: str, folder: Path) -> tuple[Cluster | None, list[F
     return None, [note]
 
 
-def _variables(source: JobSource) -> Variables:
-    for name in source.allow_env or ():
+def variables_of(allow_env: Sequence[str] | None) -> Variables:
+    """What a job file may have of this process' environment, by the names that `--allow-env` gave.
+
+    Raises Refusal for a name that is none.
+    """
+    for name in allow_env or ():
         if not is_name(name):
             raise Refusal(
                 f"--allow-env {name} does not name an environment variable.",
                 "Give the option once for each variable, with its name: --allow-env TEAM.",
             )
-    return Variables(os.environ, allowed_by(os.environ, source.allow_env))
+    return Variables(os.environ, allowed_by(os.environ, allow_env))
 
 
 def _overrides(source: JobSource) -> Mapping[str, str]:

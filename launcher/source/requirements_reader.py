@@ -10,16 +10,16 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from launcher.documents.files import read_regular
+from launcher.source.errors import SourceError
 from launcher.source.files import SourceFile
 from launcher.source.requirements import (
-    Place,
+    FileLine,
     RequirementsFile,
-    Unusable,
+    UnusableLine,
     WantedPackage,
     without_credentials,
 )
@@ -54,8 +54,12 @@ _LONG = frozenset(
 _OF_A_PACKAGE = ("--hash", "--config-setting", "--config-settings", "--global-option", "-C")
 
 
-def read_requirements(name: str, files: Iterable[SourceFile]) -> RequirementsFile | None:
+def read_requirements(
+    name: str, files: Iterable[SourceFile], read: Callable[[SourceFile, int], bytes]
+) -> RequirementsFile | None:
     """Read the requirements file `name` of a source, whose packed files are given; None where it is none.
+
+    `read` gives the first so many bytes of a file, or raises SourceError.
 
     Never raises: a line that cannot be used is among the `unusable`.
     """
@@ -63,7 +67,7 @@ def read_requirements(name: str, files: Iterable[SourceFile]) -> RequirementsFil
     first = posixpath.normpath(name)
     if first not in packed:
         return None
-    reading = _UnderWay(RequirementsFile(first), packed)
+    reading = _UnderWay(RequirementsFile(first), packed, read)
     reading.take(first, constraints=False)
     return reading.found
 
@@ -74,6 +78,7 @@ class _UnderWay:
 
     found: RequirementsFile
     packed: Mapping[str, SourceFile]
+    read: Callable[[SourceFile, int], bytes]
     lines: int = 0
     within: list[str] = field(default_factory=list)
 
@@ -83,7 +88,7 @@ class _UnderWay:
         self.found.files.append(file)
         self.within.append(name)
         for number, text in self._logical_lines(file):
-            place = Place(name, number, file.path)
+            place = FileLine(name, number, file.path)
             if text.startswith("-"):
                 self._option(text, place, constraints)
             else:
@@ -92,15 +97,15 @@ class _UnderWay:
 
     def _logical_lines(self, file: SourceFile) -> Iterator[tuple[int, str]]:
         """Each line with its number from 1: continued ones joined, comments and empty ones left out."""
-        place = Place(file.name, 1, file.path)
+        place = FileLine(file.name, 1, file.path)
         try:
-            content = read_regular(file.path, MOST_BYTES + 1)
+            content = self.read(file, MOST_BYTES + 1)
             if len(content) > MOST_BYTES:
                 self._refuse(place, f"is larger than {MOST_BYTES // 1_000_000} MB", "Is it the right file?")
                 return
             text = content.decode("utf-8-sig")
-        except OSError as error:
-            self._refuse(place, f"cannot be read: {error.strerror}", "Make it readable.")
+        except SourceError as error:
+            self._refuse(place, f"cannot be read: {error.message.rstrip('.')}", error.remedy)
             return
         except UnicodeDecodeError:
             self._refuse(place, "is not text in UTF-8", "Save it as UTF-8, without null characters.")
@@ -109,7 +114,7 @@ class _UnderWay:
         for number, line in enumerate(text.splitlines(), start=1):
             self.lines += 1
             if self.lines > MOST_LINES:
-                self._refuse(Place(file.name, number, file.path), "goes on for too long", "Shorten it.")
+                self._refuse(FileLine(file.name, number, file.path), "goes on for too long", "Shorten it.")
                 return
             start = start or number
             # A comment may stand between the lines of a continued one, and does not end it.
@@ -126,7 +131,7 @@ class _UnderWay:
         if bare:
             yield start, bare
 
-    def _option(self, text: str, place: Place, constraints: bool) -> None:
+    def _option(self, text: str, place: FileLine, constraints: bool) -> None:
         try:
             words = shlex.split(text)
         except ValueError as error:
@@ -142,7 +147,7 @@ class _UnderWay:
             else:
                 self._with_value(name, value, place, constraints)
 
-    def _with_value(self, name: str, value: str, place: Place, constraints: bool) -> None:
+    def _with_value(self, name: str, value: str, place: FileLine, constraints: bool) -> None:
         if name in ("--requirement", "--constraint"):
             self._further_file(name, value, place, constraints)
         elif name == "--editable":
@@ -158,12 +163,12 @@ class _UnderWay:
                 known = next((each for each in (here, value) if self._is_packed(each)), value)
                 self.found.links_in_source |= self._usable_path(known, value, place)
 
-    def _unknown(self, name: str, place: Place) -> None:
+    def _unknown(self, name: str, place: FileLine) -> None:
         near = nearest(name, [*_LONG, *_FLAGS])
         hint = f"Did you mean {near[0]}?" if near else "Take the line out."
         self._refuse(place, f"the option {_shown(name)!r} is none of a requirements file", hint)
 
-    def _further_file(self, option: str, value: str, place: Place, constraints: bool) -> None:
+    def _further_file(self, option: str, value: str, place: FileLine, constraints: bool) -> None:
         if _is_address(value):
             self.found.fetched.append(without_credentials(value))
             return
@@ -185,7 +190,7 @@ class _UnderWay:
         else:
             self.take(name, constraints=constraints or option == "--constraint")
 
-    def _package(self, text: str, place: Place, constraints: bool) -> None:
+    def _package(self, text: str, place: FileLine, constraints: bool) -> None:
         words = text.split()
         cut = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
         for word in words[cut:]:
@@ -194,7 +199,7 @@ class _UnderWay:
                 return
         self._requirement(" ".join(words[:cut]), place, constraints)
 
-    def _requirement(self, text: str, place: Place, constraints: bool) -> None:
+    def _requirement(self, text: str, place: FileLine, constraints: bool) -> None:
         from packaging.requirements import InvalidRequirement, Requirement
 
         if text.lower().endswith(_ARCHIVES) and " @ " not in text:
@@ -216,7 +221,7 @@ class _UnderWay:
         if requirement.url is None or self._usable_address(requirement.url, place):
             self._add(WantedPackage(_shown(text), place, requirement), constraints)
 
-    def _path_or_address(self, text: str, place: Place, constraints: bool) -> None:
+    def _path_or_address(self, text: str, place: FileLine, constraints: bool) -> None:
         if _is_address(text):
             if self._usable_address(text, place):
                 self._add(WantedPackage(_shown(text), place), constraints)
@@ -225,7 +230,7 @@ class _UnderWay:
         if self._usable_path(path, text, place):
             self._add(WantedPackage(text, place, in_source=not posixpath.isabs(path)), constraints)
 
-    def _usable_address(self, url: str, place: Place) -> bool:
+    def _usable_address(self, url: str, place: FileLine) -> bool:
         """Whether it is no way to a file; `file:./wheels/x.whl` is one within the source and no address."""
         if not re.match(r"(?:[a-z]+\+)?file:", url, re.IGNORECASE):
             return True
@@ -235,7 +240,7 @@ class _UnderWay:
             return False
         return True
 
-    def _usable_path(self, path: str, shown: str, place: Place) -> bool:
+    def _usable_path(self, path: str, shown: str, place: FileLine) -> bool:
         normal = posixpath.normpath(path.removeprefix("file:"))
         outside = normal == ".." or normal.startswith(("../", "~"))
         if outside or (posixpath.isabs(normal) and not normal.startswith(_IN_CONTAINER)):
@@ -255,7 +260,7 @@ class _UnderWay:
         normal = posixpath.normpath(path)
         return normal == "." or any(name == normal or name.startswith(f"{normal}/") for name in self.packed)
 
-    def _leaves(self, shown: str, place: Place) -> None:
+    def _leaves(self, shown: str, place: FileLine) -> None:
         self._refuse(
             place,
             f"{_shown(shown)} leads out of the source folder, of which alone the hosts get a copy",
@@ -265,8 +270,8 @@ class _UnderWay:
     def _add(self, wanted: WantedPackage, constraints: bool) -> None:
         (self.found.constraints if constraints else self.found.packages).append(wanted)
 
-    def _refuse(self, place: Place, message: str, remedy: str) -> None:
-        self.found.unusable.append(Unusable(place, message, remedy))
+    def _refuse(self, place: FileLine, message: str, remedy: str) -> None:
+        self.found.unusable.append(UnusableLine(place, message, remedy))
 
 
 def _name_and_value(words: list[str]) -> tuple[str, str | None]:

@@ -21,7 +21,7 @@ from launcher.backends.local.installed import InstalledPackages, missing
 from launcher.backends.local.layout import boot_command
 from launcher.backends.local.overlay import python_with_requirements
 from launcher.planning.request_view import RequestView
-from launcher.source.packaging import BOOT_NAME
+from launcher.source.packaging import BOOT_NAME, build_source
 from launcher.source.requirements import RequirementsFile
 from launcher.source.tree import SourceTree, read_source
 from tests.backends.workplace import SHORT, Workplace, eventually, finish, texts
@@ -145,6 +145,17 @@ def test_what_lies_in_the_source_is_installed_from_a_copy(shop: Shop) -> None:
     equipped = shop.equip("./libs/own-1.0-py3-none-any.whl\n")
     assert run(equipped, "-c", "import own; print(own.version)").stdout == "1.0\n"
     assert sorted((shop.folder / "src").rglob("*")) == before
+
+
+@pytest.mark.parametrize("text", ["tinyone\n", "./libs/own-1.0-py3-none-any.whl\n"])
+def test_a_source_that_is_packed_already_is_as_good(shop: Shop, text: str) -> None:
+    make_wheel(shop.folder / "src" / "libs", "own", "1.0")
+    packed = shop.folder / "source.tar.gz"
+    build_source(shop.source(text), packed)
+    source = read_source(packed, "train.py", requirements="requirements.txt")
+    equipped = python_with_requirements(shop.python, source, shop.environments, {})
+    module = "own" if "own" in text else "tinyone"
+    assert run(equipped, "-c", f"import {module}").returncode == 0
 
 
 def test_what_a_killed_launcher_was_installing_ends_and_does_not_count(shop: Shop) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from launcher.cluster.manifest import Cluster
 from launcher.jobs.load import load_job
+from launcher.session.preparation import prepare
 from scripts.generate_command_line_page import LAUNCH, commands, options
 from tests.docs.pages import IDS, PAGES, ROOT, anchors, blocks, catalogue, code, links, spans
 
@@ -201,9 +202,27 @@ def test_the_example_of_a_manifest_is_one_with_every_field() -> None:
     assert list(json.loads(example)) == list(Cluster.model_fields)
 
 
-def test_the_example_of_a_job_file_is_one(tmp_path: Path) -> None:
-    examples = blocks((ROOT / "docs" / "job-file.md").read_text("utf-8"), "yaml")
-    (example,) = [block for block in examples if block.startswith("name:")]
+JOB_FILES = [
+    block
+    for block in blocks((ROOT / "docs" / "job-file.md").read_text("utf-8"), "yaml")
+    if block.startswith("name:")
+]
+
+
+def test_the_page_of_the_job_file_has_six_jobs_to_begin_with_and_one_with_everything() -> None:
+    assert len(JOB_FILES) == 7
+
+
+@pytest.mark.parametrize("text", JOB_FILES, ids=lambda text: text.split()[1])
+def test_a_job_file_of_the_page_is_one_that_nothing_speaks_against(tmp_path: Path, text: str) -> None:
     job = tmp_path / "job.yaml"
-    job.write_text(example, "utf-8")
-    assert load_job(job).findings == ()
+    job.write_text(text, "utf-8")
+    loaded = load_job(job)
+    assert loaded.findings == ()
+    assert loaded.spec is not None
+    script = tmp_path / "src" / loaded.spec.code.entry_point
+    script.parent.mkdir()
+    script.write_text("import argparse\n", "utf-8")
+    (tmp_path / "src" / (loaded.spec.code.requirements_file or "none")).touch()
+    plan = prepare(loaded, session_region="us-west-2")
+    assert [finding for finding in plan.findings if finding.blocks] == []

@@ -274,3 +274,16 @@ def test_the_first_host_watches_where_there_is_somebody_to_meet(
     meeting.look(rank.pid)
     meeting.tell_of_the_end()
     assert bool(said()) is watches
+
+
+def test_on_one_host_ranks_may_meet_over_its_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    meeting = Meeting(needed=True, port=1, addresses=set, ranks=lambda _: [], subject="them", remedy="")
+    one, other = joined.End("10.0.0.1", 40000), joined.End("10.0.0.1", 50000)
+    table = [joined.Connection(one, other, 7, False), joined.Connection(other, one, 8, False)]
+    monkeypatch.setattr(joined, "connections", lambda: table)
+    gone = 2**22 + 1
+    monkeypatch.setattr(joined, "sockets_of", lambda pid: {7 + pid - gone})
+    meeting._look([gone])
+    assert not meeting.met
+    meeting._look([gone, gone + 1])
+    assert meeting.met

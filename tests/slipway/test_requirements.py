@@ -214,6 +214,6 @@ def test_hosts_that_install_wait_longer_for_each_other(tmp_path: Path) -> None:
     config = tmp_path / "input" / "config"
     config.mkdir(parents=True)
     (config / "resourceconfig.json").write_text(json.dumps({"hosts": ["a", "b"], "current_host": "a"}))
-    where = (read_container(tmp_path), Rendezvous("a", 7777), 2, ["train.py"])
+    where = (read_container(tmp_path), Rendezvous("a", 7777), 2, ["train.py"], tmp_path)
     assert "--rdzv-conf" not in torchrun_command(*where)
     assert "--rdzv-conf timeout=1800" in " ".join(torchrun_command(*where, patience=1800))

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from launcher.source.files import walk
+from launcher.source.archive import first_bytes
 from launcher.source.requirements import RequirementsFile
 from launcher.source.requirements_reader import MOST_LINES, read_requirements
+from launcher.source.walking import walk
 
 
 def read(folder: Path, text: str, **others: str) -> RequirementsFile:
@@ -16,14 +17,14 @@ def read(folder: Path, text: str, **others: str) -> RequirementsFile:
         file = folder / name
         file.parent.mkdir(exist_ok=True)
         file.write_text(content)
-    found = read_requirements("requirements.txt", walk(folder).files)
+    found = read_requirements("requirements.txt", walk(folder).files, first_bytes)
     assert found is not None
     return found
 
 
 def test_a_file_that_is_not_packed_is_none(tmp_path: Path) -> None:
     (tmp_path / "train.py").touch()
-    assert read_requirements("requirements.txt", walk(tmp_path).files) is None
+    assert read_requirements("requirements.txt", walk(tmp_path).files, first_bytes) is None
 
 
 def test_packages_are_read_with_their_lines(tmp_path: Path) -> None:
@@ -159,7 +160,7 @@ def test_a_credential_is_in_no_message(tmp_path: Path) -> None:
 )
 def test_what_is_no_such_file_is_told_once(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "requirements.txt").write_bytes(content)
-    found = read_requirements("requirements.txt", walk(tmp_path).files)
+    found = read_requirements("requirements.txt", walk(tmp_path).files, first_bytes)
     assert found is not None
     assert len(found.unusable) == 1
 

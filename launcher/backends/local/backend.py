@@ -45,6 +45,7 @@ from launcher.backends.local.stop_request import STOP_FILE, ask_to_stop
 from launcher.backends.local.store import REQUEST_FILE, JobStore, no_request
 
 if TYPE_CHECKING:
+    from launcher.jobs.variables import Variables
     from launcher.planning.training_plan import Request, TrainingPlan
 
 
@@ -56,7 +57,8 @@ class LocalBackend(Backend):
     """Runs plans on this machine.
 
     `home` holds the jobs; `inputs` gives a folder of this machine for each of the job's channels; `python`
-    runs the boots and the ranks, by default the launcher's own, or that of the job that is resumed. Jobs end
+    runs the boots and the ranks, by default the launcher's own, or that of the job that is resumed.
+    `variables` are what the values of its secrets are taken from, None for the environment's own. Jobs end
     with the launcher: close the backend, or use it as a context manager, to end them in order; if
     the launcher is killed they stop by themselves.
     """
@@ -71,12 +73,14 @@ class LocalBackend(Backend):
         inputs: Mapping[str, Path] | None = None,
         grace: Grace | None = None,
         python: Path | None = None,
+        variables: Variables | None = None,
     ) -> None:
         self._store = JobStore(home)
         self._python = python
         self._environments = home.absolute().parent / "environments"
         self._inputs = dict(inputs or {})
         self._grace = grace or Grace()
+        self._variables = variables
         self._mine: dict[str, LocalJob] = {}
         self._requests: dict[str, Request] = {}
 
@@ -95,7 +99,8 @@ class LocalBackend(Backend):
         """Start a plan's hosts and return the job's name.
 
         Raises BackendError where this machine cannot run it: a strategy of the images' toolkit, a
-        channel without a folder, an unknown job to resume from, a name that is taken.
+        channel without a folder, a secret that is not set, an unknown job to resume from, a name that is
+        taken.
         """
         return self._start(plan, self._inputs, self._python or Path(sys.executable), on_progress)
 
@@ -238,6 +243,7 @@ class LocalBackend(Backend):
             share_threads,
         )
         from launcher.backends.local.overlay import python_with_requirements
+        from launcher.backends.local.secrets import secrets_here
 
         request, package = plan.view, plan.package
         if plan.refused or request is None or package is None:
@@ -253,6 +259,7 @@ class LocalBackend(Backend):
         check_can_run(python)
         check_boot_starts(request)
         check_inputs(request, inputs)
+        secrets = secrets_here(request, self._variables)
         earlier = self._resumed(plan)
         equipped = python_with_requirements(
             python, package.source, self._environments, request.environment, on_progress
@@ -285,14 +292,17 @@ class LocalBackend(Backend):
             given = plan.job.get("environment", {})
             threads = share_threads(len(hosts) * processes, given)
             environments = {
-                host: host_environment(
-                    request,
-                    host,
-                    rendezvous,
-                    equipped,
-                    seen,
-                    {**threads, **debugging_here(request, seen, given)},
-                )
+                host: {
+                    **host_environment(
+                        request,
+                        host,
+                        rendezvous,
+                        equipped,
+                        seen,
+                        {**threads, **debugging_here(request, seen, given)},
+                    ),
+                    **secrets,
+                }
                 for host, seen in zip(hosts, devices, strict=True)
             }
             job.launch(commands, environments)

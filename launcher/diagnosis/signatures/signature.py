@@ -39,7 +39,8 @@ class Signature:
     `literal` is a lower-case part of every line that matches, a cheap filter before `pattern` is
     searched. The pattern sees a line without its prefixes, and after a line break each the indented
     lines that follow it. Its named groups are what it captures: `rank` and `host` (who failed), the rest
-    for `says`, the message, which falls back on the line itself where a group is empty. A `vague` row
+    for `says`, the message, which falls back on the line itself where a group is empty, and for `remedy`,
+    which replaces the catalogue's where this line calls for another one. A `vague` row
     says that something failed rather than what: it loses to the other rows of its role. `example`
     matches; `near_miss` holds the literal or nearly so, and does not.
     """
@@ -51,6 +52,7 @@ class Signature:
     example: str
     near_miss: str
     says: str | None = None
+    remedy: str | None = None
     vague: bool = False
 
     @property

@@ -78,6 +78,7 @@ def not_passed_on(job: JobSpec) -> Iterator[Finding]:
     """Values that the toolkit would change on their way to the script, or keep to itself."""
     yield from _unsafe_words(job)
     yield from _reserved_names(job)
+    yield from _secrets(job)
 
 
 def json_text(value: Any) -> str:
@@ -148,6 +149,20 @@ def _reserved_names(job: JobSpec) -> Iterator[Finding]:
                 f"the hyperparameter {key} is taken by the images' toolkit and not passed to the script",
                 remedy="Rename it; what it tells the toolkit follows from `distribution`.",
             )
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def _secrets(job: JobSpec) -> Iterator[Finding]:
+    if job.secrets:
+        in_tuning_job = job.tuning is not None
+        what = "a tuning job" if in_tuning_job else f"the strategy {job.distribution.strategy.value}"
+        elsewhere = "" if in_tuning_job else "Use `strategy: torchrun`, smp version 2 or none; or f"
+        yield job_file.INVALID_VALUE.at(
+            ("secrets",),
+            f"{what} is started by the images' toolkit, and it is Slipway's boot that fetches secrets: the "
+            f"script would not have {', '.join(job.secrets)}",
+            remedy=f"{elsewhere or 'F'}etch them in the script, with boto3 and the job's role.",
+        )
 
 
 def _given(job: JobSpec) -> Iterator[tuple[str, Any, Path]]:

@@ -30,7 +30,8 @@ _SHORTEST = 8
 
 @finds(Stage.SPEC, job_file.CREDENTIAL)
 def no_credentials(subject: JobSubject) -> Iterator[Finding]:
-    """Environment, hyperparameters (at any depth) and arguments, by the form of a value or by its name.
+    """Environment, hyperparameters (at any depth) and arguments, by the form of a value or by its name; and
+    values that were given as the name of a secret, by their form.
 
     A run on this machine stores nothing at AWS: there it is a warning.
     """
@@ -43,7 +44,9 @@ def no_credentials(subject: JobSubject) -> Iterator[Finding]:
     )
     for path, name, value in _texts(subject):
         shown = _masked(name)
-        what = credential_in(value) or credential_in(name) or _named(name, value)
+        what = credential_in(value) or credential_in(name)
+        if path[0] != "secrets":
+            what = what or _named(name, value)
         if what:
             field = ".".join(_masked(str(part)) for part in path)
             yield job_file.CREDENTIAL.at(
@@ -57,6 +60,8 @@ def no_credentials(subject: JobSubject) -> Iterator[Finding]:
 def _texts(subject: JobSubject) -> Iterator[tuple[Path, str, str]]:
     for name, value in subject.job.environment.items():
         yield ("environment", name), name, value
+    for name, secret in subject.job.secrets.items():
+        yield ("secrets", name), name, secret
     for name, item in subject.job.hyperparameters.items():
         for inner, text in _leaves(name, item):
             yield ("hyperparameters", name), inner, text
