@@ -185,8 +185,9 @@ VERSIONS_DIFFER = FailureMode(
         "LD_LIBRARY_PATH ends in 'Mismatched NCCL version detected'."
     ),
     remedy=(
-        "Give every host the same image, and pin torch and nvidia-nccl-cu* exactly in requirements.txt, "
-        "or leave them to the image. Take other copies of libnccl off LD_LIBRARY_PATH and LD_PRELOAD."
+        "Give every host the same image, and leave torch and nvidia-nccl-cu* to it: the images' toolkit "
+        "would replace them where requirements.txt names them. Take other copies of libnccl off "
+        "LD_LIBRARY_PATH and LD_PRELOAD."
     ),
     sources=(sources.NCCL_BOOTSTRAP, sources.NCCL_TROUBLESHOOTING),
 )

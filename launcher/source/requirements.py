@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FileLine:
     """A line of a requirements file: the file's name below the source folder, and where it lies here."""
 
     file: str
@@ -33,16 +33,16 @@ class WantedPackage:
     """
 
     text: str
-    place: Place
+    place: FileLine
     requirement: Requirement | None = None
     in_source: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Unusable:
+class UnusableLine:
     """A line that pip would refuse on the hosts, or must not follow: why, and what to do."""
 
-    place: Place
+    place: FileLine
     message: str
     remedy: str
 
@@ -65,7 +65,7 @@ class RequirementsFile:
     links: list[str] = field(default_factory=list)
     links_in_source: bool = False
     fetched: list[str] = field(default_factory=list)
-    unusable: list[Unusable] = field(default_factory=list)
+    unusable: list[UnusableLine] = field(default_factory=list)
 
     @property
     def needs_source(self) -> bool:

@@ -16,7 +16,13 @@ from urllib.parse import urlsplit
 
 from launcher.source.errors import SourceError
 from launcher.source.files import SourceFile
-from launcher.source.requirements import Place, RequirementsFile, Unusable, WantedPackage, without_credentials
+from launcher.source.requirements import (
+    FileLine,
+    RequirementsFile,
+    UnusableLine,
+    WantedPackage,
+    without_credentials,
+)
 from launcher.text.nearest import nearest
 
 MOST_BYTES = 1_000_000
@@ -82,7 +88,7 @@ class _UnderWay:
         self.found.files.append(file)
         self.within.append(name)
         for number, text in self._logical_lines(file):
-            place = Place(name, number, file.path)
+            place = FileLine(name, number, file.path)
             if text.startswith("-"):
                 self._option(text, place, constraints)
             else:
@@ -91,7 +97,7 @@ class _UnderWay:
 
     def _logical_lines(self, file: SourceFile) -> Iterator[tuple[int, str]]:
         """Each line with its number from 1: continued ones joined, comments and empty ones left out."""
-        place = Place(file.name, 1, file.path)
+        place = FileLine(file.name, 1, file.path)
         try:
             content = self.read(file, MOST_BYTES + 1)
             if len(content) > MOST_BYTES:
@@ -108,7 +114,7 @@ class _UnderWay:
         for number, line in enumerate(text.splitlines(), start=1):
             self.lines += 1
             if self.lines > MOST_LINES:
-                self._refuse(Place(file.name, number, file.path), "goes on for too long", "Shorten it.")
+                self._refuse(FileLine(file.name, number, file.path), "goes on for too long", "Shorten it.")
                 return
             start = start or number
             # A comment may stand between the lines of a continued one, and does not end it.
@@ -125,7 +131,7 @@ class _UnderWay:
         if bare:
             yield start, bare
 
-    def _option(self, text: str, place: Place, constraints: bool) -> None:
+    def _option(self, text: str, place: FileLine, constraints: bool) -> None:
         try:
             words = shlex.split(text)
         except ValueError as error:
@@ -141,7 +147,7 @@ class _UnderWay:
             else:
                 self._with_value(name, value, place, constraints)
 
-    def _with_value(self, name: str, value: str, place: Place, constraints: bool) -> None:
+    def _with_value(self, name: str, value: str, place: FileLine, constraints: bool) -> None:
         if name in ("--requirement", "--constraint"):
             self._further_file(name, value, place, constraints)
         elif name == "--editable":
@@ -157,12 +163,12 @@ class _UnderWay:
                 known = next((each for each in (here, value) if self._is_packed(each)), value)
                 self.found.links_in_source |= self._usable_path(known, value, place)
 
-    def _unknown(self, name: str, place: Place) -> None:
+    def _unknown(self, name: str, place: FileLine) -> None:
         near = nearest(name, [*_LONG, *_FLAGS])
         hint = f"Did you mean {near[0]}?" if near else "Take the line out."
         self._refuse(place, f"the option {_shown(name)!r} is none of a requirements file", hint)
 
-    def _further_file(self, option: str, value: str, place: Place, constraints: bool) -> None:
+    def _further_file(self, option: str, value: str, place: FileLine, constraints: bool) -> None:
         if _is_address(value):
             self.found.fetched.append(without_credentials(value))
             return
@@ -184,7 +190,7 @@ class _UnderWay:
         else:
             self.take(name, constraints=constraints or option == "--constraint")
 
-    def _package(self, text: str, place: Place, constraints: bool) -> None:
+    def _package(self, text: str, place: FileLine, constraints: bool) -> None:
         words = text.split()
         cut = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
         for word in words[cut:]:
@@ -193,7 +199,7 @@ class _UnderWay:
                 return
         self._requirement(" ".join(words[:cut]), place, constraints)
 
-    def _requirement(self, text: str, place: Place, constraints: bool) -> None:
+    def _requirement(self, text: str, place: FileLine, constraints: bool) -> None:
         from packaging.requirements import InvalidRequirement, Requirement
 
         if text.lower().endswith(_ARCHIVES) and " @ " not in text:
@@ -215,7 +221,7 @@ class _UnderWay:
         if requirement.url is None or self._usable_address(requirement.url, place):
             self._add(WantedPackage(_shown(text), place, requirement), constraints)
 
-    def _path_or_address(self, text: str, place: Place, constraints: bool) -> None:
+    def _path_or_address(self, text: str, place: FileLine, constraints: bool) -> None:
         if _is_address(text):
             if self._usable_address(text, place):
                 self._add(WantedPackage(_shown(text), place), constraints)
@@ -224,7 +230,7 @@ class _UnderWay:
         if self._usable_path(path, text, place):
             self._add(WantedPackage(text, place, in_source=not posixpath.isabs(path)), constraints)
 
-    def _usable_address(self, url: str, place: Place) -> bool:
+    def _usable_address(self, url: str, place: FileLine) -> bool:
         """Whether it is no way to a file; `file:./wheels/x.whl` is one within the source and no address."""
         if not re.match(r"(?:[a-z]+\+)?file:", url, re.IGNORECASE):
             return True
@@ -234,7 +240,7 @@ class _UnderWay:
             return False
         return True
 
-    def _usable_path(self, path: str, shown: str, place: Place) -> bool:
+    def _usable_path(self, path: str, shown: str, place: FileLine) -> bool:
         normal = posixpath.normpath(path.removeprefix("file:"))
         outside = normal == ".." or normal.startswith(("../", "~"))
         if outside or (posixpath.isabs(normal) and not normal.startswith(_IN_CONTAINER)):
@@ -254,7 +260,7 @@ class _UnderWay:
         normal = posixpath.normpath(path)
         return normal == "." or any(name == normal or name.startswith(f"{normal}/") for name in self.packed)
 
-    def _leaves(self, shown: str, place: Place) -> None:
+    def _leaves(self, shown: str, place: FileLine) -> None:
         self._refuse(
             place,
             f"{_shown(shown)} leads out of the source folder, of which alone the hosts get a copy",
@@ -264,8 +270,8 @@ class _UnderWay:
     def _add(self, wanted: WantedPackage, constraints: bool) -> None:
         (self.found.constraints if constraints else self.found.packages).append(wanted)
 
-    def _refuse(self, place: Place, message: str, remedy: str) -> None:
-        self.found.unusable.append(Unusable(place, message, remedy))
+    def _refuse(self, place: FileLine, message: str, remedy: str) -> None:
+        self.found.unusable.append(UnusableLine(place, message, remedy))
 
 
 def _name_and_value(words: list[str]) -> tuple[str, str | None]:

@@ -21,7 +21,7 @@ from launcher.backends.local.installed import InstalledPackages, missing
 from launcher.backends.local.layout import boot_command
 from launcher.backends.local.overlay import python_with_requirements
 from launcher.planning.request_view import RequestView
-from launcher.source.packaging import BOOT_NAME
+from launcher.source.packaging import BOOT_NAME, build_source
 from launcher.source.requirements import RequirementsFile
 from launcher.source.tree import SourceTree, read_source
 from tests.backends.workplace import SHORT, Workplace, eventually, finish, texts
@@ -75,8 +75,10 @@ def test_what_is_lacking_is_installed_beside_the_python_and_not_into_it(shop: Sh
 def test_the_same_requirements_are_installed_once(shop: Shop) -> None:
     first = shop.equip("tinyone\n")
     shop.steps.clear()
+    os.utime(first.parents[1], (0, 0))
     assert shop.equip("tinyone\n") == first
     assert shop.steps == []
+    assert first.parents[1].stat().st_mtime > 0, "cleaning goes by when it was used"
     assert shop.equip("tinyone==1.2\n") != first
 
 
@@ -143,6 +145,17 @@ def test_what_lies_in_the_source_is_installed_from_a_copy(shop: Shop) -> None:
     equipped = shop.equip("./libs/own-1.0-py3-none-any.whl\n")
     assert run(equipped, "-c", "import own; print(own.version)").stdout == "1.0\n"
     assert sorted((shop.folder / "src").rglob("*")) == before
+
+
+@pytest.mark.parametrize("text", ["tinyone\n", "./libs/own-1.0-py3-none-any.whl\n"])
+def test_a_source_that_is_packed_already_is_as_good(shop: Shop, text: str) -> None:
+    make_wheel(shop.folder / "src" / "libs", "own", "1.0")
+    packed = shop.folder / "source.tar.gz"
+    build_source(shop.source(text), packed)
+    source = read_source(packed, "train.py", requirements="requirements.txt")
+    equipped = python_with_requirements(shop.python, source, shop.environments, {})
+    module = "own" if "own" in text else "tinyone"
+    assert run(equipped, "-c", f"import {module}").returncode == 0
 
 
 def test_what_a_killed_launcher_was_installing_ends_and_does_not_count(shop: Shop) -> None:

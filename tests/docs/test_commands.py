@@ -105,7 +105,7 @@ def _is_there(page: Path, span: str) -> bool:
     return span in MADE_LATER
 
 
-MADE_LATER = {".slipway/local", "build/torchx", "dist/"}
+MADE_LATER = {".slipway/local", ".slipway/environments", "build/torchx", "dist/"}
 """Folders that are no part of the repository: of runs, of what a first benchmark installs, of the wheel."""
 
 
@@ -223,5 +223,6 @@ def test_a_job_file_of_the_page_is_one_that_nothing_speaks_against(tmp_path: Pat
     script = tmp_path / "src" / loaded.spec.code.entry_point
     script.parent.mkdir()
     script.write_text("import argparse\n", "utf-8")
+    (tmp_path / "src" / (loaded.spec.code.requirements_file or "none")).touch()
     plan = prepare(loaded, session_region="us-west-2")
     assert [finding for finding in plan.findings if finding.blocks] == []

@@ -15,14 +15,16 @@ import json
 import os
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
 from launcher.backends.interface import BackendError, OnProgress, Progress
 from launcher.backends.local.installed import InstalledPackages, missing, packages_of
-from launcher.source.packaging import build_boot
+from launcher.source.packaging import build_boot, build_source
 from launcher.source.requirements import RequirementsFile
+from launcher.source.requirements_reader import MOST_BYTES
 from launcher.source.tree import SourceTree
 
 _FORMAT = "slipway environment 1"
@@ -79,6 +81,7 @@ def python_with_requirements(
                 _install(folder, wanted, source, settings, lock)
                 _add_commands(folder, installed)
                 (folder / _COMPLETE).touch()
+            os.utime(folder)  # When it was used last, by which `launch clean` goes.
     except OSError as error:
         raise BackendError(
             f"an environment with {wanted.file} cannot be made in {folder}: {error.strerror or error}.",
@@ -101,9 +104,13 @@ def _digest(
         json.dumps([installed.markers, installed.folders, installed.packages], sort_keys=True),
         json.dumps(settings, sort_keys=True),
         str(source.digest) if wanted.needs_source else "",
-        *(f"{file.name}\0{hashlib.sha256(file.path.read_bytes()).hexdigest()}" for file in wanted.files),
+        *(f"{file.name}\0{_hash(source.read(file.name, MOST_BYTES))}" for file in wanted.files),
     ]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:_SHOWN]
+    return _hash("\n".join(parts).encode())[:_SHOWN]
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _make(folder: Path, python: Path, installed: InstalledPackages) -> None:
@@ -132,10 +139,7 @@ def _install(
 ) -> None:
     """Run pip in the environment as the boot runs it in a container, on a copy of the files."""
     copy, boot, log = folder / "source", folder / "slipway.pyz", folder.with_suffix(".log")
-    for file in source.files if wanted.needs_source else wanted.files:
-        target = copy / file.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file.path, target)
+    _copy(source, wanted, copy)
     build_boot(boot)
     environment = {**_for_pip(os.environ, settings), "PYTHONPATH": str(boot)}
     reading, writing = os.pipe()
@@ -169,6 +173,21 @@ def _install(
             f"Correct {wanted.file}, or install what it asks for into the Python of the run yourself: what "
             f"is there is not installed again, so that no network is needed. What pip said is in {log}.",
         )
+
+
+def _copy(source: SourceTree, wanted: RequirementsFile, folder: Path) -> None:
+    """The files themselves, and where they lead to more of the source, all of it."""
+    folder.mkdir()
+    if not wanted.needs_source:
+        for file in wanted.files:
+            target = folder / file.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source.read(file.name, MOST_BYTES))
+        return
+    archive = folder.with_suffix(".tar.gz")
+    build_source(source, archive)
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
 
 
 def _add_commands(folder: Path, installed: InstalledPackages) -> None:

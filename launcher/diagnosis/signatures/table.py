@@ -17,6 +17,7 @@ from launcher.diagnosis.signatures import (
     hardware,
     memory,
     nccl,
+    packages,
     rendezvous,
     stops,
     storage,
@@ -43,6 +44,7 @@ FAMILIES: Final[Mapping[str, tuple[Signature, ...]]] = MappingProxyType(
             distribution,
             training,
             stops,
+            packages,
             code,
         )
     }

@@ -13,7 +13,7 @@ from launcher.failure_modes.registry import finds
 from launcher.jobs.code import DEFAULT_REQUIREMENTS, NO_REQUIREMENTS
 from launcher.planning.images import image_release
 from launcher.rules.job.subject import JobSubject
-from launcher.source.requirements import Place, WantedPackage
+from launcher.source.requirements import FileLine, WantedPackage
 from launcher.source.tree import SourceTree
 from launcher.text.nearest import nearest
 
@@ -121,7 +121,7 @@ def toolkit_knows_one_file(subject: JobSubject) -> Iterator[Finding]:
     )
 
 
-def _at(place: Place, message: str, remedy: str, severity: Severity | None = None) -> Finding:
+def _at(place: FileLine, message: str, remedy: str, severity: Severity | None = None) -> Finding:
     """A finding at a line of the requirements file itself."""
     return job_runtime.REQUIREMENT_MISSING.finding(
         Stage.SPEC,

@@ -1,0 +1,113 @@
+"""Packages that are missing, or that pip could not install.
+
+Texts: CPython's importlib (ModuleNotFoundError); pip 20.3 to 26 (resolution/resolvelib/factory.py,
+wheel_builder.py), which the boot and the images' toolkit run alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from launcher.diagnosis.signatures.signature import LineRole, Signature
+from launcher.failure_modes import job_runtime
+
+PACKAGE_OF: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "PIL": "Pillow",
+        "attr": "attrs",
+        "bs4": "beautifulsoup4",
+        "cv2": "opencv-python-headless",
+        "dateutil": "python-dateutil",
+        "dotenv": "python-dotenv",
+        "git": "GitPython",
+        "hydra": "hydra-core",
+        "pkg_resources": "setuptools",
+        "skimage": "scikit-image",
+        "sklearn": "scikit-learn",
+        "yaml": "PyYAML",
+    }
+)
+"""By modules that scripts import, the packages that hold them, where pip knows these by other names."""
+
+
+def _missing(module: str, package: str) -> Signature:
+    return Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal=f"no module named '{module.lower()}'",
+        pattern=re.compile(rf"^ModuleNotFoundError: No module named '{re.escape(module)}'"),
+        example=f"ModuleNotFoundError: No module named '{module}'",
+        near_miss=f"INFO ModuleNotFoundError: No module named '{module}', going on without",
+        says=f"module {module} is not installed: it is {package} in requirements.txt",
+        vague=True,
+    )
+
+
+SIGNATURES = (
+    *(_missing(module, package) for module, package in PACKAGE_OF.items()),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="modulenotfounderror",
+        pattern=re.compile(r"^ModuleNotFoundError: No module named '(?P<module>[^'.]+)'"),
+        example="ModuleNotFoundError: No module named 'einops'",
+        near_miss="INFO ModuleNotFoundError: No module named 'apex', going on without",
+        says="module {module} is not installed: requirements.txt in the source folder does not bring it",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="could not find a version that satisfies the requirement",
+        pattern=re.compile(
+            r"ERROR: Could not find a version that satisfies the requirement (?P<package>.{1,200}?) "
+            r"\(from versions: (?P<versions>[^)]{0,400})"
+        ),
+        example="ERROR: Could not find a version that satisfies the requirement einops==99 (from versions: "
+        "0.8.0, 0.8.1)",
+        near_miss="INFO no ERROR: Could not find a version that satisfies the requirement",
+        says="pip finds no {package}; versions that it finds: {versions}",
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="no matching distribution found for",
+        pattern=re.compile(r"ERROR: No matching distribution found for (?P<package>\S.{0,200})"),
+        example="ERROR: No matching distribution found for einops==99",
+        near_miss="INFO no matching distribution found for the histogram",
+        says="pip finds no package {package}",
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="because these package versions have conflicting dependencies",
+        pattern=re.compile(r"ERROR: Cannot install (?P<packages>.{1,300}?) because these package versions"),
+        example="ERROR: Cannot install -r requirements.txt (line 1) and torch==2.8.0 because these package "
+        "versions have conflicting dependencies.",
+        near_miss="INFO not installed because these package versions have conflicting dependencies",
+        says="pip finds no versions that fit together of {packages}",
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="resolutionimpossible",
+        pattern=re.compile(r"ERROR: ResolutionImpossible: for help visit"),
+        example="ERROR: ResolutionImpossible: for help visit https://pip.pypa.io/en/latest/topics/",
+        near_miss="INFO except ResolutionImpossible",
+        says="pip finds no versions of the required packages that fit together",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="could not build wheels for",
+        pattern=re.compile(r"ERROR: Could not build wheels for (?P<package>[^\s,]+)"),
+        example="ERROR: Could not build wheels for deepspeed, which is required to install "
+        "pyproject.toml-based projects",
+        near_miss="WARNING: Could not build wheels for deepspeed, using the source",
+        says="pip cannot build {package} from its source, and there is no wheel of it for this Python",
+    ),
+)
