@@ -7,16 +7,21 @@ from dataclasses import dataclass
 from launcher.backends.interface import Backend, JobState, JobStatus
 from launcher.diagnosis.model import Diagnosis
 from launcher.failure_modes.model import Finding
-from launcher.session.diagnosis import diagnose_job
+from launcher.session.diagnosis import diagnose_job, warnings_of
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job ended; `diagnosis` is that of a failed one, `step` the furthest that it reported."""
+    """How a job ended; `diagnosis` is that of a failed one, `step` the furthest that it reported.
+
+    `warnings` are what a completed job's lines say against its success, None where nobody read them: those
+    of a job on AWS that was not followed.
+    """
 
     status: JobStatus
     diagnosis: Diagnosis | None = None
     step: float | None = None
+    warnings: tuple[Finding, ...] | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -30,10 +35,19 @@ class Outcome:
         return cause.finding if cause else None
 
 
-def outcome_of(backend: Backend, status: JobStatus, step: float | None = None) -> Outcome:
+def outcome_of(
+    backend: Backend,
+    status: JobStatus,
+    step: float | None = None,
+    warnings: tuple[Finding, ...] | None = None,
+) -> Outcome:
     """How a job ended, and why: the place where every command learns the cause of a failure.
 
     Reads the logs of a failed job. Raises AwsRefusal where AWS refuses them and gives no reason itself.
     """
     failed = status.state is JobState.FAILED
-    return Outcome(status, diagnose_job(backend, status.name) if failed else None, step)
+    if status.state is not JobState.COMPLETED:
+        warnings = ()
+    elif warnings is None and backend.runs_here:
+        warnings = warnings_of(backend, status.name)
+    return Outcome(status, diagnose_job(backend, status.name) if failed else None, step, warnings)

@@ -38,7 +38,7 @@ def follow_here(backend: Backend, name: str, screen: Screen) -> Outcome:
             f"Resume it with: launch resume {name}, or from its checkpoints with "
             f"--set checkpoint.resume_from={name}",
         ) from None
-    return outcome_of(backend, status, monitor.furthest_step)
+    return outcome_of(backend, status, monitor.furthest_step, monitor.warnings)
 
 
 def follow(
@@ -48,7 +48,8 @@ def follow(
     monitor = Monitor(screen, log_filter)
     follower = Follower(backend, name, monitor, pace or pace_of(backend))
     try:
-        return outcome_of(backend, follower.until_end(), monitor.furthest_step)
+        status = follower.until_end()
+        return outcome_of(backend, status, monitor.furthest_step, monitor.warnings)
     except KeyboardInterrupt:
         raise Interrupted(name, follower.seen, f"Come back with: launch logs {name} --follow") from None
 
