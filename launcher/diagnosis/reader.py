@@ -202,7 +202,7 @@ def _of_script(what: str, role: LineRole, candidate: Candidate, line: Line, trac
         clock=clock,
         time=time,
         text=line.text,
-        details=tuple(traceback.lines),
+        details=traceback.told,
         place=traceback.place,
     )
 
@@ -210,7 +210,7 @@ def _of_script(what: str, role: LineRole, candidate: Candidate, line: Line, trac
 def _with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
     if traceback is None:
         return sighting
-    return replace(sighting, details=tuple(traceback.lines), place=traceback.place)
+    return replace(sighting, details=traceback.told, place=traceback.place)
 
 
 def _exception_text(traceback: Traceback, candidate: Candidate) -> str:
