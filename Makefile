@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 
-.PHONY: setup demo test second-day lint audit bench attack synth lock wheel docs clean
+.PHONY: setup demo test second-day lint audit bench attack synth lock wheel wheel-check docs clean
 
 setup: .venv/installed node_modules/installed
 
@@ -103,6 +103,20 @@ wheel: setup build/supply/installed
 	  build/wheel/bin/python -m pip uninstall --yes --quiet pip
 	build/supply/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application \
 	  --output-reproducible --validate -o "$$(ls dist/*.whl | sed 's/whl$$/cdx.json/')" build/wheel/bin/python
+
+# Every command from the wheel, in an empty environment: with the newest and with the oldest that it may have.
+wheel-check: setup
+	rm -rf build/wheel-check build/lib build/bdist.*
+	$(BIN)/python -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation \
+	  -w build/wheel-check .
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
+	  | sed 's/>=\([^,]*\),.*/==\1/' > build/wheel-check/oldest.txt
+	@touch build/wheel-check/newest.txt
+	@for kind in newest oldest; do echo "== the $$kind dependencies"; \
+	  $(PYTHON) -m venv build/wheel-check/$$kind && \
+	  build/wheel-check/$$kind/bin/python -m pip install --quiet --disable-pip-version-check \
+	    build/wheel-check/*.whl -r build/wheel-check/$$kind.txt && \
+	  $(BIN)/python -m scripts.check_wheel build/wheel-check/$$kind/bin/launch || exit 1; done
 
 docs: setup
 	$(BIN)/python -m scripts.generate_failure_mode_page

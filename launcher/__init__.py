@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from launcher.failure_modes.model import Finding
     from launcher.failure_modes.refusal import AwsRefusal, Refusal
     from launcher.planning.training_plan import TrainingPlan
+    from launcher.version import __version__
 
 __all__ = [
     "AwsRefusal",
@@ -34,6 +35,7 @@ __all__ = [
     "LaunchRefusedError",
     "Refusal",
     "TrainingPlan",
+    "__version__",
     "check",
     "launch",
     "plan",
@@ -46,6 +48,7 @@ _HOMES = {
     "LaunchRefusedError": "launcher.api.entry",
     "Refusal": "launcher.failure_modes.refusal",
     "TrainingPlan": "launcher.planning.training_plan",
+    "__version__": "launcher.version",
     "check": "launcher.api.entry",
     "launch": "launcher.api.entry",
     "plan": "launcher.api.entry",

@@ -53,7 +53,8 @@ def options(name: str) -> set[str]:
     of_command = {
         option for argument in _arguments(name) for option in argument.names if option.startswith("--")
     }
-    of_all = {"--help", "--debug", *(["--version"] if name == LAUNCH else [])}
+    flags = {"--version", "--install-completion", "--shell"} if name == LAUNCH else set()
+    of_all = {"--help", "--debug", *flags}
     return of_command | of_all
 
 

@@ -14,14 +14,14 @@ from slipway.anomaly import script_words
 from slipway.container import DEFAULT_ROOT, Container, read_container
 from slipway.environment import make_folders, script_environment
 from slipway.evidence import judge
-from slipway.failure import BootError, Cause, RankEnd, exit_status, root_cause, write_failure
+from slipway.failure import STOPPED, BootError, Cause, RankEnd, exit_status, root_cause, write_failure
 from slipway.joined import meeting_of
 from slipway.kept_log import everything_kept_in
 from slipway.left_behind import tell_of_lost_work
 from slipway.processes import Ended, StopRequest, itself, supervise, workers
 from slipway.rank_files import RankFiles
 from slipway.rendezvous import Rendezvous, check_port, find_rendezvous
-from slipway.requirements import install
+from slipway.requirements import WITHOUT_A_WAY_OUT, install
 from slipway.source import CODE_DIGEST_VARIABLE, find_entry_point, unpack, verify
 from slipway.task import Task, hyperparameter_arguments, parse_task
 from slipway.torchrun import AFTER_INSTALLING, failed_ranks, torchrun_command
@@ -72,8 +72,14 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
     unpack(archive, container.code)
     script = find_entry_point(container.code, task.entry_point)
     if task.requirements is not None:
-        logs = container.logs
-        install(task.requirements, folder=container.code, environment=environment, stop=stop, logs=logs)
+        install(
+            task.requirements,
+            folder=container.code,
+            environment=environment,
+            stop=stop,
+            logs=container.logs,
+            hint=WITHOUT_A_WAY_OUT,
+        )
         if stop.at is not None:
             return 128 + stop.signal
     rendezvous = find_rendezvous(container, environment)
@@ -136,6 +142,10 @@ def conclude(task: Task, container: Container, ended: Ended, stop: StopRequest) 
     What fails after a stop was asked for is the stop's consequence; what failed before is not, even
     where the stop came first to the end.
     """
+    if stop.at is not None:
+        took = round(max(0.0, ended.time - stop.at))
+        asked = f"asked to end by {stop.signal.name}, and ended {took} s later"
+        print(f"slipway: {STOPPED} {container.current_host}: {asked}", file=sys.stderr, flush=True)
     if ended.exit_code == 0:
         return 0
     cause = _cause(task, container, ended)

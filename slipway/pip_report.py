@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+UNREACHABLE = "the package index cannot be reached"
+
 _NO_VERSION = re.compile(
     r"ERROR: Could not find a version that satisfies the requirement (?P<what>.+?) "
     r"\(from versions: (?P<versions>[^)]*)\)"
@@ -20,7 +22,7 @@ _NOT_BUILT = re.compile(
     r"|Could not build wheels for (?P<these>[^,\n]+))"
 )
 _NOT_BUILT_IN_CONTEXT = re.compile(r"╰─> (?!\[)(?P<what>\S.*)")
-_UNREACHABLE = re.compile(
+_NO_WAY = re.compile(
     r"after connection broken by|Failed to establish a new connection|Max retries exceeded"
     r"|Name or service not known|Temporary failure in name resolution|Network is unreachable"
 )
@@ -60,12 +62,8 @@ def _reason(stdout: str, stderr: str, exit_code: int) -> str:
 def _why_nothing_was_found(stderr: str) -> str:
     if _DENIED.search(stderr):
         return "the package index refuses these credentials"
-    if _UNREACHABLE.search(stderr):
-        return (
-            "the package index cannot be reached. In a VPC without a way out, set CA_REPOSITORY_ARN in "
-            "`environment` to a repository of CodeArtifact that has an endpoint there, or pack wheels and "
-            "write --no-index and --find-links ./wheels into the file"
-        )
+    if _NO_WAY.search(stderr):
+        return UNREACHABLE
     return "the package index has no package of that name for this Python and machine"
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway.failure import BootError
-from slipway.pip_report import why_pip_failed
+from slipway.pip_report import UNREACHABLE, why_pip_failed
 from slipway.processes import StopRequest, itself, supervise
 
 DEFAULT_FILE = "requirements.txt"
@@ -26,6 +26,11 @@ DEFAULT_FILE = "requirements.txt"
 
 INDEX_VARIABLE = "CA_REPOSITORY_ARN"
 """The environment variable with the CodeArtifact repository to install from, as the toolkit reads it."""
+
+WITHOUT_A_WAY_OUT = (
+    "In a VPC without a way out, set CA_REPOSITORY_ARN in `environment` to a repository of CodeArtifact that "
+    "has an endpoint there, or pack wheels and write --no-index and --find-links ./wheels into the file"
+)
 
 _PIP_SETTINGS = {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -60,10 +65,12 @@ def install(
     environment: Mapping[str, str],
     stop: StopRequest,
     logs: Path | None = None,
+    hint: str = "",
 ) -> None:
     """Install the packages of `file` below `folder` with pip, into the Python that runs this.
 
-    What pip prints is passed on line by line, and kept in `logs` where that is given. Returns early where a
+    What pip prints is passed on line by line, and kept in `logs` where that is given; `hint` is what to do
+    where no index can be reached. Returns early where a
     stop was requested, which ends pip. Raises BootError (CODE005, or DISK001 on a full disk) where a package
     cannot be installed; a file of the default name that is not there is none.
     """
@@ -92,8 +99,10 @@ def install(
         return
     code, reason = why_pip_failed(ended.stdout, ended.stderr, ended.exit_code)
     kept = [name for name in held if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", reason)]
-    remedy = f". {_kept_in_words(kept, held)}" if kept and "constraint" in reason else ""
-    raise BootError(code, f"{file} cannot be installed: {reason}{remedy}")
+    more = f". {_kept_in_words(kept, held)}" if kept and "constraint" in reason else ""
+    if reason.endswith(UNREACHABLE) and hint:
+        more = f". {hint}"
+    raise BootError(code, f"{file} cannot be installed: {reason}{more}")
 
 
 def held_versions(distributions: Iterable[Any]) -> dict[str, str]:
@@ -158,11 +167,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     The last line on stderr then begins with the failure mode's code.
     """
     (file,) = sys.argv[1:] if arguments is None else arguments
+    # PYTHONPATH only leads here.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     stop = StopRequest()
-    stop.listen(None)
+    stop.listen(environment.pop("SLIPWAY_LIFELINE", None))
     try:
-        # PYTHONPATH only leads here.
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         install(file, folder=Path.cwd(), environment=environment, stop=stop)
     except BootError as error:
         print(error, file=sys.stderr, flush=True)

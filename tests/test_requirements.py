@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -31,8 +32,14 @@ def asked_for() -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     return [
         *(requirement for requirement, _ in entries("requirements.txt")),
-        *map(Requirement, project["dependencies"]),
+        *map(Requirement, wheel_requirements(project)),
     ]
+
+
+def wheel_requirements(project: dict[str, Any]) -> list[str]:
+    """What the wheel needs, also with all its extras."""
+    extras = project["optional-dependencies"].values()
+    return [*project["dependencies"], *(each for extra in extras for each in extra)]
 
 
 def environment(python: str, machine: str) -> dict[str, str]:
@@ -90,5 +97,5 @@ def test_what_this_wheel_needs_is_all_that_it_is_tested_with() -> None:
     """The two files ask for the same of a library that both name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     tested = {requirement.name: requirement.specifier for requirement, _ in entries("requirements.txt")}
-    for each in map(Requirement, project["dependencies"]):
+    for each in map(Requirement, wheel_requirements(project)):
         assert each.specifier == tested[each.name]

@@ -42,13 +42,23 @@ def make_wheel(
 
 
 def make_python(folder: Path) -> Path:
-    """A Python that sees what this one has, such as pip and torch, and keeps to itself what is installed."""
+    """A Python with pip and nothing else, which keeps to itself what is installed."""
     venv.create(folder, symlinks=True)
-    python = folder / "bin" / "python"
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    packages = folder / "lib" / version / "site-packages"
-    (packages / "seen.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return python
+    for part in Path(sysconfig.get_path("purelib")).glob("pip*"):
+        if part.name == "pip" or part.name.endswith(".dist-info"):
+            (packages_of(folder) / part.name).symlink_to(part)
+    return folder / "bin" / "python"
+
+
+def packages_of(folder: Path) -> Path:
+    """Where such a Python keeps its packages."""
+    return folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+
+
+def unpack_wheel(wheel: Path, folder: Path) -> None:
+    """Install a wheel without commands into such a Python, as pip would."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages_of(folder))
 
 
 def only_from(folder: Path) -> dict[str, str]:

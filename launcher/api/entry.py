@@ -10,17 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from launcher.api.job import Job
-from launcher.api.telling import Telling
+from launcher.api.telling import Telling, tell
 from launcher.aws.clients import Clients
 from launcher.aws.session import session_region
 from launcher.backends.local.backend import LocalBackend
+from launcher.backends.local.machine import this_machine
 from launcher.failure_modes.model import Finding, Severity
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.jobs import LOCAL_HOME
+from launcher.session.home import made_home
 from launcher.session.launching import Launch, plan_with_cluster
 from launcher.session.live import check_live
+from launcher.session.preflight import look_before
 from launcher.session.preparation import JobSource, prepare, read_job, source_of
 from launcher.session.run_id import run_id_of
 from launcher.source.tree import SourceTree
@@ -120,7 +122,7 @@ def launch(
     loaded = read_job(_source(job_file, cluster, set, allow_env))
     with loaded.substitutions.refusals():
         if local:
-            return _launched_here(_accepted(_planned(loaded, ignore, local)), _folders(inputs or {}))
+            return _launched_here(loaded, _accepted(_planned(loaded, ignore, local)), _folders(inputs or {}))
         return _launched_on_aws(loaded, ignore, run_id)
 
 
@@ -150,9 +152,18 @@ def _launched_on_aws(loaded: LoadedJob, ignore: Sequence[str], run_id: str | Non
     return Job(start.backend, start.once(made).name, made.region, made.operation)
 
 
-def _launched_here(made: TrainingPlan, inputs: Mapping[str, Path]) -> Job:
-    # By its full path: a notebook may change its folder while the job runs.
-    backend = LocalBackend(LOCAL_HOME.absolute(), inputs)
+def _launched_here(loaded: LoadedJob, made: TrainingPlan, inputs: Mapping[str, Path]) -> Job:
+    machine = this_machine(None, os.environ)
+    found = look_before(loaded, made, machine, inputs)
+    for note in found.notes:
+        tell(f"here: {note}")
+    if found.crowd is not None:
+        # A notebook has nobody to ask in the middle of a cell.
+        raise Refusal(
+            f"{found.crowd.what}: {found.crowd.consequence}.",
+            "Launch fewer of them here: set={'distribution.processes_per_host': 2, ...}.",
+        )
+    backend = LocalBackend(made_home(), inputs, python=machine.python.path)
     atexit.register(backend.close)
     return Job(backend, backend.submit(made))
 

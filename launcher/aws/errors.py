@@ -104,6 +104,8 @@ _REMEDIES = {
     "InvalidSignatureException": "Set this machine's clock; if it is right, check the secret access key.",
     "RequestTimeTooSkewed": "Set this machine's clock: it differs from AWS's by more than 15 minutes.",
     "SignatureDoesNotMatch": "Check the secret access key, and the clock of this machine.",
+    "403": "AWS gives no reason here. Look at your own permissions, then at the policies of the bucket, its "
+    "key, the VPC endpoint and the organization, and whose the bucket is.",
     "AccessDenied": "Ask for the permission that the message names.",
     "AccessDeniedException": "Ask for the permission that the message names.",
     "ResourceLimitExceeded": "Ask for a higher quota in Service Quotas, or use fewer or other hosts.",

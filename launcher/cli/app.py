@@ -11,20 +11,14 @@ import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
+from pathlib import Path
 
 from cyclopts import App, CycloptsError, UnusedCliTokensError
 
 from launcher.cli.launch import launch
 from launcher.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, message
 from launcher.failure_modes.refusal import Refusal
-
-
-def _version() -> str:
-    # importlib.metadata brings the email package along, which takes as long as all the rest of ours.
-    from importlib import metadata
-
-    return metadata.version("slipway")
-
+from launcher.version import __version__
 
 app = App(
     name="launch",
@@ -32,7 +26,7 @@ app = App(
     # As the library would write it, which costs it a second reading of all arguments.
     usage="Usage: launch COMMAND [OPTIONS] JOB_FILE",
     help_format="plaintext",
-    version=_version,
+    version=__version__,
     version_flags=["--version"],
     result_action="return_value",
 )
@@ -45,6 +39,7 @@ app.command("launcher.cli.status:status", name="status", help="Show how a job is
 app.command("launcher.cli.logs:logs", name="logs", help="Show or follow a job's logs, of all hosts.")
 app.command("launcher.cli.stop:stop", name="stop", help="Ask a job to stop.")
 app.command("launcher.cli.resume:resume", name="resume", help="Start a job again from its newest checkpoint.")
+app.command("launcher.cli.clean:clean", name="clean", help="Delete old local runs.")
 app.command("launcher.cli.diagnose:diagnose", name="diagnose", help="Say why a job failed.")
 app.command(
     "launcher.cli.cluster:cluster",
@@ -52,6 +47,11 @@ app.command(
     help="See what would be done to a cluster, look at it, or take it away.",
 )
 app.command("launcher.cli.explain:explain", name="explain", help="Explain a failure mode, or all of them.")
+app.command(
+    "launcher.cli.completion:install_completion",
+    name="--install-completion",
+    help="Let the shell complete commands and options.",
+)
 
 GARBAGE_THRESHOLD = 50_000
 """New objects before the garbage collector looks; Python's own 700 is a hundredth of what a start makes."""
@@ -108,10 +108,13 @@ def _run(tokens: list[str], debug: bool) -> int:
             # Straight to the help: binding the arguments first would take a third longer.
             app.help_print([])
             return 0 if tokens else EXIT_USAGE
+        if slip := _slip(tokens[0]):
+            message(f"error: {slip}\nSee `launch --help`.")
+            return EXIT_USAGE
         result = app(tokens, exit_on_error=False, print_error=False)
         return result if isinstance(result, int) else 0
     except UnusedCliTokensError as error:
-        message(f"error: {_one_too_many(tokens[0], error.unused_tokens or [])}\nSee `launch --help`.")
+        message(f"error: too many arguments: {' '.join(error.unused_tokens or [])}.\nSee `launch --help`.")
         return EXIT_USAGE
     except CycloptsError as error:
         message(f"error: {error}\nSee `launch --help`.")
@@ -140,14 +143,17 @@ def _run(tokens: list[str], debug: bool) -> int:
         return 1
 
 
-def _one_too_many(first: str, unused: list[str]) -> str:
-    """What to say of arguments that nothing takes: most often a command's name has a slip in it."""
+def _slip(first: str) -> str:
+    """What to say of a first word that is almost a command, and no job file; empty for all others."""
+    # Job files have an ending, and options their own suggestions.
+    if first in app or first.startswith("-") or "." in first or "/" in first:
+        return ""
     from launcher.text.nearest import nearest
 
-    commands = [name for name in app if not name.startswith("-")]
-    if first not in commands and (meant := nearest(first, commands)):
-        return f"{first} is not a command. Did you mean {meant[0]}?"
-    return f"too many arguments: {' '.join(unused)}."
+    meant = nearest(first, [name for name in app if not name.startswith("-")])
+    if not meant or Path(first).exists():
+        return ""
+    return f"{first} is neither a command nor a job file. Did you mean {meant[0]}?"
 
 
 if __name__ == "__main__":

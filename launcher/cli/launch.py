@@ -146,8 +146,10 @@ def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: Output
 
     from launcher.backends.local.backend import LocalBackend
     from launcher.backends.local.machine import this_machine
-    from launcher.cli.job_view import JobView, conclude
-    from launcher.session.jobs import LOCAL_HOME
+    from launcher.cli.job_view import JobView, conclude, conclude_interrupted
+    from launcher.cli.submission_view import show_progress
+    from launcher.session.home import made_home
+    from launcher.session.left_out import note_left_out
     from launcher.session.preflight import look_before
     from launcher.session.run import Interrupted, follow_here
 
@@ -157,16 +159,16 @@ def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: Output
     if not cleared(found, output, yes=here.yes):
         message("not started")
         return 0
+    if plan.package is not None:
+        note_left_out(str(plan.name), plan.package.source)
     try:
         with (
             JobView(screen_for(output)) as view,
-            closing(LocalBackend(LOCAL_HOME, here.inputs, python=machine.python.path)) as backend,
+            closing(LocalBackend(made_home(), here.inputs, python=machine.python.path)) as backend,
         ):
-            outcome = follow_here(backend, backend.submit(plan), view)
+            outcome = follow_here(backend, lambda: backend.submit(plan, show_progress), view)
     except Interrupted as interrupted:
-        state = interrupted.status.state if interrupted.status else "unknown"
-        message(f"stopped; the job is {state}. {interrupted.remedy}")
-        return EXIT_INTERRUPTED
+        return conclude_interrupted(interrupted, output, {"job": _job_json(plan)})
     return conclude(outcome, output, {"job": _job_json(plan)})
 
 

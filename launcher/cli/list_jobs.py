@@ -1,4 +1,4 @@
-"""`launch list`: the jobs of the account and region, or of this folder, newest first."""
+"""`launch list`: the jobs of the account and region, or of this project, newest first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def list_jobs(
         str | None, Parameter(help="Only jobs created since: 7d, or a time as 2026-08-20T11:30.")
     ] = None,
     limit: Annotated[int, Parameter(help="How many at most; 0 for all.")] = DEFAULT_LIMIT,
-    local: Annotated[bool, Parameter(negative="", help="The local runs of this folder.")] = False,
+    local: Annotated[bool, Parameter(negative="", help="The local runs of this project.")] = False,
     queue: Annotated[str | None, Parameter(help="The jobs in the queue of this cluster.")] = None,
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
@@ -74,27 +74,14 @@ def _state(text: str) -> JobState:
 
 
 def _show(jobs: list[JobSummary]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from launcher.cli.job_view import STATE_STYLES
-    from launcher.text.durations import elapsed_time
+    from launcher.cli.job_table import job_lines
 
     if not jobs:
         message("no jobs")
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("NAME", no_wrap=True, overflow="ignore")
-    table.add_column("STATE", no_wrap=True)
-    table.add_column("CREATED", no_wrap=True)
-    table.add_column("TOOK", no_wrap=True, justify="right")
-    for job in jobs:
-        state = Text(job.state.value, STATE_STYLES.get(job.state, ""))
-        if job.phase != job.state.value:
-            state.append(f" ({job.phase})", "dim")
-        took = elapsed_time((job.ended - job.created).total_seconds()) if job.ended else ""
-        table.add_row(job.name, state, f"{job.created.astimezone():%Y-%m-%d %H:%M}", took)
-    console().print(table, soft_wrap=True)
+    screen = console()
+    for line in job_lines(jobs, screen.width):
+        screen.print(line, soft_wrap=True)
 
 
 def _json(job: JobSummary) -> dict[str, Any]:

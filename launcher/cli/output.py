@@ -63,6 +63,21 @@ def console(*, stderr: bool = False) -> Console:
     return screen
 
 
+class _Stderr:
+    """What is known of stderr: whether its last line is one that the next `passing` replaces."""
+
+    open_line = False
+
+
 def message(text: str) -> None:
-    """Print one line about the progress or a mistake on stderr."""
+    """Print one line about the progress or a mistake on stderr, below whatever `passing` left there."""
+    if _Stderr.open_line:
+        _Stderr.open_line = False
+        print(file=sys.stderr)
     print(without_controls(text), file=sys.stderr, flush=True)
+
+
+def passing(text: str) -> None:
+    """Show on a terminal's stderr how far something is, in place of the last such text."""
+    _Stderr.open_line = True
+    print(f"\r{without_controls(text)}", end="", file=sys.stderr, flush=True)

@@ -95,14 +95,17 @@ def _show_difference(plan: TrainingPlan, reference: str, output: OutputFormat) -
 def plan_json(plan: TrainingPlan) -> dict[str, Any]:
     """The plan in the shape that `plan` and `--dry-run` print."""
     from launcher.cli.source_view import source_json
+    from launcher.planning.requirements import planned_requirements
     from launcher.planning.shown import shown_job, shown_request, shown_text
 
     source = None if plan.package is None else plan.package.source
+    installed = planned_requirements(plan)
     return {
         "job": shown_job(plan),
         "request": shown_request(plan),
         "findings": [finding.to_json() for finding in plan.findings],
         "source": source and source_json(source, lambda text: shown_text(plan, text, ("code",))),
+        "requirements": installed.to_json() if installed else None,
     }
 
 
@@ -168,6 +171,7 @@ def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> No
         "job": str(plan.name),
         "hosts": f"{view.hosts} × {view.instance_type}",
         "processes": f"{plan.processes_per_host} per host, world size {plan.world_size}, {strategy}",
+        **_installed(plan),
         **_search(view),
         "limits": _limits(view),
         **source_rows(plan.package.source),
@@ -200,6 +204,19 @@ _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "output": (("output",),),
 }
 """The fields of the job file that a row of the summary speaks of."""
+
+
+def _installed(plan: TrainingPlan) -> dict[str, str]:
+    """What pip installs before the script starts; nothing where that is nothing."""
+    from launcher.planning.requirements import planned_requirements
+
+    installed = planned_requirements(plan)
+    if installed is None:
+        return {}
+    count = len(installed.packages)
+    where = ", ".join([installed.index, *installed.links])
+    by = "" if installed.installed_by == "boot" else ", by the toolkit of the image"
+    return {"packages": f"{count} of {installed.file}, from {where}{by}"}
 
 
 def _search(view: RequestView) -> dict[str, str]:

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from launcher.backends.interface import JobState
-from launcher.cli.output import OutputFormat, message, print_json
+from launcher.cli.output import OutputFormat, message, passing, print_json
 from launcher.text.sizes import size_in_words
 
 if TYPE_CHECKING:
@@ -24,10 +24,9 @@ def show_progress(progress: Progress) -> None:
         message(progress.step)
         return
     share = f"{progress.step}: {100 * progress.done // progress.total}% of {size_in_words(progress.total)}"
-    done = progress.done >= progress.total
     if sys.stderr.isatty():
-        print(f"\r{share}", end="\n" if done else "", file=sys.stderr, flush=True)
-    elif done:
+        passing(share)
+    elif progress.done >= progress.total:
         message(share)
 
 

@@ -143,6 +143,14 @@ class ClusterSpec(Section):
         Annotated[str, StringConstraints(pattern=rf"^{_TAG_CHARACTERS}+$", max_length=256)],
     ] = Field(default_factory=dict, max_length=45, description="Tags on every resource.")
 
+    @field_validator("name")
+    @classmethod
+    def _is_not_what_means_no_cluster(cls, name: str) -> str:
+        refuse(
+            "none means no cluster in a job file" if name == "none" else None, remedy="Choose another name."
+        )
+        return name
+
     @field_validator("account", mode="before")
     @classmethod
     def _may_be_left_empty(cls, account: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from types import UnionType
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
@@ -18,6 +19,8 @@ from launcher.text.nearest import nearest
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _REFUSAL: Final = "refusal"
+_QUOTED = re.compile("'([^']*)'")
+"""The values of a choice, as pydantic lists them: 'a', 'b' or 'c'."""
 
 
 def refusal(
@@ -100,6 +103,9 @@ def _finding(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
         remedy = f"Add `{path[-1]}`" + (f" below `{parent}`." if parent else ".")
         return job_file.INVALID_VALUE.at(path, f"`{field}` is missing", remedy=remedy)
     remedy = f"Correct the value of `{field}`." if field else "Correct the fields that the message names."
+    if detail["type"] in ("enum", "literal_error") and isinstance(detail["input"], str):
+        near = nearest(detail["input"], _QUOTED.findall(detail["ctx"]["expected"]))
+        remedy = f"Did you mean `{near[0]}`?" if near else remedy
     return job_file.INVALID_VALUE.at(path, _about(path, _complaint(detail)), remedy=remedy)
 
 

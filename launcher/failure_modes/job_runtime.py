@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launcher.failure_modes import sources
-from launcher.failure_modes.model import FailureMode, Retry
+from launcher.failure_modes.model import FailureMode, Retry, Severity
 
 NO_CAPACITY = FailureMode(
     code="CAP001",
@@ -127,6 +127,24 @@ REQUIREMENT_MISSING = FailureMode(
         "--find-links ./wheels into the file."
     ),
     sources=(sources.TRAINING_TOOLKIT, sources.PYTHON_SDK, sources.PIP_REQUIREMENTS),
+)
+
+STOPPED = FailureMode(
+    code="STOP001",
+    title="ended from outside: stopped, out of time, or its hosts were taken",
+    cause=(
+        "Somebody stopped the job (Ctrl-C, `launch stop`, StopTrainingJob, a scheduler's signal), it ran "
+        "into limits.max_runtime or limits.max_wait, its spot hosts were taken for good, or the launcher of "
+        "a local run was killed. The ranks then end by SIGTERM, and what they and torchrun print about it "
+        "(SignalException, ChildFailedError, closed connections) is no failure of the script."
+    ),
+    remedy=(
+        "Nothing has to be repaired. Go on from the last checkpoint with `launch resume NAME`; where a limit "
+        "ended the job, raise limits.max_runtime or limits.max_wait first."
+    ),
+    sources=(sources.TRAINING_JOB_API, sources.SPOT_TRAINING, sources.TORCH_RUN),
+    severity=Severity.INFO,
+    retry=Retry.SAME,
 )
 
 DISK_FULL = FailureMode(

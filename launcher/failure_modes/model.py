@@ -87,6 +87,8 @@ class Location:
     column: int
 
     def __str__(self) -> str:
+        if self.file.startswith("--"):
+            return self.file  # an option of the command line has no lines
         return f"{self.file}:{self.line}:{self.column}"
 
 

@@ -153,6 +153,10 @@ class Output(Part):
     s3_uri: S3Uri = Field(description="s3://bucket/prefix")
 
 
+def _none_is_no_cluster(value: Any) -> Any:
+    return None if value == "none" else value
+
+
 class JobSpec(Part):
     """A training job as its user describes it."""
 
@@ -161,7 +165,9 @@ class JobSpec(Part):
         max_length=MAX_NAME_LENGTH,
         description="Base of the job's unique name: letters, digits and hyphens.",
     )
-    cluster: str | None = Field(None, description="A provisioned cluster's name, or a manifest's path.")
+    cluster: Annotated[str | None, BeforeValidator(_none_is_no_cluster)] = Field(
+        None, description="A provisioned cluster's name, or a manifest's path; none: no cluster."
+    )
     role_arn: RoleArn | None = Field(None, description="Execution role; default: the cluster's.")
     network: Network = Field(Network(), description="Default: the cluster's.")
     region: str | None = Field(None, pattern=r"^[a-z]{2,4}(-[a-z]+)+-\d+$", description="Such as us-west-2.")

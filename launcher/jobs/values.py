@@ -89,7 +89,7 @@ Size = Annotated[
 
 
 def scalar_text(value: Any) -> str:
-    """The text of a single value, as an environment variable or a tag takes it.
+    """The text of a single value, as an environment variable, an argument or a tag takes it.
 
     Raises ValueError for lists, mappings and null.
     """
@@ -97,7 +97,8 @@ def scalar_text(value: Any) -> str:
         return str(value)
     if isinstance(value, bool | int | float):
         return json.dumps(value)
-    raise ValueError("must be a single value: environment variables and tags are strings")
+    kind = "a list" if isinstance(value, list) else "a mapping" if isinstance(value, dict) else "null"
+    raise ValueError(f"must be a single value, such as a text or a number, not {kind}")
 
 
 ScalarText = Annotated[str, BeforeValidator(scalar_text, json_schema_input_type=str | int | float | bool)]

@@ -19,7 +19,6 @@ from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob
 from launcher.jobs.torch_version import torch_version
 from launcher.planning.training_plan import TrainingPlan
-from launcher.source.names import names_in
 
 MOST_PROCESSES_PER_CORE = 2
 """More than so many for each core are asked about: each waits for the others at every step, and each takes
@@ -79,7 +78,7 @@ def _why_torch(plan: TrainingPlan) -> str | None:
     """What of the job needs torch; None where nothing is known to."""
     if plan.job["distribution"]["strategy"] == "torchrun":
         return "torchrun, which starts the processes, is a part of it"
-    if plan.package is not None and names_in(plan.package.source.files, {"torch"}):
+    if plan.package is not None and plan.package.source.uses({"torch"}):
         return "the code imports it"
     return None
 

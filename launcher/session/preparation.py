@@ -140,7 +140,9 @@ def source_of(job: JobSpec, folder: Path, on_read: OnRead | None = None) -> Sour
 
 
 def _source_of(code: Code, folder: Path, on_read: OnRead | None = None) -> SourceTree:
-    return read_source(folder / code.source_dir, code.entry_point, TELLING_NAMES, on_read)
+    return read_source(
+        folder / code.source_dir, code.entry_point, TELLING_NAMES, code.requirements_file, on_read
+    )
 
 
 def _about_readable_source(loaded: LoadedJob, ignore: Sequence[str]) -> tuple[Finding, ...]:

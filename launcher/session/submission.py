@@ -24,6 +24,7 @@ from launcher.failure_modes.refusal import Refusal
 from launcher.planning.identity import named_by_run, renamed
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.journal import Claim, Journal, JournalEntry
+from launcher.session.left_out import note_left_out
 from launcher.text.durations import duration_in_words
 
 ENDED_SECONDS = 3600
@@ -95,16 +96,18 @@ class Start:
             plan = self.named(plan)
             begun = self._of_run(plan)
             if begun is None:
-                return self._sent(send(plan))
+                return self._sent(send(plan), plan)
             self._tell(begun.news)
             return Started(begun.name, begun)
         with self._pending(plan) as pending:
             if pending.begun is not None:
                 return Started(pending.name, pending.begun)
             # Said before the note goes: whoever was told of the job does not need it any more.
-            return self._sent(send(renamed(plan, pending.name)))
+            return self._sent(send(renamed(plan, pending.name)), plan)
 
-    def _sent(self, name: str) -> Started:
+    def _sent(self, name: str, plan: TrainingPlan) -> Started:
+        if plan.package is not None:
+            note_left_out(name, plan.package.source)
         self._tell(f"submitted {name}")
         return Started(name)
 

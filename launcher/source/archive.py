@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.documents.files import open_regular
+from launcher.documents.files import open_regular, read_regular
 from launcher.source.errors import SourceError
 from launcher.source.files import SourceFile
 
@@ -39,8 +40,16 @@ def archive_blocks(files: Sequence[SourceFile]) -> Iterator[bytes]:
     yield bytes(2 * _BLOCK)
 
 
-def digest_of(files: Sequence[SourceFile], on_read: OnRead | None = None) -> str:
-    """SHA-256, in hexadecimal, of the archive of files. Raises SourceError as `archive_blocks` does."""
+@dataclass(frozen=True, slots=True)
+class ArchiveDigest:
+    """The SHA-256, in hexadecimal, of an archive before it is compressed, and how many bytes that are."""
+
+    sha256: str
+    size: int
+
+
+def digest_of(files: Sequence[SourceFile], on_read: OnRead | None = None) -> ArchiveDigest:
+    """The digest of the archive of files. Raises SourceError as `archive_blocks` does."""
     digest = hashlib.sha256()
     total, read = sum(file.size for file in files), 0
     for block in archive_blocks(files):
@@ -48,7 +57,15 @@ def digest_of(files: Sequence[SourceFile], on_read: OnRead | None = None) -> str
         read += len(block)
         if on_read is not None:
             on_read(min(read, total), total)
-    return digest.hexdigest()
+    return ArchiveDigest(digest.hexdigest(), read)
+
+
+def first_bytes(file: SourceFile, most: int) -> bytes:
+    """The first bytes of a file of a source folder, `most` of them at most. Raises SourceError."""
+    try:
+        return read_regular(file.path, most)
+    except OSError as error:
+        raise unreadable(file.path, error) from error
 
 
 def _header(file: SourceFile) -> bytes:
@@ -74,9 +91,9 @@ def _content(file: SourceFile) -> Iterator[bytes]:
             raise OSError("it has grown since the folder was read")
 
 
-def unreadable(path: Path, error: OSError) -> SourceError:
+def unreadable(path: Path, error: Exception) -> SourceError:
     """What is told of a file of the source that cannot be read."""
     return SourceError(
-        f"{path} cannot be packed: {error.strerror or error}.",
+        f"{path} cannot be packed: {getattr(error, 'strerror', None) or error}.",
         "Make it readable and leave it as it is during the launch, or name it in .slipwayignore.",
     )

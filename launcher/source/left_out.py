@@ -20,6 +20,11 @@ class LeftOut:
     names: tuple[str, ...]
 
 
+def why_left_out(ignored: Iterable[IgnoredPath], name: str) -> IgnoredPath | None:
+    """What leaves out the file of that name: its own entry, or that of a folder above it."""
+    return next((each for each in ignored if _covers(each.name, name)), None)
+
+
 def left_out_by_file(ignored: Iterable[IgnoredPath]) -> list[LeftOut]:
     """What is left out, in the order in which it was met; what is never packed comes last."""
     found: dict[Path | None, list[str]] = {}
@@ -27,3 +32,7 @@ def left_out_by_file(ignored: Iterable[IgnoredPath]) -> list[LeftOut]:
         found.setdefault(each.ignore_file, []).append(each.name)
     files = sorted(found, key=lambda file: file is None)
     return [LeftOut(file, tuple(found[file])) for file in files]
+
+
+def _covers(ignored: str, name: str) -> bool:
+    return name.startswith(ignored) if ignored.endswith("/") else name == ignored

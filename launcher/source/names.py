@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import tokenize
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
-from launcher.documents.files import read_regular
+from launcher.source.errors import SourceError
 from launcher.source.files import SourceFile
 
 _MOST_FILES = 200
@@ -14,8 +14,12 @@ _MOST_BYTES = 1_000_000
 _NOT_SOURCE = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 
 
-def names_in(files: Iterable[SourceFile], wanted: Collection[str]) -> frozenset[str]:
+def names_in(
+    files: Iterable[SourceFile], wanted: Collection[str], read: Callable[[SourceFile, int], bytes]
+) -> frozenset[str]:
     """Those of the wanted names that the code in the files uses; comments and strings do not count.
+
+    `read` gives the first so many bytes of a file, or raises SourceError.
 
     Bounded: the first 200 Python files, those of a folder before those below it, of at most 1 MB each,
     outside of hidden folders and installed packages. Files that cannot be read or are not Python are passed
@@ -25,7 +29,7 @@ def names_in(files: Iterable[SourceFile], wanted: Collection[str]) -> frozenset[
     for file in sorted(filter(_is_source, files), key=_place)[:_MOST_FILES]:
         if found.issuperset(wanted):
             break
-        found |= _names(file, [name for name in wanted if name not in found])
+        found |= _names(file, [name for name in wanted if name not in found], read)
     return frozenset(found)
 
 
@@ -40,12 +44,12 @@ def _place(file: SourceFile) -> tuple[tuple[bool, str], ...]:
     return (*((True, folder) for folder in folders), (False, name))
 
 
-def _names(file: SourceFile, wanted: Collection[str]) -> set[str]:
+def _names(file: SourceFile, wanted: Collection[str], read: Callable[[SourceFile, int], bytes]) -> set[str]:
     if file.size > _MOST_BYTES:
         return set()
     try:
-        text = read_regular(file.path, _MOST_BYTES).decode("utf-8", errors="replace")
-    except OSError:
+        text = read(file, _MOST_BYTES).decode("utf-8", errors="replace")
+    except SourceError:
         return set()
     # Reading tokens is slow, and most files hold none of the words.
     possible = {name for name in wanted if name in text}

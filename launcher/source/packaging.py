@@ -11,7 +11,8 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
-from launcher.source.archive import archive_blocks
+from launcher.documents.files import open_regular
+from launcher.source.archive import archive_blocks, unreadable
 from launcher.source.errors import SourceError
 from launcher.source.tree import SourceTree
 
@@ -24,6 +25,7 @@ SOURCE_NAME = "source.tar.gz"
 _BOOT_PACKAGE = "slipway"
 _BOOT_MAIN = "import sys\n\nfrom slipway.boot import main\n\nsys.exit(main())\n"
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
+_CHUNK = 1024 * 1024
 _COMPRESSION = 6
 """zlib's own default: three times as fast as 9 for about one per cent more."""
 
@@ -59,15 +61,18 @@ def build_boot(path: Path) -> None:
 def build_source(source: SourceTree, path: Path) -> None:
     """Write the user's source as tar.gz: what the tree's digest is the digest of, or nothing to be used.
 
-    Packs the files that the tree has, and looks at the folder no more. Regular files only, in sorted order,
-    without owners and times; of the permissions, only whether a file is executable. Raises SourceError for
-    a source that cannot be packed, and for one that has changed since the tree was read.
+    A source that is packed already stays as it is. Else packs the files that the tree has, and looks at the
+    folder no more. Regular files only, in sorted order, without owners and times; of the permissions, only
+    whether a file is executable. Raises SourceError for a source that cannot be packed, and for one that has
+    changed since the tree was read.
     """
     # Most commands only count what would be packed.
     import gzip
 
     if source.problems:
         raise source.problems[0]
+    if source.is_packed:
+        return _copy_packed(source, path)
     digest = hashlib.sha256()
     # GzipFile writes the time, and the file's name where it has one, into the header.
     with (
@@ -77,7 +82,32 @@ def build_source(source: SourceTree, path: Path) -> None:
         for block in archive_blocks(source.files):
             digest.update(block)
             compressed.write(block)
-    if digest.hexdigest() != source.digest:
+    _check(source, digest.hexdigest())
+
+
+def _copy_packed(source: SourceTree, path: Path) -> None:
+    """The archive as it is, if what is compressed in it is what was planned."""
+    import gzip
+    import shutil
+    import zlib
+
+    digest = hashlib.sha256()
+    try:
+        with open_regular(source.folder) as packed, path.open("wb") as target:
+            shutil.copyfileobj(packed, target)
+        with gzip.open(path) as content:
+            # No further than what was planned: another archive may have no end.
+            left = source.archive_bytes + 1
+            while left and (block := content.read(min(left, _CHUNK))):
+                digest.update(block)
+                left -= len(block)
+    except (OSError, EOFError, zlib.error) as error:
+        raise unreadable(source.folder, error) from error
+    _check(source, digest.hexdigest())
+
+
+def _check(source: SourceTree, digest: str) -> None:
+    if digest != source.digest:
         raise SourceError(
             f"the code in {source.folder} is no longer what was planned.",
             "Launch again, and leave the files as they are meanwhile.",

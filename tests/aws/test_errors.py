@@ -49,6 +49,7 @@ def test_without_any_configuration_there_is_no_region() -> None:
         (exceptions.EndpointConnectionError(endpoint_url="https://x"), "network"),
         (exceptions.ClientError({"Error": {"Code": "ExpiredToken", "Message": "old"}}, "X"), "aws sso login"),
         (exceptions.ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "X"), "permission"),
+        (exceptions.ClientError({"Error": {"Code": "403", "Message": "Forbidden"}}, "X"), "of the bucket"),
         (exceptions.ClientError({"Error": {"Code": "Odd", "Message": "reason"}}, "X"), "reason"),
     ],
 )

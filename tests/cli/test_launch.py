@@ -39,7 +39,7 @@ def test_a_dry_run_prints_job_request_and_findings(run_launch: RunLaunch, write_
     code, out, _ = run_launch(write_job(), "--dry-run", "--output", "json")
     printed = json.loads(out)
     assert code == 0
-    assert list(printed) == ["job", "request", "findings", "source"]
+    assert list(printed) == ["job", "request", "findings", "source", "requirements"]
     assert printed["request"]["ResourceConfig"]["InstanceCount"] == 2
 
 
@@ -223,13 +223,26 @@ def test_a_tuning_job_does_not_run_here(run_launch: RunLaunch, write_job: WriteJ
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["chek", "job.yaml"], "chek is not a command. Did you mean check?"),
+        (["chek", "job.yaml"], "chek is neither a command nor a job file. Did you mean check?"),
+        (["stats"], "stats is neither a command nor a job file. Did you mean status?"),
+        (["stats", "--output", "json"], "Did you mean status?"),
+        (["cluster", "shwo", "dev"], 'Did you mean "show"?'),
+        (["chek.yaml"], "there is no job file chek.yaml"),
+        (["./chek"], "there is no job file chek"),
+        (["zzzzzz"], "there is no job file zzzzzz"),
         (["check", "job.yaml", "other.yaml"], "too many arguments: other.yaml."),
         (["job.yaml", "other.yaml"], "too many arguments: other.yaml."),
     ],
 )
-def test_arguments_that_nothing_takes_are_named(
-    run_launch: RunLaunch, arguments: list[str], told: str
-) -> None:
+def test_words_that_nothing_takes_are_named(run_launch: RunLaunch, arguments: list[str], told: str) -> None:
     code, _, err = run_launch(*arguments)
     assert (code, told in err) == (2, True)
+
+
+def test_a_job_file_may_be_called_almost_as_a_command(
+    run_launch: RunLaunch, write_job: WriteJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_job()
+    monkeypatch.chdir(file.parent)
+    file.rename(file.with_name("chek"))
+    assert run_launch("chek", "--dry-run")[0] == 0

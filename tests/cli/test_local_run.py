@@ -111,6 +111,8 @@ def test_a_script_that_asks_for_a_gpu_is_not_blamed_on_a_machine_without(
     assert "here: there is no GPU on this machine" in before
     assert "on ml.g5.xlarge the script would go on" in after
     [run] = (tmp_path / ".slipway" / "local").glob("digits-*")
+    # From any folder of the project.
+    monkeypatch.chdir(tmp_path / "src")
     code, out, _ = run_launch("diagnose", run.name)
     assert code == 1
     assert "on ml.g5.xlarge the script would go on" in " ".join(out.split())

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from launcher.cli.output import console, message, print_json
+from launcher.cli.output import console, message, passing, print_json
 
 HOSTILE = "a\x1b]52;c;ZXZpbA==\x1b\\\x9d52;c;ZXZpbA==\x9c\x9b2J\u202ez"
 SHOWN = r"a\u009d52;c;ZXZpbA==\u009c\u009b2J\u202ez"
@@ -50,3 +50,13 @@ def test_json_shows_controls_and_keeps_its_value(capsys: pytest.CaptureFixture[s
     assert "\x9d" not in printed
     assert "\u202e" not in printed
     assert json.loads(printed) == {"text": HOSTILE}
+
+
+def test_a_message_does_not_stick_to_the_progress_above_it(capsys: pytest.CaptureFixture[str]) -> None:
+    passing("upload the code: 0% of 21.3 kB")
+    passing("upload the code: 50% of 21.3 kB")
+    message("error: AWS refused")
+    message("a second line")
+    lines = capsys.readouterr().err.split("\n")
+    assert lines[0] == "\rupload the code: 0% of 21.3 kB\rupload the code: 50% of 21.3 kB"
+    assert lines[1:] == ["error: AWS refused", "a second line", ""]

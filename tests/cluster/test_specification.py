@@ -94,6 +94,7 @@ def test_specification_survives_its_own_yaml(tmp_path: Path) -> None:
         ),
         ("10.0.0.0/20", "8.8.0.0/20", ":6:3: SPEC003 `vpc.cidr`: 8.8.0.0/20 is not private"),
         ("10.0.0.0/20", "172.32.0.0/20", "172.32.0.0/20 is not private"),
+        ("name: small", "name: none", "`name`: none means no cluster in a job file"),
         ("name: small", "name: small\naccount: 12345", "`account`: '12345' does not have the form"),
         ("  cidr: 10.0.0.0/20", "  nat: true", ":5:1: SPEC003 `vpc`: `cidr` and `existing` are both missing"),
         (

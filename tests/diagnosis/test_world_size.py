@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from launcher.diagnosis.diagnose import diagnose
+from launcher.diagnosis.ending import End, Ending
+from launcher.diagnosis.ending import End, Ending
+from launcher.diagnosis.model import Verdict
 from launcher.diagnosis.record import Record, parse
 from launcher.diagnosis.redaction import shown
 
@@ -43,7 +46,7 @@ ALONE = [
 @pytest.mark.parametrize("text", ALONE)
 @pytest.mark.parametrize("succeeded", [True, False])
 def test_ranks_that_are_each_alone_never_met(text: str, succeeded: bool) -> None:
-    diagnosis = diagnose(of_ranks(text), succeeded=succeeded)
+    diagnosis = diagnose(of_ranks(text), ending=Ending(End.COMPLETED if succeeded else End.FAILED))
     cause = diagnosis.root_cause
     assert cause is not None
     assert (cause.finding.code, cause.rank, cause.host) == ("DIST008", None, None)
@@ -140,7 +143,7 @@ LOST = (
 @pytest.mark.parametrize("succeeded", [True, False])
 def test_the_boots_word_is_the_cause_with_its_own_remedy(succeeded: bool) -> None:
     lines = [Record(None, "algo-1", line) for line in (STARTED[0], WARNING, BOOT)]
-    diagnosis = diagnose(lines, succeeded=succeeded)
+    diagnosis = diagnose(lines, ending=Ending(End.COMPLETED if succeeded else End.FAILED))
     assert diagnosis.root_cause is not None
     finding = diagnosis.root_cause.finding
     assert (finding.code, finding.message) == (
@@ -170,3 +173,9 @@ def test_a_warning_on_the_way_and_lost_work_are_told_and_are_no_cause() -> None:
         ),
     ]
     assert [each.remedy[:8] for each in diagnosis.findings] == ["Write to", "PyTorch:"]
+
+
+def test_of_a_job_that_was_stopped_it_is_told_beside_the_stop() -> None:
+    diagnosis = diagnose(of_ranks("world size: 1"), ending=Ending(End.STOPPED, "job"))
+    assert diagnosis.verdict is Verdict.STOPPED
+    assert [(each.code, each.severity.value) for each in diagnosis.findings][-1] == ("DIST008", "warning")

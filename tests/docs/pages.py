@@ -9,7 +9,7 @@ from pathlib import Path
 from launcher.failure_modes.catalogue import CATALOGUE
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 IDS = [str(page.relative_to(ROOT)) for page in PAGES]
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

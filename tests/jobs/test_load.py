@@ -108,10 +108,34 @@ def test_capacity_is_written_in_three_ways(write_job: WriteJob, written: object,
     assert job.model_dump(mode="json")["resources"]["capacity"] == written
 
 
+@pytest.mark.parametrize(
+    ("changed", "said", "remedy"),
+    [
+        ({"distribution": {"strategy": "torchrn"}}, "'torchrn' is not one of", "Did you mean `torchrun`?"),
+        ({"distribution": {"strategy": "x"}}, "'x' is not one of", "Correct the value of"),
+        ({"profile": "debg"}, "'debg' is not one of", "Did you mean `debug`?"),
+        ({"code": {"source_dir": ".", "entry_point": "a.py", "arguments": [[1]]}}, "number, not a list", ""),
+        ({"tags": {"a": {"b": 1}}}, "such as a text or a number, not a mapping", ""),
+    ],
+)
+def test_a_wrong_value_is_told_with_what_was_meant(
+    write_job: WriteJob, changed: dict[str, object], said: str, remedy: str
+) -> None:
+    [finding] = load_job(write_job(**changed)).findings
+    assert said in finding.message
+    assert remedy in finding.remedy
+
+
+def test_the_cluster_none_is_no_cluster(write_job: WriteJob) -> None:
+    assert load_job(write_job(cluster="none")).spec.cluster is None
+    assert load_job(write_job(cluster="dev"), {"cluster": "none"}).spec.cluster is None
+
+
 def test_an_override_is_validated_like_the_file(write_job: WriteJob) -> None:
     loaded = load_job(write_job(), {"resources.instance_count": "none"})
     assert codes(loaded) == ["SPEC003"]
     assert loaded.findings[0].location.file == "--set resources.instance_count"
+    assert str(loaded.findings[0].location) == "--set resources.instance_count"
 
 
 def test_of_a_large_file_no_more_is_read_than_shows_it(write_job: WriteJob) -> None:

@@ -21,7 +21,7 @@ NOTHING = (
     ("stderr", "reason"),
     [
         (NOTHING, "einops: the package index has no package of that name for this Python and machine"),
-        (BROKEN + NOTHING, "einops: the package index cannot be reached. In a VPC without a way out"),
+        (BROKEN + NOTHING, "einops: the package index cannot be reached"),
         ("WARNING: 401 Error, Credentials not correct for https://x/\n" + NOTHING,
          "einops: the package index refuses these credentials"),
         ("ERROR: Could not find a version that satisfies the requirement einops==9 (from versions: 0.1, 0.2, "

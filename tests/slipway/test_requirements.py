@@ -21,7 +21,7 @@ from slipway.processes import StopRequest
 from slipway.rendezvous import Rendezvous
 from slipway.requirements import held_versions, index_settings, install
 from slipway.torchrun import torchrun_command
-from tests.wheels import make_python, make_wheel, only_from, run
+from tests.wheels import make_python, make_wheel, only_from, run, unpack_wheel
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 60.0
@@ -30,8 +30,10 @@ PATIENCE_SECONDS = 60.0
 def try_to_install(folder: Path, text: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """`python -m slipway.requirements` on a file, with the wheels below `folder/wheels`."""
     (folder / "requirements.txt").write_text(text)
+    python = make_python(folder / "python")
+    unpack_wheel(make_wheel(folder, "torch", "2.8.0+cu129"), folder / "python")
     return run(
-        make_python(folder / "python"),
+        python,
         "-m",
         "slipway.requirements",
         "requirements.txt",
@@ -90,7 +92,7 @@ def test_torch_stays_what_it_is_and_who_wants_another_is_named(tmp_path: Path) -
     last = try_to_install(tmp_path, "oldthing\n").stderr.splitlines()[-1]
     assert last.startswith("CODE005 requirements.txt cannot be installed: no versions fit together: ")
     assert "oldthing 1.0 depends on torch<2" in last
-    assert "stays as it is, since other libraries there are built for it" in last
+    assert "torch 2.8.0+cu129 stays as it is, since other libraries there are built for it" in last
 
 
 def test_an_index_that_nobody_reaches_is_told_from_a_package_that_is_not_there(tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_an_index_that_nobody_reaches_is_told_from_a_package_that_is_not_there(t
         PIP_RETRIES="1",
         PIP_INDEX_URL=f"http://aws:s3cr3t-token@127.0.0.1:{closed}/simple/",
     )
-    assert "tinyone: the package index cannot be reached. In a VPC" in ended.stderr.splitlines()[-1]
+    assert ended.stderr.splitlines()[-1].endswith("tinyone: the package index cannot be reached")
     assert "s3cr3t-token" not in ended.stdout + ended.stderr
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.source.archive import digest_of
+from launcher.source.archive import digest_of, first_bytes
 from launcher.source.errors import SourceError
 from launcher.source.names import names_in
 from launcher.source.tree import read_source
@@ -60,7 +60,7 @@ def test_a_pipe_is_not_read_whether_it_is_ignored_or_came_after_the_look(tmp_pat
     files = walk(tmp_path).files
     (tmp_path / "late.py").unlink()
     os.mkfifo(tmp_path / "late.py")
-    assert names_in(files, WANTED) == frozenset()
+    assert names_in(files, WANTED, first_bytes) == frozenset()
     with pytest.raises(SourceError, match=r"late\.py cannot be packed: it is a pipe"):
         digest_of(files)
 

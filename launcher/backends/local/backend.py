@@ -35,12 +35,13 @@ from launcher.backends.interface import (
 )
 from launcher.backends.local.hosts import hosts_of
 from launcher.backends.local.interpreter import check_can_run
-from launcher.backends.local.job import STOP_FILE, Grace, LocalJob
+from launcher.backends.local.job import Grace, LocalJob
 from launcher.backends.local.logs import Position, read_lines
 from launcher.backends.local.machine import visible_devices
 from launcher.backends.local.processes import ProcessId, kill_all
 from launcher.backends.local.state_files import UnreadableJob, write_state
 from launcher.backends.local.status import JobRecord
+from launcher.backends.local.stop_request import STOP_FILE, ask_to_stop
 from launcher.backends.local.store import REQUEST_FILE, JobStore, no_request
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class LocalBackend(Backend):
     ) -> None:
         self._store = JobStore(home)
         self._python = python
+        self._environments = home.absolute().parent / "environments"
         self._inputs = dict(inputs or {})
         self._grace = grace or Grace()
         self._mine: dict[str, LocalJob] = {}
@@ -95,7 +97,7 @@ class LocalBackend(Backend):
         Raises BackendError where this machine cannot run it: a strategy of the images' toolkit, a
         channel without a folder, an unknown job to resume from, a name that is taken.
         """
-        return self._start(plan, self._inputs, self._python or Path(sys.executable))
+        return self._start(plan, self._inputs, self._python or Path(sys.executable), on_progress)
 
     def describe(self, job_name: str) -> JobStatus:
         """How the job is, also one of another launcher's.
@@ -137,19 +139,19 @@ class LocalBackend(Backend):
             reached[host.name] = str(position)
         return LogBatch(sorted(lines, key=lambda line: line.time), reached, more=bool(lines))
 
-    def stop(self, job_name: str) -> None:
+    def stop(self, job_name: str, who: str | None = None) -> None:
         """Ask whoever runs the job to stop it; nothing happens to one that has ended.
 
         Raises BackendError where another launcher runs it and the file that asks it cannot be written.
         """
         if job_name in self._mine:
-            self._mine[job_name].stop()
+            self._mine[job_name].stop(who)
             return
         record = self._record(job_name)
         if record.state.is_final:
             return
         try:
-            (record.folder / STOP_FILE).touch()
+            ask_to_stop(record.folder, who)
         except OSError as error:
             raise BackendError(
                 f"{record.folder / STOP_FILE}, which asks for the stop, cannot be written: {error.strerror}.",
@@ -202,13 +204,13 @@ class LocalBackend(Backend):
         # Runs of older launchers do not say with which Python: it was the launcher's.
         python = self._python or self._record(earlier).python or Path(sys.executable)
         with resumed_plan(self._store.folder(earlier), request) as (plan, inputs):
-            return self._start(plan, inputs, python)
+            return self._start(plan, inputs, python, on_progress)
 
     def close(self) -> None:
         """Stop this backend's jobs and wait until nothing of them is left, a bounded time."""
         for job in self._mine.values():
             if job.is_alive():
-                job.stop()
+                job.stop(f"its launcher, which ended (process {ProcessId.of_this_process().pid})")
         # kill_all and the wait for the boots come after the grace, at most ten seconds each.
         deadline = time.monotonic() + self._grace.stop + self._grace.report + 2 * 10.0
         for job in self._mine.values():
@@ -216,10 +218,17 @@ class LocalBackend(Backend):
             if job.is_alive():
                 kill_all(job.folder)
 
-    def _start(self, plan: TrainingPlan, inputs: Mapping[str, Path], python: Path) -> str:
+    def _start(
+        self,
+        plan: TrainingPlan,
+        inputs: Mapping[str, Path],
+        python: Path,
+        on_progress: OnProgress | None,
+    ) -> str:
         # What lays out a job needs the job file's models, what looks at one does not.
         from launcher.backends.local.layout import (
             boot_command,
+            check_boot_starts,
             check_inputs,
             choose_rendezvous,
             debugging_here,
@@ -228,6 +237,7 @@ class LocalBackend(Backend):
             share_devices,
             share_threads,
         )
+        from launcher.backends.local.overlay import python_with_requirements
 
         request, package = plan.view, plan.package
         if plan.refused or request is None or package is None:
@@ -240,10 +250,14 @@ class LocalBackend(Backend):
         name = str(request.name)
         folder = self._store.folder(name)
         hosts = hosts_of(folder, request.hosts or 1)
-        commands = {host: boot_command(request, host, python) for host in hosts}
         check_can_run(python)
+        check_boot_starts(request)
         check_inputs(request, inputs)
         earlier = self._resumed(plan)
+        equipped = python_with_requirements(
+            python, package.source, self._environments, request.environment, on_progress
+        )
+        commands = {host: boot_command(request, host, equipped) for host in hosts}
         try:
             folder.mkdir(mode=0o700, parents=True)
         except FileExistsError:
@@ -275,7 +289,7 @@ class LocalBackend(Backend):
                     request,
                     host,
                     rendezvous,
-                    python,
+                    equipped,
                     seen,
                     {**threads, **debugging_here(request, seen, given)},
                 )

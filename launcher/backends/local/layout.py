@@ -22,7 +22,7 @@ from launcher.backends.local.mapping import below, leads_inside
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, CHECKPOINT_DIR_VARIABLE
 from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH, channel_folder
 from launcher.jobs.specification import RESERVED_CHANNEL
-from launcher.planning.request_parts import RequestChannel, S3Channel
+from launcher.planning.request_parts import REQUIREMENTS_OPTION, RequestChannel, S3Channel
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import SourcePackage
 from launcher.source.packaging import BOOT_NAME, SOURCE_NAME, build_boot, build_source
@@ -92,15 +92,23 @@ def lay_out(
 def boot_command(request: RequestView, host: Host, python: Path) -> list[str]:
     """The container's command with the Python that was chosen and this host's copy of the boot.
 
-    Raises BackendError for a job that the boot does not start.
+    That Python has what the job requires already, so the boot is not asked to install it.
     """
+    boot = host.root / "input" / "data" / RESERVED_CHANNEL / BOOT_NAME
+    words = list(request.arguments)
+    if REQUIREMENTS_OPTION in request.boot_options:
+        at = words.index(REQUIREMENTS_OPTION)
+        del words[at : at + 2]
+    return [str(python), str(boot), *(below(host.root, word) for word in words)]
+
+
+def check_boot_starts(request: RequestView) -> None:
+    """Raise BackendError for a job that the boot does not start."""
     if not request.entrypoint or not request.entrypoint[-1].endswith(f"/{BOOT_NAME}"):
         raise BackendError(
             "this strategy is started by the training toolkit of AWS's images, which is not on this machine.",
             "Run locally with the strategy torchrun or none.",
         )
-    boot = host.root / "input" / "data" / RESERVED_CHANNEL / BOOT_NAME
-    return [str(python), str(boot), *(below(host.root, word) for word in request.arguments)]
 
 
 def host_environment(

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from launcher.planning.training_plan import SourcePackage
 
 _TRIES = 3
-_MOST_OF_A_HEADER = 16 * 1024
-"""More than a member's header in an archive, with a name as long as Linux has them (4,096 bytes)."""
+_MOST_OF_GZIP = 16 * 1024
+"""More than a gzip file has around what it holds, beside one per cent where that does not compress."""
 
 _CREATING = ("PutObject", "CompleteMultipartUpload")
 """The operations that create an object of what was sent."""
@@ -66,7 +66,7 @@ def _objects(package: SourcePackage, folder: Path) -> Iterator[CodeObject]:
         bucket,
         f"{prefix}/{package.archive}",
         str(source.digest),
-        source.size_bytes + _MOST_OF_A_HEADER * (len(source.files) + 1) + source.size_bytes // 100,
+        source.archive_bytes + source.archive_bytes // 100 + _MOST_OF_GZIP,
         compressed=True,
         build=build,
     )

@@ -18,6 +18,7 @@ from launcher.diagnosis.signatures import (
     memory,
     nccl,
     rendezvous,
+    stops,
     storage,
     training,
 )
@@ -41,6 +42,7 @@ FAMILIES: Final[Mapping[str, tuple[Signature, ...]]] = MappingProxyType(
             rendezvous,
             distribution,
             training,
+            stops,
             code,
         )
     }

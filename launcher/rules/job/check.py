@@ -37,6 +37,13 @@ from launcher.rules.job.lustre import lustre_is_in_the_jobs_zone, lustre_paths_a
 from launcher.rules.job.memory import state_leaves_room
 from launcher.rules.job.nccl_environment import no_debugging_in_a_normal_run, no_obsolete_environment
 from launcher.rules.job.processes import one_process_per_accelerator
+from launcher.rules.job.requirements import (
+    named_requirements_are_packed,
+    packages_are_wanted_in_one_version,
+    requirements_can_be_read,
+    toolkit_knows_one_file,
+    torch_is_that_of_the_image,
+)
 from launcher.rules.job.source import (
     code_is_small,
     entry_point_is_packed,
@@ -88,6 +95,11 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     source_can_be_packed,
     entry_point_is_packed,
     code_is_small,
+    named_requirements_are_packed,
+    requirements_can_be_read,
+    packages_are_wanted_in_one_version,
+    torch_is_that_of_the_image,
+    toolkit_knows_one_file,
 )
 
 SOURCE_RULES: tuple[Callable[[SourceSubject], Iterator[Finding]], ...] = (
