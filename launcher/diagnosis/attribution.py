@@ -75,7 +75,7 @@ def judge(
     if ending.stop is not None and stop is not None:
         consequences = (*(each for each in consequences if each.code != stop.finding.code), stop.finding)
     findings = (cause.finding, *consequences, *_grouped(notes, warn=True))
-    return Diagnosis(Verdict.FAILED, cause, consequences, findings, explained.mode.retry)
+    return Diagnosis(Verdict.FAILED, cause, consequences, findings, explained.retry or explained.mode.retry)
 
 
 def _says_that_nobody_met(sign: Sighting) -> bool:

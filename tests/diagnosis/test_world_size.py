@@ -6,7 +6,6 @@ import pytest
 
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.ending import End, Ending
-from launcher.diagnosis.ending import End, Ending
 from launcher.diagnosis.model import Verdict
 from launcher.diagnosis.record import Record, parse
 from launcher.diagnosis.redaction import shown

@@ -27,7 +27,7 @@ def test_the_catalogue_holds_exactly_the_documented_codes_in_their_order() -> No
 
 
 def test_none_of_the_modes_is_lost() -> None:
-    assert len(CATALOGUE) == 87
+    assert len(CATALOGUE) == 88
 
 
 @each_mode
@@ -57,6 +57,7 @@ def test_only_what_passes_by_itself_or_with_other_hosts_is_run_again() -> None:
     assert {mode.code: mode.retry.value for mode in CATALOGUE.values() if mode.retry is not Retry.NEVER} == {
         "CAP001": "later",
         "CKPT004": "same",
+        "HUB001": "later",
         "HW001": "other-hosts",
         "HW002": "other-hosts",
         "MEM003": "other-hosts",
