@@ -15,7 +15,7 @@ _CLOSING = frozenset({0x04, 0x05, 0x06, 0x09, 0x0B})
 """FIN_WAIT1, FIN_WAIT2, TIME_WAIT, LAST_ACK and CLOSING, by the numbers of the kernel's tcp_states.h."""
 
 
-class End(NamedTuple):
+class SocketEnd(NamedTuple):
     """An address and a port; an IPv4 address that IPv6 carries is an IPv4 address."""
 
     address: str
@@ -25,8 +25,8 @@ class End(NamedTuple):
 class Connection(NamedTuple):
     """One end of a connection. `inode` is its socket's, 0 where no process has it, or not yet."""
 
-    local: End
-    remote: End
+    local: SocketEnd
+    remote: SocketEnd
     inode: int
     closing: bool
     """Whether it was closed from here. Linux remembers that for a minute (TIME_WAIT), nobody's by then."""
@@ -66,13 +66,13 @@ def _table(file: Path) -> Iterator[Connection]:
             yield Connection(_end(fields[1]), _end(fields[2]), int(fields[9]), state in _CLOSING)
 
 
-def _end(text: str) -> End:
+def _end(text: str) -> SocketEnd:
     """`0100007F:1E61` is 127.0.0.1:7777: each 32 bits of the address as this machine writes a number."""
     digits, port = text.split(":")
     packed = b"".join(
         struct.pack("=I", int(digits[start : start + 8], 16)) for start in range(0, len(digits), 8)
     )
     if len(packed) == 4:
-        return End(str(ipaddress.IPv4Address(packed)), int(port, 16))
+        return SocketEnd(str(ipaddress.IPv4Address(packed)), int(port, 16))
     address = ipaddress.IPv6Address(packed)
-    return End(str(address.ipv4_mapped or address), int(port, 16))
+    return SocketEnd(str(address.ipv4_mapped or address), int(port, 16))

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from slipway.connections import Connection, End, connections, sockets_of
+from slipway.connections import Connection, SocketEnd, connections, sockets_of
 from slipway.container import Container
 from slipway.processes import families, itself, workers
 from slipway.rendezvous import Rendezvous
@@ -68,7 +68,7 @@ class Meeting:
         self._port, self._addresses, self._ranks = port, addresses, ranks
         self._subject, self._remedy = subject, remedy
         self._patience, self._clock = patience, clock
-        self._others: set[frozenset[End]] = set()
+        self._others: set[frozenset[SocketEnd]] = set()
         self._training_since: float | None = None
         self._told = self._undecided = False
         self._blind = not needed

@@ -42,6 +42,9 @@ _NO_WORK = (
 )
 """What is downloaded, built or logged rather than trained."""
 
+_OURS = ("slipway", "flight_recorder")
+"""Below /opt/ml/output/data: the ranks' output, and where PyTorch's flight recorder writes."""
+
 _NO_WORK_FOLDERS = ("__pycache__", ".git", ".cache", "data", "dataset", "datasets", "wandb")
 """Where scripts keep what they could have again; only files called as a model's count there."""
 
@@ -109,7 +112,7 @@ def _written(folders: Sequence[Path], since: float, budget: Budget) -> Iterator[
             budget.spend()
             status = entry.stat(follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode):
-                if not (folder.name == "data" and folder.parent.name == "output" and entry.name == "slipway"):
+                if not (folder.name == "data" and folder.parent.name == "output" and entry.name in _OURS):
                     waiting.append((Path(entry.path), has_work and entry.name not in _NO_WORK_FOLDERS))
             elif stat.S_ISREG(status.st_mode) and status.st_mtime >= since:
                 is_work = entry.name.endswith(_WORK) and status.st_size >= _SMALLEST

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from launcher.diagnosis.model import Diagnosis
+    from launcher.failure_modes.model import Finding
 
 _ADVICE = {
     "never": "as it is, it would fail again",
@@ -36,6 +37,15 @@ def show_cause(terminal: Console, diagnosis: Diagnosis) -> None:
     terminal.print(Text(f"→ {finding.remedy}"))
     if bad:
         terminal.print(Text(f"→ Retry {retry}: {_ADVICE[retry]}."))
+
+
+def show_warning(terminal: Console, finding: Finding) -> None:
+    """Print what was found against a job's success, and what to do."""
+    from rich.text import Text
+
+    terminal.print(Text.assemble((f"warning {finding.code}", "bold yellow"), " ", (finding.message, "bold")))
+    terminal.print(Text(f"→ {finding.remedy}"))
+    terminal.print(Text(f"launch explain {finding.code}", "cyan"))
 
 
 def show_consequences(terminal: Console, diagnosis: Diagnosis) -> None:

@@ -196,7 +196,8 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
     """Print how the job ended: the cause of a failure or a stop and what to do, and where its results are."""
     from rich.text import Text
 
-    from launcher.cli.diagnosis_view import show_cause
+    from launcher.cli.diagnosis_view import show_cause, show_warning
+    from launcher.session.results import places_of
 
     status = outcome.status
     style = STATE_STYLES.get(status.state, "bold yellow")
@@ -207,9 +208,10 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
         console.print(Text(f"launch explain {outcome.cause.code}", "cyan"))
     elif status.failure_reason:
         console.print(redacted(status.failure_reason), markup=False)
-    for label, place in (("checkpoints", status.checkpoints), ("output", status.output)):
-        if place:
-            console.print(Text.assemble((f"{label:<12}", "dim"), place), soft_wrap=True)
+    for warning in outcome.warnings or ():
+        show_warning(console, warning)
+    for label, place in places_of(status):
+        console.print(Text.assemble((f"{label:<11} ", "dim"), place), soft_wrap=True)
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
@@ -226,6 +228,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "checkpoints": status.checkpoints,
         "output": status.output,
         "seconds": status.seconds,
+        "warnings": None if outcome.warnings is None else [warning.to_json() for warning in outcome.warnings],
     }
 
 

@@ -50,8 +50,12 @@ def judge(
     signs = [sign for sign in signs if not _was_survived(sign, reading)]
     # Lines that say it end no job: they are the cause where nothing else is, no less where it ended well.
     apart = [sign for sign in reading.sightings if _says_that_nobody_met(sign)]
-    signs = [sign for sign in signs if sign not in apart] or apart
+    signs = [sign for sign in signs if sign not in apart]
     notes = [sign for sign in reading.sightings if sign.role is LineRole.ADVISORY]
+    if ending.end is End.STOPPED:
+        notes += apart
+    else:
+        signs = signs or apart
     stop = stopped(signs, ending)
     root = _first(unexplained(signs, ending, lengths=reading.lengths, late=late or {}))
     if root is None and stop is not None:
@@ -71,7 +75,7 @@ def judge(
     if ending.stop is not None and stop is not None:
         consequences = (*(each for each in consequences if each.code != stop.finding.code), stop.finding)
     findings = (cause.finding, *consequences, *_grouped(notes, warn=True))
-    return Diagnosis(Verdict.FAILED, cause, consequences, findings, explained.mode.retry)
+    return Diagnosis(Verdict.FAILED, cause, consequences, findings, explained.retry or explained.mode.retry)
 
 
 def _says_that_nobody_met(sign: Sighting) -> bool:
@@ -180,16 +184,28 @@ def _root_cause(root: Sighting, others: Sequence[Sighting], context: str | None)
         severity=Severity.ERROR,
         subject=root.subject,
     )
-    lines = [*root.details, root.text]
+    mates = [sign for sign in others if sign.rank == root.rank and sign.host == root.host]
+    lines = [*_where(root, mates), root.text]
     if context:
         lines.insert(0, context)
-    mates = [sign for sign in others if sign.rank == root.rank and sign.host == root.host]
     lines += [sign.text for sign in mates if sign.index != BEFORE_ALL_LINES]
     evidence = list(dict.fromkeys(shown(line) for line in lines if line.strip()))
     kept = (
         evidence if len(evidence) <= _MOST_EVIDENCE else [*evidence[: _MOST_EVIDENCE - 1], shown(root.text)]
     )
     return RootCause(finding, root.rank, root.host, shown(root.text), tuple(dict.fromkeys(kept)))
+
+
+def _where(root: Sighting, mates: Sequence[Sighting]) -> tuple[str, ...]:
+    """The lines that show where it happened. A reason is cut to what the service takes: the same traceback
+    in the log tells more."""
+    if root.index != BEFORE_ALL_LINES or root.place is None:
+        return root.details
+    file = root.place.rpartition(":")[0]
+    return next(
+        (mate.details for mate in mates if mate.details and mate.details[0].startswith(f"{file}:")),
+        root.details,
+    )
 
 
 def _grouped(signs: Iterable[Sighting], *, warn: bool = False) -> Iterable[Finding]:

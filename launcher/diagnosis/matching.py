@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from launcher.diagnosis.record import Line, parse
 from launcher.diagnosis.scan import Candidate
@@ -27,10 +27,12 @@ def best_row(candidate: Candidate, line: Line) -> tuple[Signature, dict[str, str
     return min(matches, key=lambda match: (ROLES[match[0].role], match[0].vague), default=None)
 
 
-def rows_matching(text: str) -> Iterator[tuple[Signature, dict[str, str]]]:
+def rows_matching(
+    text: str, rows: Sequence[Signature] = SIGNATURES
+) -> Iterator[tuple[Signature, dict[str, str]]]:
     """The rows that match a text, in the order of the table, and what they captured."""
     lower = text.lower()
-    for row in SIGNATURES:
+    for row in rows:
         if row.literal in lower and (match := row.pattern.search(text)):
             yield row, {name: value for name, value in match.groupdict().items() if value is not None}
 

@@ -206,7 +206,7 @@ def _of_script(what: str, role: LineRole, candidate: Candidate, line: Line, trac
         clock=clock,
         time=time,
         text=line.text,
-        details=tuple(traceback.lines),
+        details=traceback.told,
         place=traceback.place,
     )
 
@@ -230,7 +230,7 @@ def _of_stop(what: str, candidate: Candidate, line: Line) -> Sighting:
 def _with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
     if traceback is None:
         return sighting
-    return replace(sighting, details=tuple(traceback.lines), place=traceback.place)
+    return replace(sighting, details=traceback.told, place=traceback.place)
 
 
 def _exception_text(traceback: Traceback, candidate: Candidate) -> str:

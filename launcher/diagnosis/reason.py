@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping
 from launcher.diagnosis.failure_reason import finding_of
 from launcher.diagnosis.matching import ROLES, rows_matching
 from launcher.diagnosis.record import Line, parse
-from launcher.diagnosis.sighting import Sighting, sighting_of
-from launcher.diagnosis.signatures.signature import LineRole
+from launcher.diagnosis.sighting import Sighting, filled, sighting_of
+from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes.catalogue import CATALOGUE
-from launcher.failure_modes.model import Symptom
+from launcher.failure_modes.job_runtime import SCRIPT_RAISED
+from launcher.failure_modes.model import FailureMode, Symptom
 
 BEFORE_ALL_LINES = -1
 """The place of the reason among the lines of a log."""
@@ -46,12 +47,16 @@ def _of_boot(failure_reason: str | None) -> Iterator[Sighting]:
     who = _WHO.match(headline)
     place = _PLACE.search(finding.message)
     what = headline[who.end() :] if who else headline
+    if place and what.endswith(place[0].rstrip()):
+        what = what[: -len(place[0].rstrip())].rstrip()
     mode = CATALOGUE[finding.code]
+    known, captured = _known_better(mode, what)
+    mode = known.mode if known else mode
     yield Sighting(
         mode=mode,
         role=_ROLES[mode.symptom],
         vague=False,
-        what=what[: -len(place[0].rstrip())].rstrip() if place and what.endswith(place[0].rstrip()) else what,
+        what=what,
         rank=int(who["rank"]) if who and who["rank"] else None,
         host=who["host"] if who else None,
         index=BEFORE_ALL_LINES,
@@ -60,7 +65,19 @@ def _of_boot(failure_reason: str | None) -> Iterator[Sighting]:
         text=headline,
         details=tuple(details.splitlines()[-4:]),
         place=place["place"] if place else None,
+        remedy=filled(known.remedy, captured) if known and known.remedy else None,
+        retry=known.retry if known else None,
     )
+
+
+def _known_better(mode: FailureMode, what: str) -> tuple[Signature | None, Mapping[str, str]]:
+    """The row that knows the error which the container reported: its own mode in other words, or more than
+    that the script raised."""
+    for row, captured in rows_matching(what):
+        definite = row.role is LineRole.INITIATOR and not row.vague
+        if definite and (row.mode is mode or mode is SCRIPT_RAISED):
+            return row, captured
+    return None, {}
 
 
 def _of_service(text: str) -> Iterator[Sighting]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.signatures.signature import LineRole, Signature
-from launcher.failure_modes.model import FailureMode
+from launcher.failure_modes.model import FailureMode, Retry
 from launcher.text.line_origin import printed_time
 
 _PROCESS_GROUP_RANK = re.compile(r"\[(?:PG [^\]\[]*)?Rank (?P<rank>\d+)\]")
@@ -32,7 +32,7 @@ class Sighting:
     `what` is the message without who; `rank` and `host` are None where no line tells; `index` counts the
     host's lines from 0; `clock` is the kind of the clock that `time` was read from; `text` is the line
     without its prefixes, `details` the lines beside it; `place` is `file:line` in the user's code; `remedy`
-    replaces that of the failure mode.
+    and `retry` replace those of the failure mode.
     """
 
     mode: FailureMode
@@ -49,6 +49,7 @@ class Sighting:
     place: str | None = None
     captured: Mapping[str, str] = field(default_factory=dict)
     remedy: str | None = None
+    retry: Retry | None = None
 
     @property
     def code(self) -> str:
@@ -98,17 +99,18 @@ def sighting_of(
         time=moment,
         text=line.text,
         captured=captured,
-        remedy=_filled(row.remedy, captured) if row.remedy is not None else None,
+        remedy=filled(row.remedy, captured) if row.remedy is not None else None,
+        retry=row.retry,
     )
 
 
 def _words(row: Signature, captured: Mapping[str, str], text: str) -> str:
-    if row.says is not None and (said := _filled(row.says, captured)) is not None:
+    if row.says is not None and (said := filled(row.says, captured)) is not None:
         return said
     return row.mode.title if row.says is None and row.vague else text.strip()
 
 
-def _filled(template: str, captured: Mapping[str, str]) -> str | None:
+def filled(template: str, captured: Mapping[str, str]) -> str | None:
     """The template with what was captured, None where a group that it names is empty."""
     try:
         return template.format_map(captured)

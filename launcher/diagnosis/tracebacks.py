@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-from launcher.jobs.container_paths import CODE_FOLDER
+from typing import NamedTuple
 
 HEADER = "Traceback (most recent call last):"
 BOX_END = "╰─"
@@ -19,6 +19,11 @@ _EXCEPTION = re.compile(
     r"(?=[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failure|Warning|Iteration|Refusal))\w++)(?::|$)"
 )
 _ANY_EXCEPTION = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?::(?: |$)|$)")
+_MARKS = re.compile(r"^[\s~^|]+$")
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/(?P<package>\w+)|/(?P<torch>torch)/")
+_CODE = "/ml/code/"
+"""How the path of the user's code ends, below /opt and below a local run's folder alike."""
+
 _NOT_THE_USERS = re.compile(
     r"/(?:site|dist)-packages/|/lib/python\d|^<|/torch/(?:distributed|nn|utils|autograd|cuda|_)|/bin/\w+$"
 )
@@ -27,6 +32,30 @@ _FOLLOWS_FROM_ANOTHER = re.compile(
     r"BrokenPipeError"
     r"|ConnectionResetError|EOFError|ProcessExitedException|Rendezvous\w+|ExecuteUserScriptError|SystemExit)$"
 )
+
+
+class Frame(NamedTuple):
+    """One step of a traceback; `source` is the line of code, empty where it was not printed."""
+
+    file: str
+    line: str
+    source: str = ""
+
+    @property
+    def is_users(self) -> bool:
+        """Whether it is in the user's own code, rather than in a library."""
+        return not _NOT_THE_USERS.search(self.file)
+
+    @property
+    def place(self) -> str:
+        """`file:line`, the file relative to the source folder."""
+        return f"{self.file.rpartition(_CODE)[2].removeprefix('./')}:{self.line}"
+
+    @property
+    def library(self) -> str:
+        """The package that it is in, or python for its own library."""
+        match = _LIBRARY.search(self.file)
+        return (match["package"] or match["torch"]) if match else "python"
 
 
 @dataclass(slots=True)
@@ -38,7 +67,7 @@ class Traceback:
     shape: str
     box: bool = False
     lines: list[str] = field(default_factory=list)
-    frames: list[tuple[str, str]] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
     exception: str = ""
     taken: int = 0
     _strays: int = 0
@@ -62,19 +91,37 @@ class Traceback:
     @property
     def place(self) -> str | None:
         """`file:line` of the innermost frame in the user's own code, else of the innermost of all."""
-        own = [frame for frame in self.frames if not _NOT_THE_USERS.search(frame[0])]
         if not self.frames:
             return None
-        file, line = (own or self.frames)[-1]
-        return f"{file.removeprefix(f'{CODE_FOLDER}/').removeprefix('./')}:{line}"
+        own = self._own()
+        return self.frames[-1 if own is None else own].place
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Where it happened: the user's innermost line first, the library's frames below it folded.
+
+        Without a frame of the user's, the last lines as they were printed.
+        """
+        own = self._own()
+        if own is None:
+            return tuple(self.lines)
+        frame, below = self.frames[own], self.frames[own + 1 :]
+        line = f"{frame.place}: {frame.source}" if frame.source else frame.place
+        return (line, folded(below)) if below else (line,)
+
+    def _own(self) -> int | None:
+        """The number of the innermost frame in the user's own code."""
+        return next((n for n in reversed(range(len(self.frames))) if self.frames[n].is_users), None)
 
     def add(self, text: str) -> None:
         """Take the stream's next line, without its prefixes."""
         self.taken += 1
         text = self._uncovered(text)
         if match := _FRAME.match(text):
-            self.frames.append((match["file"], match["line"]))
+            self.frames.append(Frame(match["file"], match["line"]))
             self._strays = 0
+        elif self.frames and not self.frames[-1].source and text[:1] in (" ", "\t") and _is_source(text):
+            self.frames[-1] = self.frames[-1]._replace(source=text.strip())
         if text[:1] in (" ", "\t", "") or text.startswith(("│", "╭")):
             if text.strip():
                 self.lines = [*self.lines, text][-4:]
@@ -97,6 +144,16 @@ def opened(text: str) -> Traceback | None:
     if text.lstrip().startswith(BOX_END):
         return Traceback(0, "", box=True)
     return None
+
+
+def folded(frames: Sequence[Frame]) -> str:
+    """So many frames in these libraries, such as `... 7 frames in torch`."""
+    libraries = ", ".join(dict.fromkeys(frame.library for frame in frames))
+    return f"... {len(frames)} frame{'' if len(frames) == 1 else 's'} in {libraries}"
+
+
+def _is_source(text: str) -> bool:
+    return bool(text.strip()) and not _MARKS.match(text)
 
 
 def shape_of(prefix: str) -> str:

@@ -126,6 +126,7 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             job_runtime.ENVIRONMENT_VALUE_NOT_STRING,
             job_runtime.REQUIREMENT_MISSING,
             job_runtime.STOPPED,
+            job_runtime.HUB_UNREACHABLE,
             job_runtime.DISK_FULL,
             job_runtime.LOSS_NOT_FINITE,
         ),

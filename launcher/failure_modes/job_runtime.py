@@ -149,6 +149,23 @@ STOPPED = FailureMode(
     retry=Retry.SAME,
 )
 
+HUB_UNREACHABLE = FailureMode(
+    code="HUB001",
+    title="a model hub, package index or public data cannot be had",
+    cause=(
+        "The script downloads from a hub or a public server while all hosts are billed: the subnets have no "
+        "way out to the internet, the server is down or too slow, or it refuses: too many requests (429), "
+        "as each rank of each host asks for itself, or no permission for a gated model (401, 403)."
+    ),
+    remedy=(
+        "Download once, beforehand, and give it to the job as an input channel (`inputs`), with "
+        "HF_HUB_OFFLINE=1 and HF_HOME below it; then no host asks anybody. Otherwise give the subnets a "
+        "NAT gateway, and let one process of each host download before the others go on."
+    ),
+    sources=(sources.HUGGING_FACE_HUB, sources.TRAINING_IN_VPC),
+    retry=Retry.LATER,
+)
+
 DISK_FULL = FailureMode(
     code="DISK001",
     title="disk full",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from launcher.backends.interface import Backend, Cursor, JobState, JobStatus, LogLine
+from launcher.diagnosis.completed import SuccessReader
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.ending import End, Ending
 from launcher.diagnosis.model import Diagnosis
+from launcher.failure_modes.model import Finding
 from launcher.failure_modes.refusal import AwsRefusal
 from launcher.session.here import Place, as_met_here
 from launcher.session.left_out import noted_left_out, told_what_was_left_out
@@ -36,6 +39,14 @@ def diagnosis_of(backend: Backend, status: JobStatus) -> Diagnosis:
     return diagnosis
 
 
+def warnings_of(backend: Backend, name: str) -> tuple[Finding, ...]:
+    """What the lines of a completed job say against its success; all of them are read."""
+    reader = SuccessReader()
+    for lines in _batches(backend, name):
+        reader.read(lines)
+    return reader.warnings
+
+
 def _diagnosed(backend: Backend, status: JobStatus) -> Diagnosis:
     ending = ending_of(status)
     # What a stop is called by the service says less than the stop itself.
@@ -56,11 +67,16 @@ def ending_of(status: JobStatus) -> Ending:
 
 
 def _lines(backend: Backend, name: str) -> Iterator[LogLine]:
-    """What the hosts have printed, batch by batch until one is empty."""
+    """What the hosts have printed."""
+    return chain.from_iterable(_batches(backend, name))
+
+
+def _batches(backend: Backend, name: str) -> Iterator[Sequence[LogLine]]:
+    """The same, batch by batch until one is empty."""
     cursor: Cursor = {}
     while True:
         batch = backend.read_logs(name, cursor)
         if not batch.lines:
             return
-        yield from batch.lines
+        yield batch.lines
         cursor = batch.cursor

@@ -7,17 +7,22 @@ from dataclasses import dataclass
 from launcher.backends.interface import Backend, JobState, JobStatus
 from launcher.diagnosis.model import Diagnosis, RootCause, Verdict
 from launcher.failure_modes.model import Finding
-from launcher.session.diagnosis import diagnosis_of
+from launcher.session.diagnosis import diagnosis_of, warnings_of
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a job ended; `diagnosis` is that of one that failed or was stopped, `step` the furthest that it
-    reported."""
+    reported.
+
+    `warnings` are what a completed job's lines say against its success, None where nobody read them: those
+    of a job on AWS that was not followed.
+    """
 
     status: JobStatus
     diagnosis: Diagnosis | None = None
     step: float | None = None
+    warnings: tuple[Finding, ...] | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -52,11 +57,20 @@ class Outcome:
         return diagnosis.root_cause if diagnosis is not None and diagnosis.verdict is verdict else None
 
 
-def outcome_of(backend: Backend, status: JobStatus, step: float | None = None) -> Outcome:
+def outcome_of(
+    backend: Backend,
+    status: JobStatus,
+    step: float | None = None,
+    warnings: tuple[Finding, ...] | None = None,
+) -> Outcome:
     """How a job ended, and why: the place where every command learns the cause of a failure or a stop.
 
     Reads the logs of a job that did not complete. Raises AwsRefusal where AWS refuses them and gives no
     reason itself.
     """
     ended = status.state in (JobState.FAILED, JobState.STOPPED)
-    return Outcome(status, diagnosis_of(backend, status) if ended else None, step)
+    if status.state is not JobState.COMPLETED:
+        warnings = ()
+    elif warnings is None and backend.runs_here:
+        warnings = warnings_of(backend, status.name)
+    return Outcome(status, diagnosis_of(backend, status) if ended else None, step, warnings)

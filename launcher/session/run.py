@@ -60,7 +60,7 @@ def follow_here(
                 outcome_of(backend, status, monitor.furthest_step),
                 exit_code_of(interruption),
             ) from None
-        return outcome_of(backend, status, monitor.furthest_step)
+        return outcome_of(backend, status, monitor.furthest_step, monitor.warnings)
 
 
 def follow(
@@ -70,7 +70,8 @@ def follow(
     monitor = Monitor(screen, log_filter)
     follower = Follower(backend, name, monitor, pace or pace_of(backend))
     try:
-        return outcome_of(backend, follower.until_end(), monitor.furthest_step)
+        status = follower.until_end()
+        return outcome_of(backend, status, monitor.furthest_step, monitor.warnings)
     except KeyboardInterrupt:
         raise Interrupted(name, follower.seen, f"Come back with: launch logs {name} --follow") from None
 

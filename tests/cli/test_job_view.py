@@ -7,8 +7,11 @@ import io
 from rich.console import Console
 
 from launcher.backends.interface import JobState, JobStatus, LogLine
-from launcher.cli.job_view import JobView, metrics_line
+from launcher.cli.job_view import JobView, metrics_line, outcome_json, show_outcome
+from launcher.failure_modes.distribution import RANKS_NEVER_MET
+from launcher.failure_modes.model import Severity, Stage
 from launcher.session.following.progress import TrainingProgress
+from launcher.session.outcome import Outcome
 
 TRAINING = JobStatus("job", JobState.IN_PROGRESS, "Training", seconds=65, explanation="image downloaded")
 PROGRESS = TrainingProgress({"step": 120, "loss": 0.25}, "loss", (4.0, 2.0, 1.0, 0.25))
@@ -68,3 +71,31 @@ def test_control_characters_of_the_job_do_not_reach_the_terminal() -> None:
 
 def test_the_metrics_have_a_small_curve() -> None:
     assert metrics_line(PROGRESS).plain.startswith("step 120  loss 0.25  loss █")
+
+
+def ended(**more: object) -> Outcome:
+    return Outcome(JobStatus("job", JobState.COMPLETED, "Completed", seconds=65), **more)  # type: ignore[arg-type]
+
+
+def test_what_speaks_against_a_success_stands_below_it_with_what_to_do() -> None:
+    finding = RANKS_NEVER_MET.finding(
+        Stage.LOG, "none of the 4 ranks met", remedy="Meet.", severity=Severity.WARNING
+    )
+    stream = io.StringIO()
+    outcome = ended(warnings=(finding,))
+    show_outcome(Console(file=stream, force_terminal=False, width=100, _environ={}), outcome)
+    assert stream.getvalue().splitlines() == [
+        "Completed job after 1m05s",
+        "warning DIST008 none of the 4 ranks met",
+        "→ Meet.",
+        "launch explain DIST008",
+    ]
+    shape = outcome_json(outcome)
+    assert (shape["state"], shape["failure"]) == ("Completed", None)
+    assert shape["warnings"] == [finding.to_json()]
+    assert outcome.succeeded
+
+
+def test_lines_that_nobody_read_are_told_apart_from_lines_without_a_warning() -> None:
+    assert outcome_json(ended())["warnings"] is None
+    assert outcome_json(ended(warnings=()))["warnings"] == []

@@ -6,6 +6,7 @@ import pytest
 
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.ending import End, Ending
+from launcher.diagnosis.model import Verdict
 from launcher.diagnosis.record import Record, parse
 from launcher.diagnosis.redaction import shown
 
@@ -171,3 +172,9 @@ def test_a_warning_on_the_way_and_lost_work_are_told_and_are_no_cause() -> None:
         ),
     ]
     assert [each.remedy[:8] for each in diagnosis.findings] == ["Write to", "PyTorch:"]
+
+
+def test_of_a_job_that_was_stopped_it_is_told_beside_the_stop() -> None:
+    diagnosis = diagnose(of_ranks("world size: 1"), ending=Ending(End.STOPPED, "job"))
+    assert diagnosis.verdict is Verdict.STOPPED
+    assert [(each.code, each.severity.value) for each in diagnosis.findings][-1] == ("DIST008", "warning")

@@ -57,6 +57,7 @@ def test_only_what_passes_by_itself_or_with_other_hosts_is_run_again() -> None:
     assert {mode.code: mode.retry.value for mode in CATALOGUE.values() if mode.retry is not Retry.NEVER} == {
         "CAP001": "later",
         "CKPT004": "same",
+        "HUB001": "later",
         "HW001": "other-hosts",
         "HW002": "other-hosts",
         "MEM003": "other-hosts",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.connections import Connection, End, connections, sockets_of
+from slipway.connections import Connection, SocketEnd, connections, sockets_of
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 REST = "00000000:00000000 00:00000000 00000000     0        0"
@@ -27,9 +27,9 @@ def test_established_and_closed_ends_are_read_with_their_addresses(tmp_path: Pat
     six = f"   0: {mapped}0100007F:C002 {mapped}0200000A:1E61 01 {REST} 13 1\n"
     (tmp_path / "tcp6").write_text(HEADER + six)
     assert connections(tmp_path) == [
-        Connection(End("127.0.0.1", 49152), End("10.0.0.2", 7777), 12, False),
-        Connection(End("127.0.0.1", 49153), End("127.0.0.1", 7777), 0, True),
-        Connection(End("127.0.0.1", 49154), End("10.0.0.2", 7777), 13, False),
+        Connection(SocketEnd("127.0.0.1", 49152), SocketEnd("10.0.0.2", 7777), 12, False),
+        Connection(SocketEnd("127.0.0.1", 49153), SocketEnd("127.0.0.1", 7777), 0, True),
+        Connection(SocketEnd("127.0.0.1", 49154), SocketEnd("10.0.0.2", 7777), 13, False),
     ]
 
 

@@ -231,7 +231,7 @@ def test_a_connection_into_the_unknown_decides_nothing_before_the_hosts_are_know
     meeting = Meeting(
         needed=True, port=1, addresses=lambda: known, ranks=lambda _: [], subject="them", remedy=""
     )
-    inside, outside = joined.End("10.0.0.1", 40000), joined.End("10.0.0.2", 50000)
+    inside, outside = joined.SocketEnd("10.0.0.1", 40000), joined.SocketEnd("10.0.0.2", 50000)
     monkeypatch.setattr(joined, "connections", lambda: [joined.Connection(inside, outside, 7, False)])
     monkeypatch.setattr(joined, "sockets_of", lambda _: {7})
     meeting._look([2**22 + 1])
@@ -278,7 +278,7 @@ def test_the_first_host_watches_where_there_is_somebody_to_meet(
 
 def test_on_one_host_ranks_may_meet_over_its_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
     meeting = Meeting(needed=True, port=1, addresses=set, ranks=lambda _: [], subject="them", remedy="")
-    one, other = joined.End("10.0.0.1", 40000), joined.End("10.0.0.1", 50000)
+    one, other = joined.SocketEnd("10.0.0.1", 40000), joined.SocketEnd("10.0.0.1", 50000)
     table = [joined.Connection(one, other, 7, False), joined.Connection(other, one, 8, False)]
     monkeypatch.setattr(joined, "connections", lambda: table)
     gone = 2**22 + 1

@@ -79,7 +79,9 @@ def test_where_anything_was_kept_nothing_is_said(host: Host, said: Said, kept: s
     assert said() == ""
 
 
-@pytest.mark.parametrize("kept", ["output/data/slipway/algo-1/stdout.log", "checkpoints/"])
+@pytest.mark.parametrize(
+    "kept", ["output/data/slipway/algo-1/stdout.log", "output/data/flight_recorder/0", "checkpoints/"]
+)
 def test_what_is_ours_or_empty_is_no_work_that_was_kept(host: Host, said: Said, kept: str) -> None:
     host.file("code/out/ckpt.pt", 20_000)
     if kept.endswith("/"):

@@ -41,6 +41,59 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.ENTRY_POINT_MISSING,
         role=LineRole.INITIATOR,
+        literal=": error: unrecognized arguments: ",
+        pattern=re.compile(
+            r"^(?P<script>\S+\.py): error: unrecognized arguments: (?P<words>(?:(?:true|false) ?){1,100})$",
+            re.I,
+        ),
+        example="train.py: error: unrecognized arguments: true true",
+        near_miss="train.py: error: unrecognized arguments: --dry-run true",
+        says="{script} takes no value for a flag: unrecognized arguments: {words}",
+        remedy="A flag (action='store_true') takes no value, and a hyperparameter always has one: take it "
+        "out of "
+        "`hyperparameters`, and where it is to be set write it into `code.arguments`, such as "
+        "`arguments: [--dry-run]`.",
+    ),
+    Signature(
+        mode=job_runtime.ENTRY_POINT_MISSING,
+        role=LineRole.INITIATOR,
+        literal=" value: ",
+        pattern=re.compile(
+            r"^(?P<script>\S+\.py): error: argument (?P<name>[^:]{1,80}): invalid (?P<type>\w{1,40}) value: "
+            r"(?P<value>'[^']{0,80}')"
+        ),
+        example="train.py: error: argument --epochs: invalid int value: ''",
+        near_miss="INFO argument --epochs: invalid int value: '' is ignored",
+        says="{script} refused its command line: argument {name}: invalid {type} value: {value}",
+        remedy="The argument is declared, but its value in `hyperparameters` or `code.arguments` is not "
+        "of its "
+        "type: correct the value, or leave the argument out, so that the script's default counts.",
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.INITIATOR,
+        literal="error: ",
+        pattern=re.compile(
+            r"^(?:torch\.)?(?:RuntimeError|AssertionError|ValueError|DistBackendError|AcceleratorError): "
+            r"(?P<what>(?:Found no NVIDIA driver on "
+            r"your system|No CUDA GPUs are available|Torch not compiled with CUDA "
+            r"enabled|ProcessGroupNCCL is only "
+            r"supported with GPUs, no GPUs found))"
+        ),
+        example="RuntimeError: Found no NVIDIA driver on your system. Please check that you have an "
+        "NVIDIA GPU and "
+        "installed a driver",
+        near_miss="INFO RuntimeError: Found no NVIDIA driver on your system, using the CPU",
+        says="the script wants a GPU, and the process has none: {what}",
+        remedy="Run on a type with GPUs and an image for them (`resources.instance_type`; the plan shows "
+        "the image), "
+        "and set no CUDA_VISIBLE_DEVICES that hides them; or let the script choose by what is there: the "
+        "device by "
+        "torch.cuda.is_available(), the backend nccl with a GPU and gloo without.",
+    ),
+    Signature(
+        mode=job_runtime.ENTRY_POINT_MISSING,
+        role=LineRole.INITIATOR,
         literal=": error: ",
         pattern=re.compile(
             r"^(?P<script>\S+\.py): error: (?P<what>(?:unrecognized arguments|the following arguments are "

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from launcher.failure_modes.model import FailureMode
+from launcher.failure_modes.model import FailureMode, Retry
 
 
 class LineRole(StrEnum):
@@ -40,7 +40,7 @@ class Signature:
     searched. The pattern sees a line without its prefixes, and after a line break each the indented
     lines that follow it. Its named groups are what it captures: `rank` and `host` (who failed), the rest
     for `says`, the message, which falls back on the line itself where a group is empty, and for `remedy`,
-    which replaces the catalogue's where this line calls for another one. A `vague` row
+    which replaces the catalogue's where this line calls for another one, as `retry` does. A `vague` row
     says that something failed rather than what: it loses to the other rows of its role. `example`
     matches; `near_miss` holds the literal or nearly so, and does not.
     """
@@ -53,6 +53,7 @@ class Signature:
     near_miss: str
     says: str | None = None
     remedy: str | None = None
+    retry: Retry | None = None
     vague: bool = False
 
     @property

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from launcher.backends.interface import JobStatus, LogLine
+from launcher.diagnosis.completed import SuccessReader
+from launcher.failure_modes.model import Finding
 from launcher.session.following.follow import Display
 from launcher.session.following.log_filter import LogFilter
 from launcher.session.following.progress import ProgressReader, TrainingProgress
@@ -43,6 +45,7 @@ class Monitor:
         self._clock = clock
         self._reader: ProgressReader | None = None
         self._stalls = StallWatch()
+        self._success = SuccessReader()
         self._look: tuple[float, JobStatus] | None = None
 
     def status(self, status: JobStatus) -> None:
@@ -58,11 +61,17 @@ class Monitor:
         shown = lines if self._filter is None else self._filter.keep(lines)
         if shown:
             self._screen.lines(shown)
+        self._success.read(lines)
         progress = self._reader.read(lines) if self._reader else None
         if progress is not None:
             self._advance(progress)
             self._screen.progress(progress)
         self._judge(lines, stepped=progress is not None)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What the lines so far say against the success of a job that completes."""
+        return self._success.warnings
 
     def trouble(self, text: str | None) -> None:
         """Hand on to the screen why nothing can be seen, or None when it can again."""
