@@ -14,14 +14,17 @@ from slipway.anomaly import script_words
 from slipway.container import DEFAULT_ROOT, Container, read_container
 from slipway.environment import make_folders, script_environment
 from slipway.evidence import judge
-from slipway.failure import BootError, Cause, RankEnd, exit_status, root_cause, write_failure
+from slipway.failure import STOPPED, BootError, Cause, RankEnd, exit_status, root_cause, write_failure
+from slipway.joined import meeting_of
 from slipway.kept_log import everything_kept_in
+from slipway.left_behind import tell_of_lost_work
 from slipway.processes import Ended, StopRequest, itself, supervise, workers
 from slipway.rank_files import RankFiles
 from slipway.rendezvous import Rendezvous, check_port, find_rendezvous
+from slipway.requirements import WITHOUT_A_WAY_OUT, install
 from slipway.source import CODE_DIGEST_VARIABLE, find_entry_point, unpack, verify
 from slipway.task import Task, hyperparameter_arguments, parse_task
-from slipway.torchrun import failed_ranks, torchrun_command
+from slipway.torchrun import AFTER_INSTALLING, failed_ranks, torchrun_command
 
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
@@ -56,7 +59,8 @@ def _main(arguments: Sequence[str], environment: dict[str, str]) -> int:
 
 
 def run(task: Task, container: Container, environment: Mapping[str, str], stop: StopRequest) -> int:
-    """Verify and unpack the source, start the processes, wait for them, and report a failure.
+    """Verify and unpack the source, install what it requires, start the processes, wait for them, and
+    report a failure.
 
     Raises BootError where the script cannot be started.
     """
@@ -67,6 +71,17 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
         verify(archive, submitted)
     unpack(archive, container.code)
     script = find_entry_point(container.code, task.entry_point)
+    if task.requirements is not None:
+        install(
+            task.requirements,
+            folder=container.code,
+            environment=environment,
+            stop=stop,
+            logs=container.logs,
+            hint=WITHOUT_A_WAY_OUT,
+        )
+        if stop.at is not None:
+            return 128 + stop.signal
     rendezvous = find_rendezvous(container, environment)
     torchrun = task.strategy == "torchrun"
     if torchrun and container.node_rank == 0:
@@ -82,9 +97,17 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
     )
     make_folders(inner)
     print(_announcement(task, container, rendezvous), flush=True)
+    meeting, started = meeting_of(task, container, rendezvous), time.time()
     words = script_words(script, arguments, environment)
     if torchrun:
-        command = torchrun_command(container, rendezvous, task.processes_per_host, words)
+        command = torchrun_command(
+            container,
+            rendezvous,
+            task.processes_per_host,
+            words,
+            # pip takes longer on one host than on another, and the first must not give the others up.
+            patience=None if task.requirements is None else AFTER_INSTALLING,
+        )
         targets = ranks_to_stop(container.logs)
         ended = supervise(
             command,
@@ -92,7 +115,7 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
             folder=container.code,
             stop=stop,
             targets=targets,
-            beside=RankFiles(container.logs).trim,
+            beside=all_of(RankFiles(container.logs).trim, meeting.look),
         )
     else:
         command = [sys.executable, "-u", *words]
@@ -103,9 +126,13 @@ def run(task: Task, container: Container, environment: Mapping[str, str], stop: 
             folder=container.code,
             stop=stop,
             targets=itself,
+            beside=meeting.look,
             # What is kept as this host's log already is not kept twice.
             streams=(None, None) if "SLIPWAY_LOG" in environment else streams,
         )
+    if ended.exit_code == 0 and stop.at is None:
+        meeting.tell_of_the_end()
+        tell_of_lost_work(container, inner, started)
     return conclude(task, container, ended, stop)
 
 
@@ -115,6 +142,10 @@ def conclude(task: Task, container: Container, ended: Ended, stop: StopRequest) 
     What fails after a stop was asked for is the stop's consequence; what failed before is not, even
     where the stop came first to the end.
     """
+    if stop.at is not None:
+        took = round(max(0.0, ended.time - stop.at))
+        asked = f"asked to end by {stop.signal.name}, and ended {took} s later"
+        print(f"slipway: {STOPPED} {container.current_host}: {asked}", file=sys.stderr, flush=True)
     if ended.exit_code == 0:
         return 0
     cause = _cause(task, container, ended)
@@ -140,6 +171,16 @@ def ranks_to_stop(logs: Path) -> Callable[[int], list[int]]:
         return found or ([] if any(logs.glob("*/attempt_*")) else [torchrun])
 
     return targets
+
+
+def all_of(*watchers: Callable[[int], None]) -> Callable[[int], None]:
+    """The watchers as one, called in their order."""
+
+    def watch(pid: int) -> None:
+        for watcher in watchers:
+            watcher(pid)
+
+    return watch
 
 
 def package_path() -> Path:

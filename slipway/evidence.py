@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 import signal
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
+
+_OFTEN_SURVIVED = ("CODE001", "CODE005")
+"""Codes of exceptions that name no failure mode, or one that scripts handle: a library that is optional."""
 
 SYMPTOMS = ("NCCL004", "NCCL006")
 """Codes of ranks that wait for, or lost, another one: from the weaker to the weakest evidence."""
@@ -25,6 +28,7 @@ _IGNORED = "Exception ignored in"
 _AFTERWARDS = re.compile(r"\[[WEIF]\d{3,4} |/\S+Warning: |\S+:\d+: \w*Warning: ")
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.*$", re.MULTILINE)
 _WHAT = re.compile(r"^\s*what\(\):\s*(.+)$", re.MULTILINE)
+_MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<module>[A-Za-z_]\w*)'")
 _TRANSPORT = re.compile(r"gloo|nccl|c10d|TCPStore|ProcessGroup|torch[./]distributed|DistNetworkError", re.I)
 
 _SPECIFIC: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -44,6 +48,14 @@ _SPECIFIC: tuple[tuple[str, re.Pattern[str]], ...] = (
         re.compile(r"error: (?:unrecognized arguments|the following arguments are required|argument )"),
     ),
     ("CODE002", re.compile(r"can't open file .*No such file or directory")),
+    (
+        "CODE005",
+        re.compile(
+            r"^ModuleNotFoundError: No module named '[^'.]+'|^ERROR: (?:No matching distribution found"
+            r"|Could not find a version that satisfies|ResolutionImpossible)",
+            re.MULTILINE,
+        ),
+    ),
     (
         "NCCL004",
         re.compile(
@@ -88,7 +100,7 @@ def judge(output: str, exit_code: int | None, code_folder: str, *, recorded: boo
     if not chain:
         return _of_output(text, exit_code)
     found = [_of_exception(block, code_folder) for block in chain]
-    return min(reversed(found), key=lambda evidence: (evidence.weight, evidence.code == "CODE001"))
+    return min(reversed(found), key=lambda evidence: (evidence.weight, evidence.code in _OFTEN_SURVIVED))
 
 
 def last_chain(text: str) -> list[str]:
@@ -131,7 +143,17 @@ def _of_exception(block: str, code_folder: str) -> Evidence:
             break
         message.append(line)
     text = "\n".join(message).strip() or "an exception"
-    return Evidence(_code(text), text, _place(block, code_folder), "\n".join(lines[1:body] + message))
+    code = _code(text)
+    missing = _MISSING_MODULE.match(text)
+    if missing and _is_own(missing["module"], code_folder):
+        code = "CODE001"
+    return Evidence(code, text, _place(block, code_folder), "\n".join(lines[1:body] + message))
+
+
+def _is_own(module: str, code_folder: str) -> bool:
+    """Whether a module that was not found lies in the user's source, where Python does not search."""
+    names = (f"{module}.py", f"{module}/__init__.py")
+    return any(next(Path(code_folder).rglob(name), None) is not None for name in names)
 
 
 def _of_signal(text: str, exit_code: int) -> Evidence:

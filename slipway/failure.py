@@ -15,9 +15,13 @@ from pathlib import Path
 from slipway.evidence import Evidence, judge
 
 REPORTS: tuple[str, ...] = (
-    "CODE001", "CODE002", "DISK001", "MEM001", "MEM002", "NCCL004", "NCCL006", "NCCL009",
+    "CKPT007", "CODE001", "CODE002", "CODE005", "DISK001", "DIST008", "MEM001", "MEM002",
+    "NCCL004", "NCCL006", "NCCL009", "STOP001",
 )  # fmt: skip
-"""Every failure mode that the boot may write at run time."""
+"""Every failure mode that the boot may report at run time."""
+
+STOPPED = "STOP001"
+"""The code of what was asked to end, printed alone: the service asks for no reason then."""
 
 MAX_CHARACTERS = 980
 _MAX_HEADLINE = 480

@@ -28,11 +28,15 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended: its exit code (negative for a signal), when, and the end of its stderr."""
+    """How a process ended: its exit code (negative for a signal), when, and the end of its stderr.
+
+    `stdout` is the end of that, where it was passed on by lines.
+    """
 
     exit_code: int
     time: float
     stderr: str
+    stdout: str = ""
 
 
 class StopRequest:
@@ -114,7 +118,7 @@ def supervise(
         sweep()
     for relay in relays:
         relay.join(timeout=SWEEP_SECONDS)
-    return Ended(process.returncode, ended, relays[0].tail)
+    return Ended(process.returncode, ended, *(relay.tail for relay in relays))
 
 
 def itself(pid: int) -> list[int]:
@@ -147,13 +151,18 @@ def sweep() -> None:
 
 def descendants(pid: int) -> list[int]:
     """All living processes below a process, parents before their children."""
+    return families([pid])[0][1:]
+
+
+def families(pids: Sequence[int]) -> list[list[int]]:
+    """For each process itself and all living processes below it, parents before their children."""
     children = _children()
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        below = children.get(waiting.pop(0), [])
-        found += below
-        waiting += below
+    found = []
+    for pid in pids:
+        family = [pid]
+        for member in family:
+            family += children.get(member, [])
+        found.append(family)
     return found
 
 

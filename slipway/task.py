@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Task:
-    """What the job's container arguments ask for."""
+    """What the job's container arguments ask for; `requirements` is the file to install, if any."""
 
     strategy: str
     processes_per_host: int
     entry_point: str
     arguments: tuple[str, ...]
+    requirements: str | None = None
 
 
 def parse_task(arguments: Sequence[str]) -> Task:
@@ -29,8 +30,15 @@ def parse_task(arguments: Sequence[str]) -> Task:
     parser.add_argument("--strategy", choices=["torchrun", "none"], required=True)
     parser.add_argument("--processes-per-host", type=int, default=1)
     parser.add_argument("--entry-point", required=True)
+    parser.add_argument("--requirements")
     options = parser.parse_args(own)
-    return Task(options.strategy, options.processes_per_host, options.entry_point, tuple(script))
+    return Task(
+        options.strategy,
+        options.processes_per_host,
+        options.entry_point,
+        tuple(script),
+        options.requirements,
+    )
 
 
 def hyperparameter_arguments(hyperparameters: Mapping[str, str]) -> list[str]:

@@ -29,13 +29,23 @@ _FIRST_FAILED = re.compile(
 _CLOSED = re.compile(r"Sending process (\d+) closing signal")
 _TAIL_BYTES = 256 * 1024
 
+AFTER_INSTALLING = 1800
+"""The seconds that hosts wait for each other where each installs packages first: torchrun's own 600
+(static_tcp_rendezvous.py) are less than one host may take longer than another to build a large package."""
+
 
 def torchrun_command(
-    container: Container, rendezvous: Rendezvous, processes: int, script: Sequence[str]
+    container: Container,
+    rendezvous: Rendezvous,
+    processes: int,
+    script: Sequence[str],
+    *,
+    patience: int | None = None,
 ) -> list[str]:
     """The command that starts this host's ranks with a static rendezvous on the first host.
 
-    `script` is what each of them runs, with its arguments.
+    `script` is what each of them runs, with its arguments; `patience` for how many seconds the hosts wait
+    for each other, where torchrun's default is not enough.
     """
     return [
         sys.executable, "-m", "torch.distributed.run",
@@ -46,6 +56,7 @@ def torchrun_command(
         "--master-port", str(rendezvous.port),
         # Newer versions look that often by themselves; torch 2.0 sees a dead rank after 5 s only.
         "--monitor-interval", "0.1",
+        *([] if patience is None else ["--rdzv-conf", f"timeout={patience}"]),
         "--log-dir", str(container.logs),
         # 3: stdout and stderr, into files and on.
         "--tee", "3",

@@ -129,6 +129,7 @@ def _lies_in(name: str, rooms: tuple[str, ...]) -> bool:
         (["--help"], {"rich"}),
         (["explain", "EFA002", "--output", "json"], set()),
         (["explain", "EFA002"], {"rich"}),
+        (["clean", "--output", "json"], set()),
         (["check", "examples/ddp/job.yaml", "--output", "json"], {"pydantic", "yaml"}),
         (["check", "examples/ddp/job.yaml"], {"pydantic", "yaml", "rich"}),
         (["plan", "examples/ddp/job.yaml", "--output", "json"], {"pydantic", "yaml"}),

@@ -18,7 +18,7 @@ def card(outcome: Outcome | None, name: str = "", trouble: str = "") -> str:
     """The HTML of a job by how it is or ended; of one that cannot be seen, its name and why."""
     if outcome is None:
         return _block(f"<b>{_plain(name)}</b>", _plain(trouble))
-    status, cause = outcome.status, outcome.failure
+    status, cause = outcome.status, outcome.cause
     state = f'<b style="color:{_COLOURS.get(status.state, _OTHERS)}">{_plain(_state(status))}</b>'
     took = f" {elapsed_time(status.seconds)}" if status.seconds is not None else ""
     rows = [f"{state} <code>{_plain(status.name)}</code>{took}"]

@@ -14,16 +14,18 @@ from launcher.api.telling import Telling, tell
 from launcher.aws.clients import Clients
 from launcher.aws.session import session_region
 from launcher.backends.local.backend import LocalBackend
+from launcher.backends.local.machine import this_machine
 from launcher.failure_modes.model import Finding, Severity
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.jobs import LOCAL_HOME
+from launcher.session.home import made_home
 from launcher.session.launching import Launch, plan_with_cluster
 from launcher.session.live import check_live
-from launcher.session.long_step import READING_CODE, announced
-from launcher.session.preparation import JobSource, prepare, read_job
+from launcher.session.preflight import look_before
+from launcher.session.preparation import JobSource, prepare, read_job, source_of
 from launcher.session.run_id import run_id_of
+from launcher.source.tree import SourceTree
 
 
 class LaunchRefusedError(Refusal):
@@ -82,8 +84,8 @@ def check(
         raise Refusal("a run on this machine asks nothing of an AWS account.", "Leave out `local` or `live`.")
     loaded, clients, telling = read_job(_source(job_file, cluster, set, allow_env)), Clients(), Telling()
     with loaded.substitutions.refusals():
-        with announced(READING_CODE, tell):
-            made = plan_with_cluster(loaded, clients, session_region=session_region(), ignore=ignore)
+        code = _code(loaded, telling)
+        made = plan_with_cluster(loaded, clients, session_region=session_region(), ignore=ignore, source=code)
         if made.refused and made.placeholders:
             return made.findings
         return check_live(made, loaded, clients, ignore=ignore, on_answer=telling.progress).findings
@@ -120,13 +122,13 @@ def launch(
     loaded = read_job(_source(job_file, cluster, set, allow_env))
     with loaded.substitutions.refusals():
         if local:
-            return _launched_here(_accepted(_planned(loaded, ignore, local)), _folders(inputs or {}))
+            return _launched_here(loaded, _accepted(_planned(loaded, ignore, local)), _folders(inputs or {}))
         return _launched_on_aws(loaded, ignore, run_id)
 
 
 def _planned(loaded: LoadedJob, ignore: Sequence[str], local: bool) -> TrainingPlan:
-    with announced(READING_CODE, tell):
-        made = prepare(loaded, session_region=session_region(), ignore=ignore)
+    code = _code(loaded, Telling())
+    made = prepare(loaded, session_region=session_region(), ignore=ignore, source=code, here=local)
     if not local:
         return made
     # Informations are about a submission and say nothing of a run here.
@@ -143,16 +145,32 @@ def _launched_on_aws(loaded: LoadedJob, ignore: Sequence[str], run_id: str | Non
         run_id=run_id_of(run_id, os.environ),
         display=lambda: telling,
         on_progress=telling.submission,
+        source=_code(loaded, telling),
     )
     made = _accepted(launching.plan())
     start = launching.submission(made).start
     return Job(start.backend, start.once(made).name, made.region, made.operation)
 
 
-def _launched_here(made: TrainingPlan, inputs: Mapping[str, Path]) -> Job:
-    backend = LocalBackend(LOCAL_HOME, inputs)
+def _launched_here(loaded: LoadedJob, made: TrainingPlan, inputs: Mapping[str, Path]) -> Job:
+    machine = this_machine(None, os.environ)
+    found = look_before(loaded, made, machine, inputs)
+    for note in found.notes:
+        tell(f"here: {note}")
+    if found.crowd is not None:
+        # A notebook has nobody to ask in the middle of a cell.
+        raise Refusal(
+            f"{found.crowd.what}: {found.crowd.consequence}.",
+            "Launch fewer of them here: set={'distribution.processes_per_host': 2, ...}.",
+        )
+    backend = LocalBackend(made_home(), inputs, python=machine.python.path)
     atexit.register(backend.close)
-    return Job(backend, backend.submit(made))
+    return Job(backend, backend.submit(made, Telling().submission))
+
+
+def _code(loaded: LoadedJob, telling: Telling) -> SourceTree | None:
+    """The code of a job as it lies there; None where the job file does not say which."""
+    return source_of(loaded.spec, loaded.file.parent, telling.reading) if loaded.spec is not None else None
 
 
 def _accepted(made: TrainingPlan) -> TrainingPlan:

@@ -9,9 +9,11 @@ from types import TracebackType
 
 from launcher.account.file_system import FileSystem
 from launcher.backends.interface import Progress
-from launcher.session.long_step import LONG_SECONDS
 from launcher.text.controls import without_controls
 from launcher.text.sizes import size_in_words
+
+LONG_SECONDS = 2.0
+"""After so long without a word people begin to wonder."""
 
 _LINE_EVERY_SECONDS = 10.0
 
@@ -41,6 +43,11 @@ class Telling:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Nothing was opened."""
+
+    def reading(self, read: int, total: int) -> None:
+        """So many bytes of the code have been read."""
+        share = 100 * read // total if total else 100
+        self._now_and_then(f"reading {size_in_words(total)} of code: {share}%")
 
     def progress(self, answered: int, asked: int, waiting_for: str) -> None:
         """AWS has given so many of the answers that were asked for."""

@@ -15,6 +15,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from launcher.diagnosis.ending import Stop
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ class JobStatus:
     paths are URIs on AWS and local paths otherwise; `seconds` is the time since the start, billable
     or not. `explanation` is what the service says about the phase, `transitions` the phases so far.
     `hosts` and `processes_per_host` are None where the backend does not know them. `metrics` are the
-    job's own metric definitions: name to regular expression, whose first group is the value.
+    job's own metric definitions: name to regular expression, whose first group is the value. Of a run on
+    this machine `instance_type` is what its hosts stand for and `gpus` whether they see any; None elsewhere.
+    `stop` is what ended the job from outside, or is about to, where the place tells.
     """
 
     name: str
@@ -70,6 +73,9 @@ class JobStatus:
     hosts: int | None = None
     processes_per_host: int | None = None
     metrics: Mapping[str, str] = field(default_factory=dict)
+    instance_type: str | None = None
+    gpus: bool | None = None
+    stop: Stop | None = None
 
 
 class LogLine(NamedTuple):
@@ -196,8 +202,11 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def stop(self, job_name: str) -> None:
-        """Ask the job to stop; returns before it has. Nothing happens to one that has ended."""
+    def stop(self, job_name: str, who: str | None = None) -> None:
+        """Ask the job to stop; returns before it has. Nothing happens to one that has ended.
+
+        `who` says in words who asks, such as `launch stop (process 4711)`: places that can, keep it.
+        """
 
     @abstractmethod
     def jobs(self, query: JobQuery) -> list[JobSummary]:

@@ -37,6 +37,7 @@ from launcher.backends.service_job import (
     retries_of,
     seconds_of,
     state_in_queue,
+    stop_of,
     summary_of,
 )
 from launcher.cluster.sagemaker_names import TRAINING_IN_BATCH
@@ -119,6 +120,7 @@ class QueueBackend(Backend):
                 phase=phase_in_queue(job["status"], state),
                 failure_reason=reason_of(job) if state is JobState.FAILED else None,
                 seconds=seconds_of(job),
+                stop=stop_of(job, state),
             )
         training = self._training.describe(attempts[-1])
         if state is JobState.FAILED and training.state is JobState.STOPPED:
@@ -130,6 +132,7 @@ class QueueBackend(Backend):
             # A failed attempt that the queue repeats is not a failed job.
             phase=training.phase if state.is_final or not training.state.is_final else "Waiting for a retry",
             failure_reason=(training.failure_reason or reason_of(job)) if state is JobState.FAILED else None,
+            stop=stop_of(job, state, training.stop),
         )
 
     def read_logs(self, job_name: str, cursor: Cursor) -> LogBatch:
@@ -146,13 +149,13 @@ class QueueBackend(Backend):
             reached |= {prefix + key: at for key, at in batch.cursor.items()}
         return LogBatch(lines, {**cursor, **reached}, more)
 
-    def stop(self, job_name: str) -> None:
-        """Take the job out of the queue, or stop its training job where there is one."""
+    def stop(self, job_name: str, who: str | None = None) -> None:
+        """Take the job out of the queue, or stop its training job where there is one; Batch keeps `who`."""
         job = self._job(job_name)
         if state_in_queue(job).is_final:
             return
         with answers(f"stop the queued job {job_name} (batch:TerminateServiceJob)"):
-            self._batch.terminate_service_job(jobId=job["jobId"], reason="stopped by its user")
+            self._batch.terminate_service_job(jobId=job["jobId"], reason=f"stopped by {who or 'its user'}")
 
     def jobs(self, query: JobQuery) -> list[JobSummary]:
         """The queue's jobs, newest first, those that ended lately among them."""

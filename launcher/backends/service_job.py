@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from launcher.backends.interface import JobState, JobSummary
+from launcher.diagnosis.ending import Stop, StopCause
 
 if TYPE_CHECKING:
     from launcher.planning.request_view import RequestView
@@ -56,6 +58,16 @@ def reason_of(job: Mapping[str, Any]) -> str | None:
     """Why the job failed, in SageMaker's words where the queue only hands them on."""
     reason = job.get("statusReason")
     return None if reason is None else str(reason).removeprefix(_FROM_SAGEMAKER)
+
+
+def stop_of(job: Mapping[str, Any], state: JobState, training: Stop | None = None) -> Stop | None:
+    """What ended the job from outside: who took it out of the queue, else what ended its training job."""
+    if state not in (JobState.STOPPING, JobState.STOPPED) or not job.get("isTerminated"):
+        return training
+    who, ended = reason_of(job), job.get("stoppedAt")
+    if training is None:
+        return Stop(StopCause.QUEUE, who, ended / 1000 if ended else None)
+    return replace(training, who=who.removeprefix("stopped by ")) if who else training
 
 
 def attempts_of(job: Mapping[str, Any]) -> list[str]:

@@ -67,13 +67,13 @@ def _plan_live(loaded: LoadedJob, ignore: Sequence[str], *, fix: bool, yes: bool
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.cli.live_view import LiveView, offer_repairs
+    from launcher.cli.source_view import read_code
     from launcher.session.launching import plan_with_cluster
     from launcher.session.live import judged, look, repairs
-    from launcher.session.long_step import READING_CODE, announced
 
     clients = Clients()
-    with announced(READING_CODE, message):
-        plan = plan_with_cluster(loaded, clients, session_region=session_region(), ignore=ignore)
+    code = read_code(loaded)
+    plan = plan_with_cluster(loaded, clients, session_region=session_region(), ignore=ignore, source=code)
     if plan.request is None or (plan.refused and plan.placeholders):
         message("AWS was not looked at: fix the findings of the job file first")
         return plan

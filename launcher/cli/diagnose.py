@@ -29,44 +29,44 @@ def diagnose(
 ) -> int:
     """Say why a job failed: the root cause, what followed from it, and whether to run it again.
 
-    Exits with 1 where a root cause was found or the job failed, with 0 where all is well.
+    Exits with 1 where it failed, known or unknown why; with 0 where all is well or it was only stopped.
     """
     if not log and len(name) != 1:
         message("error: give one job's name, or log files with --log.\nSee `launch diagnose --help`.")
         return EXIT_USAGE
-    diagnosis, failed = _of_logs([*log, *map(Path, name)]) if log else _of_job(name[0])
+    diagnosis = _of_logs([*log, *map(Path, name)]) if log else _of_job(name[0])
     if output is OutputFormat.JSON:
         print_json(diagnosis.to_json())
     else:
-        _show(console(), diagnosis, failed)
-    return 1 if diagnosis.root_cause or failed else 0
+        _show(console(), diagnosis)
+    return 1 if diagnosis.verdict.is_bad else 0
 
 
-def _of_logs(paths: list[Path]) -> tuple[Diagnosis, bool]:
+def _of_logs(paths: list[Path]) -> Diagnosis:
     from launcher.diagnosis.diagnose import diagnose as diagnose_lines
     from launcher.session.log_files import records_of
 
-    return diagnose_lines(records_of(paths)), False
+    return diagnose_lines(records_of(paths))
 
 
-def _of_job(name: str) -> tuple[Diagnosis, bool]:
+def _of_job(name: str) -> Diagnosis:
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
-    from launcher.backends.interface import JobState
     from launcher.session.diagnosis import diagnose_job
     from launcher.session.jobs import find_job
 
     found = find_job(name, Clients(), session_region())
-    return diagnose_job(found.backend, found.name), found.status.state is JobState.FAILED
+    return diagnose_job(found.backend, found.name)
 
 
-def _show(terminal: Console, diagnosis: Diagnosis, failed: bool) -> None:
+def _show(terminal: Console, diagnosis: Diagnosis) -> None:
     from rich.text import Text
 
     from launcher.cli.diagnosis_view import show_cause, show_consequences
 
     cause = diagnosis.root_cause
     if cause is None:
+        failed = diagnosis.verdict.is_bad
         verdict = "The job failed, but nothing in its logs is known" if failed else "No failure found"
         terminal.print(Text(f"{verdict}.", "bold yellow" if failed else "bold green"))
     show_cause(terminal, diagnosis)

@@ -25,14 +25,17 @@ def show_cause(terminal: Console, diagnosis: Diagnosis) -> None:
     cause = diagnosis.root_cause
     if cause is None:
         return
-    finding, retry = cause.finding, diagnosis.retry.value
-    terminal.print(Text.assemble((finding.code, "bold red"), " ", (finding.message, "bold")))
+    finding, retry, bad = cause.finding, diagnosis.retry.value, diagnosis.verdict.is_bad
+    terminal.print(
+        Text.assemble((finding.code, f"bold {'red' if bad else 'yellow'}"), " ", (finding.message, "bold"))
+    )
     for line in cause.evidence:
         if line not in finding.message:
             shown = Text(f"│ {line}", "dim", overflow="ellipsis", no_wrap=True)
             terminal.print(Padding(shown, (0, 0, 0, 2)))
     terminal.print(Text(f"→ {finding.remedy}"))
-    terminal.print(Text(f"→ Retry {retry}: {_ADVICE[retry]}."))
+    if bad:
+        terminal.print(Text(f"→ Retry {retry}: {_ADVICE[retry]}."))
 
 
 def show_consequences(terminal: Console, diagnosis: Diagnosis) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from launcher.cli.output import OutputFormat, message
+from launcher.cli.output import OutputFormat
 
 if TYPE_CHECKING:
     from launcher.jobs.load import LoadedJob
@@ -55,11 +55,11 @@ def read(
     return read_job(JobSource(job_file, cluster, overrides or (), allow_env))
 
 
-def plan_offline(loaded: LoadedJob, ignore: Sequence[str] | None) -> TrainingPlan:
-    """The judged plan of a job, made without a call to AWS."""
+def plan_offline(loaded: LoadedJob, ignore: Sequence[str] | None, *, here: bool = False) -> TrainingPlan:
+    """The judged plan of a job, made without a call to AWS; `here` says that it is to run on this machine."""
     from launcher.aws.session import session_region
-    from launcher.session.long_step import READING_CODE, announced
+    from launcher.cli.source_view import read_code
     from launcher.session.preparation import prepare
 
-    with announced(READING_CODE, message):
-        return prepare(loaded, session_region=session_region(), ignore=ignore or ())
+    code = read_code(loaded)
+    return prepare(loaded, session_region=session_region(), ignore=ignore or (), source=code, here=here)

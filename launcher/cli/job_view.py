@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.cli.output import OutputFormat, console, message, print_json
+from launcher.diagnosis.ending import Stop, StopCause
 from launcher.diagnosis.redaction import redacted
 from launcher.session.following.stall import Moving, Stall
 from launcher.text.controls import without_controls
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from launcher.session.following.progress import TrainingProgress
     from launcher.session.outcome import Outcome
+    from launcher.session.run import Interrupted
 
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red")
 STATE_STYLES = {JobState.COMPLETED: "bold green", JobState.FAILED: "bold red"}
@@ -181,8 +183,17 @@ def conclude(outcome: Outcome, output: OutputFormat, more: Mapping[str, Any]) ->
     return 0 if outcome.succeeded else 1
 
 
+def conclude_interrupted(interrupted: Interrupted, output: OutputFormat, more: Mapping[str, Any]) -> int:
+    """Print how a job ended that ran here and was interrupted, as `conclude`; the exit code of the signal."""
+    if interrupted.outcome is None:
+        message(f"stopped. {interrupted.remedy}")
+    else:
+        conclude(interrupted.outcome, output, more)
+    return interrupted.exit_code
+
+
 def show_outcome(console: Console, outcome: Outcome) -> None:
-    """Print how the job ended: the cause of a failure and what to do, and where its results are."""
+    """Print how the job ended: the cause of a failure or a stop and what to do, and where its results are."""
     from rich.text import Text
 
     from launcher.cli.diagnosis_view import show_cause
@@ -191,9 +202,9 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
     style = STATE_STYLES.get(status.state, "bold yellow")
     took = f" after {elapsed_time(status.seconds)}" if status.seconds is not None else ""
     console.print(Text.assemble((str(status.state), style), f" {status.name}{took}"))
-    if outcome.diagnosis is not None and outcome.failure is not None:
+    if outcome.diagnosis is not None and outcome.cause is not None:
         show_cause(console, outcome.diagnosis)
-        console.print(Text(f"launch explain {outcome.failure.code}", "cyan"))
+        console.print(Text(f"launch explain {outcome.cause.code}", "cyan"))
     elif status.failure_reason:
         console.print(redacted(status.failure_reason), markup=False)
     for label, place in (("checkpoints", status.checkpoints), ("output", status.output)):
@@ -204,16 +215,24 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
     """How a job ended, in the shape that `--output json` prints."""
     status = outcome.status
-    cause = outcome.diagnosis.root_cause if outcome.diagnosis else None
+    failure, stop = outcome.failure, outcome.stop
     return {
         "name": status.name,
         "state": status.state.value,
-        "failure": cause.to_json() if cause else None,
+        "verdict": outcome.verdict.value if outcome.verdict else None,
+        "failure": failure.to_json() if failure else None,
+        "stop": {**stop.finding.to_json(), **_stop_json(status.stop)} if stop else None,
         "failure_reason": redacted(status.failure_reason) if status.failure_reason else None,
         "checkpoints": status.checkpoints,
         "output": status.output,
         "seconds": status.seconds,
     }
+
+
+def _stop_json(stop: Stop | None) -> dict[str, Any]:
+    """What ended the job, who in words, when in seconds since the epoch, and the limit in seconds."""
+    stop = stop or Stop(StopCause.ASKED)
+    return {"cause": stop.cause.value, "who": stop.who, "at": stop.at, "limit": stop.limit}
 
 
 @cache

@@ -22,11 +22,13 @@ from launcher.cli.job_options import (
     plan_offline,
     read,
 )
+from launcher.cli.local_run import Here, cleared, fewer_processes
 from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, console, message, print_json
 from launcher.documents.files import file_mode
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
+    from launcher.backends.local.interpreter import Interpreter
     from launcher.jobs.load import LoadedJob
     from launcher.planning.training_plan import TrainingPlan
     from launcher.session.launching import Launch, Submission
@@ -39,7 +41,17 @@ def launch(
     dry_run: Annotated[bool, Parameter(negative="", help="Print the request; send nothing.")] = False,
     local: Annotated[bool, Parameter(negative="", help="Run on this machine, without AWS.")] = False,
     detach: Annotated[bool, Parameter(negative="", help="Submit, and do not follow.")] = False,
-    yes: Annotated[bool, Parameter(negative="", help="Submit without asking.")] = False,
+    python: Annotated[
+        str | None,
+        Parameter(
+            help="With --local, the Python that runs the job. Default: the active environment's where it has "
+            "torch, else the launcher's own."
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None, Parameter(help="With --local, processes per host instead of the job's.")
+    ] = None,
+    yes: Annotated[bool, Parameter(negative="", help="Go on without asking.")] = False,
     queue: Annotated[bool, Parameter(negative="", help="Through the cluster's queue.")] = False,
     share: Annotated[
         str | None, Parameter(help="With --queue, the fair share to submit under, of a queue with shares.")
@@ -58,17 +70,27 @@ def launch(
     """Turn a job file into a training job: check it, submit it once, follow it, say why it failed."""
     if local and (dry_run or detach or queue):
         raise Refusal("--local runs the job here and now.", "Leave out --dry-run, --detach and --queue.")
+    if not local and (python is not None or processes is not None):
+        raise Refusal(
+            "--python and --processes are about runs on this machine.",
+            "Add --local, or leave them out; `framework` and `distribution.processes_per_host` are for AWS.",
+        )
     if share is not None and not queue:
         raise Refusal("--share names a share of the queue.", "Add --queue.")
     if run_id is not None and (local or dry_run):
         raise Refusal("--run-id is about jobs on AWS.", "Leave it out with --local and --dry-run.")
+    if processes is not None:
+        set_, ignore = fewer_processes(processes, set_, ignore)
     loaded = read(job_file, cluster, set_, allow_env)
     with loaded.substitutions.refusals():
         if dry_run:
             return _dry_run(loaded, ignore, output)
         if local:
-            plan = plan_offline(loaded, ignore)
-            return _refuse(plan, output) if plan.refused else _run_local(plan, inputs or (), output)
+            plan = plan_offline(loaded, ignore, here=True)
+            if plan.refused:
+                return _refuse(plan, output)
+            here = Here(_folders(inputs or ()), python, processes, yes)
+            return _run_local(loaded, plan, here, output)
         launching = _launching(loaded, ignore or (), queue, share, run_id)
         return _launch_on_aws(launching, detach, yes, output)
 
@@ -87,12 +109,24 @@ def _launching(
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.cli.live_view import LiveView
+    from launcher.cli.source_view import read_code
     from launcher.cli.submission_view import show_progress
     from launcher.session.launching import Launch
     from launcher.session.run_id import run_id_of
 
     run = run_id_of(run_id, os.environ)
-    return Launch(loaded, Clients(), session_region(), ignore, queued, share, run, LiveView, show_progress)
+    return Launch(
+        loaded,
+        Clients(),
+        session_region(),
+        ignore,
+        queued,
+        share,
+        run,
+        LiveView,
+        show_progress,
+        source=read_code(loaded),
+    )
 
 
 def _refuse(plan: TrainingPlan, output: OutputFormat) -> int:
@@ -107,25 +141,31 @@ def _refuse(plan: TrainingPlan, output: OutputFormat) -> int:
     return 1
 
 
-def _run_local(plan: TrainingPlan, inputs: list[str] | tuple[()], output: OutputFormat) -> int:
+def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: OutputFormat) -> int:
     from contextlib import closing
 
     from launcher.backends.local.backend import LocalBackend
-    from launcher.cli.job_view import JobView, conclude
-    from launcher.session.jobs import LOCAL_HOME
+    from launcher.backends.local.machine import this_machine
+    from launcher.cli.job_view import JobView, conclude, conclude_interrupted
+    from launcher.cli.submission_view import show_progress
+    from launcher.session.home import made_home
+    from launcher.session.preflight import look_before
     from launcher.session.run import Interrupted, follow_here
 
-    _introduce(plan, output, here=True)
+    machine = this_machine(here.python, os.environ)
+    found = look_before(loaded, plan, machine, here.inputs, here.processes)
+    _introduce(plan, output, machine.python)
+    if not cleared(found, output, yes=here.yes):
+        message("not started")
+        return 0
     try:
         with (
             JobView(screen_for(output)) as view,
-            closing(LocalBackend(LOCAL_HOME, _folders(inputs))) as backend,
+            closing(LocalBackend(made_home(), here.inputs, python=machine.python.path)) as backend,
         ):
-            outcome = follow_here(backend, backend.submit(plan), view)
+            outcome = follow_here(backend, lambda: backend.submit(plan, show_progress), view)
     except Interrupted as interrupted:
-        state = interrupted.status.state if interrupted.status else "unknown"
-        message(f"stopped; the job is {state}. {interrupted.remedy}")
-        return EXIT_INTERRUPTED
+        return conclude_interrupted(interrupted, output, {"job": _job_json(plan)})
     return conclude(outcome, output, {"job": _job_json(plan)})
 
 
@@ -137,7 +177,7 @@ def _launch_on_aws(launching: Launch, detach: bool, yes: bool, output: OutputFor
         return _refuse(plan, output)
     submission = launching.submission(plan)
     if submission.begun is None:
-        _introduce(plan, output, here=False)
+        _introduce(plan, output)
         if must_ask(yes, output) and not confirmed(_question(plan, submission.account)):
             message("not submitted")
             return 0
@@ -176,19 +216,19 @@ def _question(plan: TrainingPlan, account: str) -> str:
     return f"Submit to SageMaker in account {account}: {what}, {cost_in_words(view, plan.region)}?"
 
 
-def _introduce(plan: TrainingPlan, output: OutputFormat, *, here: bool) -> None:
-    """Say what will run, and what was found that does not stop it.
+def _introduce(plan: TrainingPlan, output: OutputFormat, python: Interpreter | None = None) -> None:
+    """Say what will run, and what was found that does not stop it; `python` where it runs on this machine.
 
-    Informations are about a submission and say nothing of a run `here`.
+    Informations are about a submission and say nothing of a run here.
     """
     from launcher.cli.findings_view import show_findings
     from launcher.cli.plan import show_summary
     from launcher.failure_modes.model import Severity
 
     if output is OutputFormat.TEXT:
-        hidden = {Severity.INFO} if here else set()
+        hidden = {Severity.INFO} if python else set()
         show_findings(console(), [f for f in plan.findings if not f.ignored and f.severity not in hidden])
-        show_summary(plan, places=not here)
+        show_summary(plan, python=python)
 
 
 def _job_json(plan: TrainingPlan) -> dict[str, Any]:

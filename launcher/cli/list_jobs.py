@@ -1,4 +1,4 @@
-"""`launch list`: the jobs of the account and region, or of this folder, newest first."""
+"""`launch list`: the jobs of the account and region, or of this project, newest first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def list_jobs(
         str | None, Parameter(help="Only jobs created since: 7d, or a time as 2026-08-20T11:30.")
     ] = None,
     limit: Annotated[int, Parameter(help="How many at most; 0 for all.")] = DEFAULT_LIMIT,
-    local: Annotated[bool, Parameter(negative="", help="The local runs of this folder.")] = False,
+    local: Annotated[bool, Parameter(negative="", help="The local runs of this project.")] = False,
     queue: Annotated[str | None, Parameter(help="The jobs in the queue of this cluster.")] = None,
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:

@@ -20,6 +20,7 @@ from launcher.cli.job_options import (
 from launcher.cli.output import OutputFormat, console, print_json
 
 if TYPE_CHECKING:
+    from launcher.backends.local.interpreter import Interpreter
     from launcher.jobs.load import LoadedJob
     from launcher.planning.request_parts import RequestChannel, SearchedParameter
     from launcher.planning.request_view import RequestView
@@ -57,9 +58,10 @@ def plan(
 
 def _show_pair(loaded: LoadedJob, ignore: Sequence[str], output: OutputFormat) -> int:
     from launcher.aws.session import session_region
+    from launcher.cli.source_view import read_code
     from launcher.session.comparison import prepare_pair
 
-    plans = prepare_pair(loaded, session_region=session_region(), ignore=ignore)
+    plans = prepare_pair(loaded, session_region=session_region(), source=read_code(loaded), ignore=ignore)
     if output is OutputFormat.JSON:
         print_json({"pair": [plan_json(each) for each in plans]})
     else:
@@ -92,12 +94,18 @@ def _show_difference(plan: TrainingPlan, reference: str, output: OutputFormat) -
 
 def plan_json(plan: TrainingPlan) -> dict[str, Any]:
     """The plan in the shape that `plan` and `--dry-run` print."""
-    from launcher.planning.shown import shown_job, shown_request
+    from launcher.cli.source_view import source_json
+    from launcher.planning.requirements import planned_requirements
+    from launcher.planning.shown import shown_job, shown_request, shown_text
 
+    source = None if plan.package is None else plan.package.source
+    installed = planned_requirements(plan)
     return {
         "job": shown_job(plan),
         "request": shown_request(plan),
         "findings": [finding.to_json() for finding in plan.findings],
+        "source": source and source_json(source, lambda text: shown_text(plan, text, ("code",))),
+        "requirements": installed.to_json() if installed else None,
     }
 
 
@@ -149,23 +157,28 @@ def show_settings(plan: TrainingPlan) -> None:
     console().print(grid)
 
 
-def show_summary(plan: TrainingPlan, *, places: bool = True) -> None:
-    """Print the lines that tell a person what will run, and with `places` where on AWS and at what cost."""
+def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> None:
+    """Print the lines that tell what will run, and where: on AWS and at what cost, or here by `python`."""
+    from launcher.cli.source_view import source_rows
     from launcher.planning.cost import cost_in_words
     from launcher.planning.shown import shown_text
 
     view = plan.view
-    if view is None:
+    if view is None or plan.package is None:
         return
     strategy = plan.job["distribution"]["strategy"]
     rows = {
         "job": str(plan.name),
         "hosts": f"{view.hosts} × {view.instance_type}",
         "processes": f"{plan.processes_per_host} per host, world size {plan.world_size}, {strategy}",
+        **_installed(plan),
         **_search(view),
         "limits": _limits(view),
+        **source_rows(plan.package.source),
     }
-    if places:
+    if python is not None:
+        rows["python"] = str(python)
+    else:
         rows |= {
             "cost": cost_in_words(view, plan.region),
             "image": str(view.image),
@@ -183,12 +196,27 @@ _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ranges": (("tuning",),),
     "jobs": (("tuning",),),
     "limits": (("limits",),),
+    "code": (("code",),),
+    "left out": (("code",),),
     "image": (("image",), ("framework",)),
     "channels": (("inputs",),),
     "checkpoints": (("checkpoint",),),
     "output": (("output",),),
 }
 """The fields of the job file that a row of the summary speaks of."""
+
+
+def _installed(plan: TrainingPlan) -> dict[str, str]:
+    """What pip installs before the script starts; nothing where that is nothing."""
+    from launcher.planning.requirements import planned_requirements
+
+    installed = planned_requirements(plan)
+    if installed is None:
+        return {}
+    count = len(installed.packages)
+    where = ", ".join([installed.index, *installed.links])
+    by = "" if installed.installed_by == "boot" else ", by the toolkit of the image"
+    return {"packages": f"{count} of {installed.file}, from {where}{by}"}
 
 
 def _search(view: RequestView) -> dict[str, str]:

@@ -49,7 +49,7 @@ def resume(
 def _resume_here(backend: Backend, name: str, output: OutputFormat) -> int:
     from contextlib import closing
 
-    from launcher.cli.job_view import JobView, conclude
+    from launcher.cli.job_view import JobView, conclude, conclude_interrupted
     from launcher.session.resume import plan_resumption
     from launcher.session.run import Interrupted, follow_here
     from launcher.session.submission import Start
@@ -58,10 +58,9 @@ def _resume_here(backend: Backend, name: str, output: OutputFormat) -> int:
     message(f"resuming {name} as {resumption.name}")
     try:
         with JobView(screen_for(output)) as view, closing(backend):
-            outcome = follow_here(backend, resumption.run_here(), view)
+            outcome = follow_here(backend, resumption.run_here, view)
     except Interrupted as interrupted:
-        message(f"stopped. {interrupted.remedy}")
-        return EXIT_INTERRUPTED
+        return conclude_interrupted(interrupted, output, {"resumed_from": name})
     return conclude(outcome, output, {"resumed_from": name})
 
 

@@ -17,11 +17,13 @@ JobName = Annotated[str, Parameter(help="The job's name.")]
 
 
 def status(name: JobName, /, *, output: OutputOption = OutputFormat.TEXT) -> int:
-    """Show how a job is: its phases, how long it took, and why it failed. Exit code 1 for a failed one."""
+    """Show how a job is: its phases, how long it took, and why it failed or was stopped.
+
+    Exit code 1 for one that failed.
+    """
     from launcher.aws.bounded import LOOK_SECONDS, bounded
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
-    from launcher.backends.interface import JobState
     from launcher.session.jobs import find_job
     from launcher.session.outcome import outcome_of
 
@@ -34,7 +36,7 @@ def status(name: JobName, /, *, output: OutputOption = OutputFormat.TEXT) -> int
         print_json(_json(outcome))
     else:
         _show(outcome)
-    return 1 if outcome.status.state is JobState.FAILED else 0
+    return 1 if outcome.verdict is not None and outcome.verdict.is_bad else 0
 
 
 def _show(outcome: Outcome) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from launcher.diagnosis.ending import End, Ending
 from launcher.diagnosis.matching import ROLES
-from launcher.diagnosis.model import Diagnosis, RootCause
+from launcher.diagnosis.model import Diagnosis, RootCause, Verdict
 from launcher.diagnosis.reader import Reading
 from launcher.diagnosis.reason import BEFORE_ALL_LINES
 from launcher.diagnosis.redaction import redacted, shown
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
-from launcher.failure_modes import checkpoints, data, nccl
+from launcher.diagnosis.stops import split_by_stop, stopped, unexplained
+from launcher.failure_modes import checkpoints, data, job_runtime, nccl
 from launcher.failure_modes.model import Finding, Retry, Severity, Stage
 
 CLOSE = 12
@@ -28,27 +30,42 @@ _LAGS = (nccl.COLLECTIVE_TIMED_OUT, data.UNEVEN_BATCHES, checkpoints.STATE_DICT_
 """Modes in which ranks wait for others that lag behind: those that waited name the operation."""
 
 
-def judge(reading: Reading, reason: Sequence[Sighting], *, succeeded: bool = False) -> Diagnosis:
-    """The diagnosis from what was read of the logs and of the service's reason.
+def judge(
+    reading: Reading,
+    reason: Sequence[Sighting],
+    ending: Ending | None = None,
+    late: Mapping[str, int] | None = None,
+) -> Diagnosis:
+    """The diagnosis from what was read of the logs, of the service's reason, and of how the job ended.
 
     The weightier role counts, whatever came first: initiator, symptom, cascade. Within a role what is
-    definite beats what is vague, then the earlier sign counts.
+    definite beats what is vague, then the earlier sign counts. What an end from outside explains is a
+    consequence; `late` are each host's lines after it.
     """
-    healthy = succeeded or (reading.success and not reading.failure and not reason)
+    ending = ending or Ending()
+    healthy = ending.end is End.COMPLETED or (reading.success and not reading.failure and not reason)
     signs = [] if healthy else [sign for sign in (*reason, *reading.sightings) if sign.role.may_be_root]
     signs = [sign for sign in signs if not _was_survived(sign, reading)]
     notes = [sign for sign in reading.sightings if sign.role is LineRole.ADVISORY]
-    root = _first(signs)
+    stop = stopped(signs, ending)
+    root = _first(unexplained(signs, ending, lengths=reading.lengths, late=late or {}))
+    if root is None and stop is not None:
+        earlier, later = split_by_stop(signs, ending)
+        followed = tuple(_grouped(later))
+        findings = (stop.finding, *followed, *_grouped([*earlier, *notes], warn=True))
+        return Diagnosis(Verdict.STOPPED, stop, followed, findings, job_runtime.STOPPED.retry)
     if root is None:
-        findings = tuple(_grouped(notes, warn=True))
-        return Diagnosis(None, (), findings, Retry.NEVER)
+        verdict = Verdict.UNKNOWN if ending.end is End.FAILED else Verdict.HEALTHY
+        return Diagnosis(verdict, None, (), tuple(_grouped(notes, warn=True)), Retry.NEVER)
     others = [sign for sign in signs if sign is not root]
     explained, context = _explained(root, signs, reading)
     explained = _attributed(explained, others)
     cause = _root_cause(explained, others, context)
     consequences = tuple(_grouped(sign for sign in others if not _same(sign, root)))
+    if ending.stop is not None and stop is not None:
+        consequences = (*(each for each in consequences if each.code != stop.finding.code), stop.finding)
     findings = (cause.finding, *consequences, *_grouped(notes, warn=True))
-    return Diagnosis(cause, consequences, findings, explained.mode.retry)
+    return Diagnosis(Verdict.FAILED, cause, consequences, findings, explained.mode.retry)
 
 
 def _was_survived(sign: Sighting, reading: Reading) -> bool:

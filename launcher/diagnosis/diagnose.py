@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from launcher.diagnosis.attribution import judge
+from launcher.diagnosis.ending import Ending
 from launcher.diagnosis.model import Diagnosis
 from launcher.diagnosis.reader import LogReader
 from launcher.diagnosis.reason import signs_of
@@ -16,12 +18,26 @@ def diagnose(
     failure_reason: str | None = None,
     *,
     secondary_status: str | None = None,
-    succeeded: bool = False,
+    ending: Ending | None = None,
 ) -> Diagnosis:
-    """Why a job failed.
+    """Why a job failed, or that it did not.
 
     `lines` are read once, those of one host in their order, hosts mixed in any way; what is kept of them
     does not grow with their number. `failure_reason` and `secondary_status` are the service's (the phase of
-    a JobStatus). With `succeeded` nothing is called a root cause: what the lines advise remains.
+    a JobStatus), `ending` is what the place says of the end. Of a job that completed nothing is called a root
+    cause: what the lines advise remains. What followed from a stop is no failure (see `stops`).
     """
-    return judge(LogReader().read(lines), signs_of(failure_reason, secondary_status), succeeded=succeeded)
+    ending = ending or Ending()
+    late: Counter[str] = Counter()
+    if ending.stop is not None and ending.stop.at is not None:
+        lines = _counting_later(lines, ending.stop.at, late)
+    reading = LogReader().read(lines)
+    return judge(reading, signs_of(failure_reason, secondary_status), ending, late)
+
+
+def _counting_later(lines: Iterable[LogRecord], at: float, late: Counter[str]) -> Iterator[LogRecord]:
+    """The lines as they are; those of each host from that time on are counted."""
+    for line in lines:
+        if line.time is not None and line.time >= at:
+            late[line.host] += 1
+        yield line

@@ -3,9 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from launcher.failure_modes.model import Finding, Retry
+
+
+class Verdict(StrEnum):
+    """What became of a job, in a word; part of the command line's JSON."""
+
+    FAILED = "failed"
+    """It failed, or its lines show a failure: the root cause says of what."""
+    HEALTHY = "healthy"
+    """It completed, or nothing has failed so far."""
+    STOPPED = "stopped"
+    """It was ended from outside (STOP001), and nothing had failed before."""
+    UNKNOWN = "unknown"
+    """It failed of something that is not known here."""
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether something failed."""
+        return self in (Verdict.FAILED, Verdict.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +56,12 @@ class RootCause:
 class Diagnosis:
     """Why a job failed.
 
-    `root_cause` is None for a healthy job and where nothing known was met; `consequences` are findings
-    of the same failure on other ranks or in other words; `findings` are all, the root cause first.
+    `verdict` says whether it did. `root_cause` is None for a healthy job and where nothing known was met;
+    `consequences` are findings of the same failure on other ranks or in other words; `findings` are all, the
+    root cause first. Of a job that was stopped the root cause is STOP001.
     """
 
+    verdict: Verdict
     root_cause: RootCause | None
     consequences: tuple[Finding, ...]
     findings: tuple[Finding, ...]
@@ -49,6 +70,7 @@ class Diagnosis:
     def to_json(self) -> dict[str, Any]:
         """The shape that `launch diagnose --output json` prints."""
         return {
+            "verdict": self.verdict.value,
             "root_cause": self.root_cause.to_json() if self.root_cause else None,
             "consequences": [finding.to_json() for finding in self.consequences],
             "findings": [finding.to_json() for finding in self.findings],

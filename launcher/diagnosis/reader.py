@@ -133,6 +133,7 @@ class LogReader:
     def _raised(self, traceback: Traceback, candidate: Candidate, line: Line) -> None:
         """An exception that no row knows: the script's own, unless it reports another process' failure."""
         if traceback.kind.endswith("KeyboardInterrupt"):
+            self._note("interrupted", _of_stop("interrupted with Ctrl-C (SIGINT)", candidate, line))
             return
         role = LineRole.CASCADE if traceback.follows_from_another else LineRole.INITIATOR
         self._note(role, _of_script(traceback.exception, role, candidate, line, traceback))
@@ -153,7 +154,10 @@ class LogReader:
                 if match["local"]:
                     fields.setdefault("local_rank", match["local"])
         code = fields.get("exitcode", "")
-        if not re.fullmatch(r"-?\d{1,4}", code) or not fields.get("rank", "").isdecimal() or code == "-15":
+        if not re.fullmatch(r"-?\d{1,4}", code) or not fields.get("rank", "").isdecimal():
+            return
+        if code == "-15":
+            self._note("ended", _of_stop("its processes got the signal SIGTERM", candidate, line))
             return
         killed = code == "-9"
         clock, time = _time(candidate)
@@ -192,6 +196,22 @@ def _of_script(what: str, role: LineRole, candidate: Candidate, line: Line, trac
         text=line.text,
         details=tuple(traceback.lines),
         place=traceback.place,
+    )
+
+
+def _of_stop(what: str, candidate: Candidate, line: Line) -> Sighting:
+    clock, time = _time(candidate)
+    return Sighting(
+        mode=job_runtime.STOPPED,
+        role=LineRole.CASCADE,
+        vague=False,
+        what=what,
+        rank=line.rank,
+        host=line.host or candidate.host or None,
+        index=candidate.index,
+        clock=clock,
+        time=time,
+        text=line.text,
     )
 
 

@@ -52,6 +52,7 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             distribution.DEGREES_DO_NOT_DIVIDE,
             distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
             distribution.HARD_CODED_TOPOLOGY,
+            distribution.RANKS_NEVER_MET,
         ),
         "Debugger": (
             debugger.WITH_SMDDP_AND_CHECKPOINTS,
@@ -122,6 +123,8 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             job_runtime.SCRIPT_RAISED,
             job_runtime.ENTRY_POINT_MISSING,
             job_runtime.ENVIRONMENT_VALUE_NOT_STRING,
+            job_runtime.REQUIREMENT_MISSING,
+            job_runtime.STOPPED,
             job_runtime.DISK_FULL,
             job_runtime.LOSS_NOT_FINITE,
         ),

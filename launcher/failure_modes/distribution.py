@@ -103,3 +103,21 @@ HARD_CODED_TOPOLOGY = FailureMode(
     ),
     sources=(sources.DDP_GUIDE, sources.DDP_ERROR_ARTICLE, sources.TORCH_RUN),
 )
+
+RANKS_NEVER_MET = FailureMode(
+    code="DIST008",
+    title="the ranks never met: independent trainings instead of one",
+    cause=(
+        "The job started N ranks, and none of them joined a process group with the others: each trains the "
+        "whole model for itself, on all of the data. Nothing fails, the job ends as completed, and all "
+        "hosts are paid for one training. A Lightning Trainer() that takes one device, a script without "
+        "init_process_group, and strategy none on several hosts do this."
+    ),
+    remedy=(
+        "PyTorch: call torch.distributed.init_process_group() and wrap the model in "
+        "DistributedDataParallel or FSDP. Lightning: Trainer(devices=PROCESSES PER HOST, num_nodes=HOSTS, "
+        "strategy='ddp'). Hugging Face: make TrainingArguments or Accelerator() in every rank. A program "
+        "that is not distributed runs on one host with one process."
+    ),
+    sources=(sources.TORCH_RUN, sources.TORCH_DISTRIBUTED, sources.LIGHTNING_CLUSTER),
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launcher.failure_modes import sources
-from launcher.failure_modes.model import FailureMode, Retry
+from launcher.failure_modes.model import FailureMode, Retry, Severity
 
 NO_CAPACITY = FailureMode(
     code="CAP001",
@@ -108,6 +108,43 @@ ENVIRONMENT_VALUE_NOT_STRING = FailureMode(
     ),
     remedy="Write `os.environ['NAME'] = str(value)`, or set the variable in the job file's `environment`.",
     sources=(sources.TRAINING_COMPILER_GUIDE, sources.PYTHON_ENVIRON),
+)
+
+REQUIREMENT_MISSING = FailureMode(
+    code="CODE005",
+    title="a package of requirements.txt cannot be installed, or was not and is missing",
+    cause=(
+        "The source folder's requirements.txt (or what `code.requirements` names) is installed with pip on "
+        "every host before its ranks start. pip finds no such version, no versions that fit together with "
+        "the image's torch, which is kept, or no way to the package index; or nothing was installed, and "
+        "the script ends with 'No module named ...'."
+    ),
+    remedy=(
+        "Add what the script imports to requirements.txt in the source folder, under the name that pip knows "
+        "(import cv2 is opencv-python), and leave torch to the image. Where it is a module of your own, see "
+        "that it lies in `code.source_dir` and is packed. In a VPC without a way out, set CA_REPOSITORY_ARN "
+        "in `environment` to a repository of CodeArtifact, or pack wheels and write --no-index and "
+        "--find-links ./wheels into the file."
+    ),
+    sources=(sources.TRAINING_TOOLKIT, sources.PYTHON_SDK, sources.PIP_REQUIREMENTS),
+)
+
+STOPPED = FailureMode(
+    code="STOP001",
+    title="ended from outside: stopped, out of time, or its hosts were taken",
+    cause=(
+        "Somebody stopped the job (Ctrl-C, `launch stop`, StopTrainingJob, a scheduler's signal), it ran "
+        "into limits.max_runtime or limits.max_wait, its spot hosts were taken for good, or the launcher of "
+        "a local run was killed. The ranks then end by SIGTERM, and what they and torchrun print about it "
+        "(SignalException, ChildFailedError, closed connections) is no failure of the script."
+    ),
+    remedy=(
+        "Nothing has to be repaired. Go on from the last checkpoint with `launch resume NAME`; where a limit "
+        "ended the job, raise limits.max_runtime or limits.max_wait first."
+    ),
+    sources=(sources.TRAINING_JOB_API, sources.SPOT_TRAINING, sources.TORCH_RUN),
+    severity=Severity.INFO,
+    retry=Retry.SAME,
 )
 
 DISK_FULL = FailureMode(

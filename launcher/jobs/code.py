@@ -8,6 +8,12 @@ from pydantic import Field
 
 from launcher.jobs.values import Part, ScalarText
 
+DEFAULT_REQUIREMENTS = "requirements.txt"
+"""What is installed where the job file does not say otherwise; the images' toolkit knows only this name."""
+
+NO_REQUIREMENTS = "none"
+"""What `code.requirements` says where nothing is to be installed."""
+
 
 class Code(Part):
     """The training code: a folder beside the job file, the script in it, and what the script is given."""
@@ -15,6 +21,19 @@ class Code(Part):
     source_dir: str = Field(".", description="Folder of the code, relative to the job file.")
     entry_point: str = Field(description="The script to run, relative to source_dir.", min_length=1)
     arguments: list[ScalarText] = Field([], description="Arguments for the script.")
+    requirements: str | None = Field(
+        None,
+        min_length=1,
+        description="Which file's packages are installed with pip before the script starts, relative to "
+        "source_dir: `requirements.txt` where it is there, unless another is named. `none` installs nothing.",
+    )
+
+    @property
+    def requirements_file(self) -> str | None:
+        """The file to install, where it is there; None where nothing is to be installed."""
+        if self.requirements == NO_REQUIREMENTS:
+            return None
+        return self.requirements or DEFAULT_REQUIREMENTS
 
 
 class Framework(Part):

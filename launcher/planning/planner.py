@@ -14,6 +14,7 @@ from launcher.planning.naming import job_name
 from launcher.planning.placeholders import PLACEHOLDER_CODE
 from launcher.planning.request import build_request, is_about_a_value
 from launcher.planning.request_check import check_request
+from launcher.planning.requirements import boot_installs
 from launcher.planning.settings import Setting, job_environment, settings
 from launcher.planning.strategies.catalogue import strategy_of
 from launcher.planning.strategies.strategy import StartParameters, world_size
@@ -73,7 +74,7 @@ def plan_job(
             job,
             job_name=name,
             image=image,
-            entry=strategy.entry(job, processes),
+            entry=strategy.entry(job, processes, boot_installs(job.code, source)),
             hyperparameters=strategy.hyperparameters(job, start),
             environment=job_environment(job.environment, chosen),
             destination=destination,

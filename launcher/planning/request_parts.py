@@ -20,6 +20,9 @@ MPI_PROCESSES_HYPERPARAMETER = "sagemaker_mpi_num_of_processes_per_host"
 ENTRY_POINT_OPTION = "--entry-point"
 """Tells the boot which script to start (`slipway/boot.py`)."""
 
+REQUIREMENTS_OPTION = "--requirements"
+"""Tells the boot which file's packages to install first (`slipway/requirements.py`)."""
+
 PROCESSES_OPTION = "--processes-per-host"
 """Tells the boot how many processes to start on a host (the same file)."""
 

@@ -1,8 +1,9 @@
 """The life of a launch: prepare, judge, submit, follow, and try again where the cause allows it.
 
 `launching` is the sequence that the command line and `launcher.api` share; `preparation` makes the plan,
-`live` asks the account, `submission` starts a job once, with `journal` for a launch that was killed and
-`run_id` for one that is repeated elsewhere; `attempts` and `retry` decide what comes after a failure.
-`following` watches a job to its end. The session hands clients and clocks down and is handed what shows its
-progress.
+`live` asks the account, `preflight` looks at this machine, `home` finds the local runs; `submission` starts a
+job once, with `journal` for a launch that was killed and `run_id` for one that is repeated elsewhere;
+`attempts` and `retry` decide what comes after a failure. `following` watches a job to its end; `here` tells
+of a failure what this machine lacked, and `cleaning` deletes old local runs. The session hands clients and
+clocks down and is handed what shows its progress.
 """

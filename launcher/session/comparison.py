@@ -15,7 +15,8 @@ from launcher.jobs.load import LoadedJob
 from launcher.planning.pair import pair_of
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import Request, TrainingPlan
-from launcher.session.preparation import prepare, source_of
+from launcher.session.preparation import prepare
+from launcher.source.tree import SourceTree
 
 _MOST_BYTES = 10_000_000
 """Of a file with a request; what a dry run prints has some ten thousand."""
@@ -42,15 +43,17 @@ def earlier_request(reference: str, clients: Clients, region: str | None) -> Req
 
 
 def prepare_pair(
-    loaded: LoadedJob, *, session_region: str | None, ignore: Sequence[str] = ()
+    loaded: LoadedJob,
+    *,
+    session_region: str | None,
+    source: SourceTree | None,
+    ignore: Sequence[str] = (),
 ) -> tuple[TrainingPlan, ...]:
-    """The plan of a job with Training Compiler and that of the same job without.
+    """The plan of a job with Training Compiler and that of the same job without; `source` is their code.
 
     There is one only where the file is broken. Raises Refusal for a job without the compiler.
     """
     if loaded.spec is None:
         return (prepare(loaded, session_region=session_region, ignore=ignore),)
-    # Once for both plans, which have the same code.
-    source = source_of(loaded.spec, loaded.file.parent)
     pair = (loaded, replace(loaded, spec=pair_of(loaded.spec)))
     return tuple(prepare(each, session_region=session_region, ignore=ignore, source=source) for each in pair)

@@ -4,30 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from launcher.backends.interface import Backend, Cursor, JobState, LogLine
+from launcher.backends.interface import Backend, Cursor, JobState, JobStatus, LogLine
 from launcher.diagnosis.diagnose import diagnose
+from launcher.diagnosis.ending import End, Ending
 from launcher.diagnosis.model import Diagnosis
 from launcher.failure_modes.refusal import AwsRefusal
+from launcher.session.here import Place, as_met_here
+
+_ENDS = {
+    JobState.COMPLETED: End.COMPLETED,
+    JobState.FAILED: End.FAILED,
+    JobState.STOPPED: End.STOPPED,
+}
 
 
 def diagnose_job(backend: Backend, name: str) -> Diagnosis:
-    """Why a job failed; of a running job, what its lines show so far.
+    """Why a job failed, or what ended it from outside; of a running job, what its lines show so far.
 
     A job that never started has no logs and is judged by what the service says. Raises what the backend
     raises for an unknown job, and AwsRefusal where AWS refuses the logs and gives no reason either.
     """
-    status = backend.describe(name)
+    return diagnosis_of(backend, backend.describe(name))
+
+
+def diagnosis_of(backend: Backend, status: JobStatus) -> Diagnosis:
+    """The same for a job whose status is known. Raises AwsRefusal as `diagnose_job`."""
+    diagnosis = _diagnosed(backend, status)
+    if backend.runs_here:
+        return as_met_here(diagnosis, Place(status.gpus, status.instance_type))
+    return diagnosis
+
+
+def _diagnosed(backend: Backend, status: JobStatus) -> Diagnosis:
+    ending = ending_of(status)
+    # What a stop is called by the service says less than the stop itself.
+    phase = status.phase if status.stop is None else None
     try:
         return diagnose(
-            _lines(backend, name),
-            status.failure_reason,
-            secondary_status=status.phase,
-            succeeded=status.state is JobState.COMPLETED,
+            _lines(backend, status.name), status.failure_reason, secondary_status=phase, ending=ending
         )
     except AwsRefusal:
-        if not status.failure_reason:
+        if not status.failure_reason and status.stop is None:
             raise
-        return diagnose((), status.failure_reason, secondary_status=status.phase)
+        return diagnose((), status.failure_reason, secondary_status=phase, ending=ending)
+
+
+def ending_of(status: JobStatus) -> Ending:
+    """How a job ended, in the diagnosis' words."""
+    return Ending(_ENDS.get(status.state, End.RUNNING), status.name, status.stop)
 
 
 def _lines(backend: Backend, name: str) -> Iterator[LogLine]:

@@ -1,4 +1,4 @@
-"""A job by its name: in this folder's local runs, on SageMaker, else in the queue of a cluster.
+"""A job by its name: in this project's local runs, on SageMaker, else in the queue of a cluster.
 
 Each place is asked in turn, and none stands in the way of another: a queue that cannot be asked, or that is
 gone, is told only where the job was found nowhere.
@@ -6,6 +6,8 @@ gone, is told only where the job was found nowhere.
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +21,8 @@ from launcher.backends.queue import QueueBackend
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest_store import cached_manifests
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.session.home import local_home
 from launcher.text.nearest import nearest
-
-LOCAL_HOME = Path(".slipway") / "local"
-"""Where local runs are kept, below the current directory."""
 
 _NAMES_TO_COMPARE = 500
 
@@ -51,13 +51,13 @@ class StopAnswer:
     state: JobState | None
 
 
-def find_job(name: str, clients: Clients, region: str | None, home: Path = LOCAL_HOME) -> FoundJob:
+def find_job(name: str, clients: Clients, region: str | None, home: Path | None = None) -> FoundJob:
     """The job of that name.
 
     Raises UnknownJob, with the nearest known names, where no place has it, and AwsRefusal where a place that
     may have it cannot be asked.
     """
-    local = LocalBackend(home)
+    local = LocalBackend(home or local_home())
     if local.holds(name):
         return FoundJob(local, local.describe(name))
     try:
@@ -81,7 +81,7 @@ def find_job(name: str, clients: Clients, region: str | None, home: Path = LOCAL
         raise _with_local_names(refusal, name, local) from refusal
 
 
-def stop_job(name: str, clients: Clients, region: str | None, home: Path = LOCAL_HOME) -> StopAnswer:
+def stop_job(name: str, clients: Clients, region: str | None, home: Path | None = None) -> StopAnswer:
     """Ask a job to stop; nothing happens to one that has ended.
 
     One that cannot be looked at is asked all the same: it may cost money. Raises as `find_job`, and what the
@@ -93,13 +93,13 @@ def stop_job(name: str, clients: Clients, region: str | None, home: Path = LOCAL
         raise
     except AwsRefusal as unseen:
         try:
-            sagemaker_backend(clients, region).stop(name)
+            sagemaker_backend(clients, region).stop(name, _who_asks())
         except UnknownJob:
             raise unseen from None
         return StopAnswer(asked=True, state=None)
     ended = job.status.state.is_final
     if not ended:
-        job.backend.stop(job.name)
+        job.backend.stop(job.name, _who_asks())
     return StopAnswer(asked=not ended, state=job.status.state)
 
 
@@ -110,16 +110,16 @@ def list_jobs(
     *,
     local: bool = False,
     queue: str | None = None,
-    home: Path = LOCAL_HOME,
+    home: Path | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[JobSummary]:
-    """The jobs of this folder, of a cluster's queue, or of the account and region; newest first.
+    """The jobs of this project, of a cluster's queue, or of the account and region; newest first.
 
-    `tell` hears of each job of this folder that cannot be read, in a sentence. Raises Refusal for a cluster
+    `tell` hears of each job of this project that cannot be read, in a sentence. Raises Refusal for a cluster
     that is not known on this machine or has no queue.
     """
     if local:
-        backend = LocalBackend(home)
+        backend = LocalBackend(home or local_home())
         for problem in backend.unreadable():
             tell(f"not listed: {problem.message} {problem.remedy}")
         return backend.jobs(query)
@@ -160,6 +160,15 @@ def queue_backend(
     return QueueBackend(
         batch(), queue_arn, training=training, provide=training.provide, share=share, renewed=batch
     )
+
+
+def _who_asks() -> str:
+    """This command, for the record of a job that is stopped."""
+    try:
+        user = f", user {getpass.getuser()}"
+    except (OSError, KeyError):
+        user = ""  # A container's user id may have no name.
+    return f"launch stop (process {os.getpid()}{user})"
 
 
 def _queue_of(cluster: str, clients: Clients) -> QueueBackend:

@@ -17,7 +17,7 @@ from launcher.account.questions.asking import BOUND_SECONDS
 from launcher.aws.bounded import bounded
 from launcher.aws.clients import BRISK, Clients
 from launcher.aws.cluster_manifest import fetch_manifest
-from launcher.backends.interface import Backend, BackendError, OnProgress, Progress
+from launcher.backends.interface import Backend, BackendError, OnProgress
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.manifest_store import ManifestError, cache_manifest, is_path
 from launcher.failure_modes.model import Finding
@@ -26,7 +26,6 @@ from launcher.planning.training_plan import TrainingPlan
 from launcher.session.attempts import AttemptsDisplay, run_attempts
 from launcher.session.jobs import queue_backend, sagemaker_backend
 from launcher.session.live import check_before_submission
-from launcher.session.long_step import READING_CODE, announced
 from launcher.session.outcome import Outcome
 from launcher.session.preparation import note_on_cluster, prepare, prepare_for, source_of
 from launcher.session.submission import Begun, Start
@@ -69,7 +68,8 @@ class Launch:
     `ignore` holds codes accepted besides the file's. A `queued` launch goes through the cluster's queue, and
     there under the fair share `share` where the queue has shares. `run_id` is the identity of the run: with
     the same one the same plan is the same job. `display` opens what shows the look into the account; without
-    it nothing is shown. `on_progress` is told how far a submission is.
+    it nothing is shown. `on_progress` is told how far a submission is. `source` is the job's code where it
+    was read already.
     """
 
     loaded: LoadedJob
@@ -81,6 +81,7 @@ class Launch:
     run_id: str | None = None
     display: Callable[[], AbstractContextManager[LiveDisplay]] | None = None
     on_progress: OnProgress | None = None
+    source: SourceTree | None = None
 
     def plan(self) -> TrainingPlan:
         """The plan of the job, judged by its file and by the account.
@@ -90,7 +91,7 @@ class Launch:
         nothing is created for it. Raises Refusal for an unknown cluster, AwsRefusal without usable
         credentials or where AWS refuses.
         """
-        return self._plan(self.loaded)
+        return self._plan(self.loaded, self.source)
 
     def submission(self, plan: TrainingPlan) -> Submission:
         """Open the way of a plan, straight to SageMaker or through the queue. Sends nothing.
@@ -136,19 +137,7 @@ class Launch:
             display=display,
         )
 
-    def _read(self, loaded: LoadedJob) -> SourceTree | None:
-        """The code of a job that can be read, told of where that takes long."""
-        if loaded.spec is None:
-            return None
-        with announced(READING_CODE, self._tell):
-            return source_of(loaded.spec, loaded.file.parent)
-
-    def _tell(self, news: str) -> None:
-        if self.on_progress is not None:
-            self.on_progress(Progress(news))
-
     def _plan(self, loaded: LoadedJob, source: SourceTree | None = None) -> TrainingPlan:
-        source = source or self._read(loaded)
         plan = plan_for_submission(
             loaded, self.clients, session_region=self.session_region, ignore=self.ignore, source=source
         )

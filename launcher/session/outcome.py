@@ -1,18 +1,19 @@
-"""How a followed job ended, and why: its final status, and the diagnosis of a failure."""
+"""How a followed job ended, and why: its final status, and the diagnosis of one that did not complete."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from launcher.backends.interface import Backend, JobState, JobStatus
-from launcher.diagnosis.model import Diagnosis
+from launcher.diagnosis.model import Diagnosis, RootCause, Verdict
 from launcher.failure_modes.model import Finding
-from launcher.session.diagnosis import diagnose_job
+from launcher.session.diagnosis import diagnosis_of
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job ended; `diagnosis` is that of a failed one, `step` the furthest that it reported."""
+    """How a job ended; `diagnosis` is that of one that failed or was stopped, `step` the furthest that it
+    reported."""
 
     status: JobStatus
     diagnosis: Diagnosis | None = None
@@ -24,16 +25,38 @@ class Outcome:
         return self.status.state is JobState.COMPLETED
 
     @property
-    def failure(self) -> Finding | None:
-        """The finding of the root cause, where one is known."""
+    def verdict(self) -> Verdict | None:
+        """What became of the job; None as long as it runs."""
+        if self.diagnosis is not None:
+            return self.diagnosis.verdict
+        return Verdict.HEALTHY if self.succeeded else None
+
+    @property
+    def cause(self) -> Finding | None:
+        """The finding of what ended the job, a failure or a stop, where it is known."""
         cause = self.diagnosis.root_cause if self.diagnosis else None
         return cause.finding if cause else None
 
+    @property
+    def failure(self) -> RootCause | None:
+        """The root cause of a failure, where one is known; a stop is none."""
+        return self._cause_if(Verdict.FAILED)
+
+    @property
+    def stop(self) -> RootCause | None:
+        """What ended from outside a job in which nothing had failed."""
+        return self._cause_if(Verdict.STOPPED)
+
+    def _cause_if(self, verdict: Verdict) -> RootCause | None:
+        diagnosis = self.diagnosis
+        return diagnosis.root_cause if diagnosis is not None and diagnosis.verdict is verdict else None
+
 
 def outcome_of(backend: Backend, status: JobStatus, step: float | None = None) -> Outcome:
-    """How a job ended, and why: the place where every command learns the cause of a failure.
+    """How a job ended, and why: the place where every command learns the cause of a failure or a stop.
 
-    Reads the logs of a failed job. Raises AwsRefusal where AWS refuses them and gives no reason itself.
+    Reads the logs of a job that did not complete. Raises AwsRefusal where AWS refuses them and gives no
+    reason itself.
     """
-    failed = status.state is JobState.FAILED
-    return Outcome(status, diagnose_job(backend, status.name) if failed else None, step)
+    ended = status.state in (JobState.FAILED, JobState.STOPPED)
+    return Outcome(status, diagnosis_of(backend, status) if ended else None, step)

@@ -13,14 +13,17 @@ from launcher.cluster.manifest_store import ManifestError, cached_manifest, is_p
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Severity, accept
 from launcher.failure_modes.refusal import Refusal
+from launcher.jobs.code import Code
 from launcher.jobs.load import LoadedJob, load_job
 from launcher.jobs.specification import JobSpec
 from launcher.jobs.variables import Variables, allowed_by, is_name
+from launcher.planning.masked import masked
 from launcher.planning.naming import unique_part
 from launcher.planning.planner import plan_job
 from launcher.planning.training_plan import TrainingPlan
-from launcher.rules.job.check import check_job
-from launcher.rules.job.subject import TELLING_NAMES, JobSubject
+from launcher.rules.job.check import check_job, check_source
+from launcher.rules.job.subject import TELLING_NAMES, JobSubject, ReadableSource
+from launcher.source.archive import OnRead
 from launcher.source.tree import SourceTree, read_source
 
 
@@ -63,11 +66,13 @@ def prepare(
     session_region: str | None,
     ignore: Sequence[str] = (),
     source: SourceTree | None = None,
+    here: bool = False,
 ) -> TrainingPlan:
     """Plan a loaded job and judge it. Calls nothing beyond this machine.
 
     The cluster comes from the file that the job names, or from the cache. `ignore` holds codes accepted
-    besides the file's. `source` is the job's code where it was read already, else it is read now.
+    besides the file's. `source` is the job's code where it was read already, else it is read now. `here` says
+    that it is for a run on this machine.
     Raises Refusal where the manifest that the job names by its path cannot be used.
     """
     cluster: Cluster | None = None
@@ -75,7 +80,7 @@ def prepare(
     if loaded.spec is not None and loaded.spec.cluster is not None:
         cluster, notes = _known_cluster(loaded.spec.cluster, loaded.file.parent)
     return prepare_for(
-        loaded, cluster, session_region=session_region, ignore=ignore, source=source, notes=notes
+        loaded, cluster, session_region=session_region, ignore=ignore, source=source, notes=notes, here=here
     )
 
 
@@ -88,6 +93,7 @@ def prepare_for(
     unique: str | None = None,
     source: SourceTree | None = None,
     notes: Sequence[Finding] = (),
+    here: bool = False,
 ) -> TrainingPlan:
     """`prepare` with a cluster that the caller has read; without one, what it would say stands open.
 
@@ -95,7 +101,8 @@ def prepare_for(
     """
     job = loaded.spec
     if job is None:
-        return TrainingPlan(job={}, region=None, request=None, package=None, findings=loaded.findings)
+        findings = (*loaded.findings, *_about_readable_source(loaded, ignore))
+        return TrainingPlan(job={}, region=None, request=None, package=None, findings=findings)
     source = source or source_of(job, loaded.file.parent)
     plan = plan_job(
         job,
@@ -111,21 +118,47 @@ def prepare_for(
         source=source,
         cluster=cluster,
         names=source.names,
+        here=here,
     )
     found = accept([*check_job(subject), *plan.findings, *notes], [*job.ignore, *ignore])
+    credentials = masked(replace(plan, findings=found))
     return replace(
         plan,
-        findings=tuple(loaded.substitutions.finding(each.located(loaded.location)) for each in found),
+        findings=tuple(
+            credentials.finding(loaded.substitutions.finding(each.located(loaded.location))) for each in found
+        ),
         substitutions=loaded.substitutions,
     )
 
 
-def source_of(job: JobSpec, folder: Path) -> SourceTree:
+def source_of(job: JobSpec, folder: Path, on_read: OnRead | None = None) -> SourceTree:
     """Read the code of a job; `folder` is the job file's, against which its paths are resolved.
 
-    Whoever plans a job twice reads its code once, and hands it on.
+    Whoever plans a job twice reads its code once, and hands it on. `on_read` is told how far that is.
     """
-    return read_source(folder / job.code.source_dir, job.code.entry_point, TELLING_NAMES)
+    return _source_of(job.code, folder, on_read)
+
+
+def _source_of(code: Code, folder: Path, on_read: OnRead | None = None) -> SourceTree:
+    return read_source(
+        folder / code.source_dir, code.entry_point, TELLING_NAMES, code.requirements_file, on_read
+    )
+
+
+def _about_readable_source(loaded: LoadedJob, ignore: Sequence[str]) -> tuple[Finding, ...]:
+    """What is wrong with the source of a job whose file has errors: nobody should need a second run for it.
+
+    Nothing where the errors are about the code itself.
+    """
+    document = loaded.document
+    if document is None or any((found.path or ())[:1] == ("code",) for found in loaded.findings):
+        return ()
+    try:
+        code = Code.model_validate(document.data.get("code"))
+    except ValueError:
+        return ()
+    found = accept(check_source(ReadableSource(code, _source_of(code, loaded.file.parent))), ignore)
+    return tuple(loaded.substitutions.finding(each.located(loaded.location)) for each in found)
 
 
 def note_on_cluster(message: str, remedy: str) -> Finding:

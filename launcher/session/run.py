@@ -2,43 +2,65 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Callable
+
 from launcher.backends.interface import Backend, JobStatus
 from launcher.session.following.follow import Follower, Pace
 from launcher.session.following.log_filter import LogFilter
 from launcher.session.following.monitor import Monitor, Screen
+from launcher.session.interruption import ended_in_order, exit_code_of, who_interrupted
 from launcher.session.outcome import Outcome, outcome_of
 
 
 class Interrupted(Exception):
-    """The user pressed Ctrl-C; `status` is the job as it was last seen, `remedy` how to go on."""
+    """The user interrupted the following; `status` is the job as it was last seen, `remedy` how to go on.
 
-    def __init__(self, name: str, status: JobStatus | None, remedy: str) -> None:
+    `outcome` is how a job ended that ran here, and ended with it; `exit_code` is what a command then gives.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        status: JobStatus | None,
+        remedy: str,
+        outcome: Outcome | None = None,
+        exit_code: int = 128 + signal.SIGINT,
+    ) -> None:
         super().__init__(remedy)
         self.name = name
         self.status = status
         self.remedy = remedy
+        self.outcome = outcome
+        self.exit_code = exit_code
 
 
-def follow_here(backend: Backend, name: str, screen: Screen) -> Outcome:
-    """Follow a job that runs on this machine and ends with this process; close the backend afterwards.
+def follow_here(
+    backend: Backend, start: Callable[[], str], screen: Screen, log_filter: LogFilter | None = None
+) -> Outcome:
+    """Start a job that runs here and ends with this process, and follow it; close the backend afterwards.
 
-    Raises Interrupted on Ctrl-C, after the job was stopped, had time to save a checkpoint, and left
-    no process behind.
+    Raises Interrupted on Ctrl-C, SIGTERM or SIGHUP, after the job was stopped, had time to save a checkpoint,
+    and left no process behind; and what `start` raises.
     """
-    monitor = Monitor(screen)
-    follower = Follower(backend, name, monitor, pace_of(backend))
-    try:
-        status = follower.until_end()
-    except KeyboardInterrupt:
-        backend.stop(name)
-        status = follower.until_end()
-        raise Interrupted(
-            name,
-            status,
-            f"Resume it with: launch resume {name}, or from its checkpoints with "
-            f"--set checkpoint.resume_from={name}",
-        ) from None
-    return outcome_of(backend, status, monitor.furthest_step)
+    monitor = Monitor(screen, log_filter)
+    with ended_in_order():
+        name = start()
+        follower = Follower(backend, name, monitor, pace_of(backend))
+        try:
+            status = follower.until_end()
+        except KeyboardInterrupt as interruption:
+            backend.stop(name, who_interrupted(interruption))
+            status = follower.until_end()
+            raise Interrupted(
+                name,
+                status,
+                f"Resume it with: launch resume {name}, or from its checkpoints with "
+                f"--set checkpoint.resume_from={name}",
+                outcome_of(backend, status, monitor.furthest_step),
+                exit_code_of(interruption),
+            ) from None
+        return outcome_of(backend, status, monitor.furthest_step)
 
 
 def follow(

@@ -66,8 +66,8 @@ def build_source(source: SourceTree, path: Path) -> None:
     # Most commands only count what would be packed.
     import gzip
 
-    if source.problem is not None:
-        raise source.problem
+    if source.problems:
+        raise source.problems[0]
     digest = hashlib.sha256()
     # GzipFile writes the time, and the file's name where it has one, into the header.
     with (

@@ -8,11 +8,14 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from launcher.documents.files import file_mode
-from launcher.source.archive import digest_of
+from launcher.documents.files import file_mode, read_regular
+from launcher.source.archive import OnRead, digest_of, unreadable
 from launcher.source.errors import SourceError
-from launcher.source.files import IgnoredPath, SourceFile, walk
+from launcher.source.files import IgnoredPath, SourceFile
 from launcher.source.names import names_in
+from launcher.source.requirements import RequirementsFile
+from launcher.source.requirements_reader import read_requirements
+from launcher.source.walking import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +25,9 @@ class SourceTree:
     `folder` is absolute; `exists` says whether it is there, `has_entry_point` whether the script is,
     which is no promise that it is packed. `files` are what is packed, `ignored` what is left out and why,
     `scripts` the Python files directly in the folder, `names` those of the names asked for that the packed
-    code uses. `problem` is what keeps the source from being packed; `digest` is the SHA-256, in hexadecimal,
-    of its archive before it is compressed, and None where there is a problem.
+    code uses. `requirements` is what the file asks for that is to be installed, None where it is not packed.
+    `problems` are all that keep the source from being packed; `digest` is the SHA-256, in
+    hexadecimal, of its archive before it is compressed, and None where there are problems.
     """
 
     folder: Path
@@ -34,8 +38,9 @@ class SourceTree:
     ignored: tuple[IgnoredPath, ...] = ()
     scripts: tuple[str, ...] = ()
     names: frozenset[str] = frozenset()
+    requirements: RequirementsFile | None = None
     digest: str | None = None
-    problem: SourceError | None = None
+    problems: tuple[SourceError, ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -57,22 +62,42 @@ class SourceTree:
         """Whether the entry point is among the files that are packed."""
         return any(file.name == self.entry_point_name for file in self.files)
 
+    def read(self, name: str, most: int) -> bytes:
+        """The first bytes of a packed file, `most` of them at most.
+
+        Raises KeyError for a name that is not packed, SourceError where the file cannot be read.
+        """
+        file = next((file for file in self.files if file.name == name), None)
+        if file is None:
+            raise KeyError(name)
+        try:
+            return read_regular(file.path, most)
+        except OSError as error:
+            raise unreadable(file.path, error) from error
+
     def why_ignored(self, name: str) -> IgnoredPath | None:
         """What leaves out the file of that name: its own entry, or that of a folder above it."""
         return next((each for each in self.ignored if _covers(each.name, name)), None)
 
 
-def read_source(folder: Path, entry_point: str, wanted: Collection[str] = ()) -> SourceTree:
-    """Read a source folder; `wanted` are the names to look for in its Python files.
+def read_source(
+    folder: Path,
+    entry_point: str,
+    wanted: Collection[str] = (),
+    requirements: str | None = None,
+    on_read: OnRead | None = None,
+) -> SourceTree:
+    """Read a source folder; `wanted` are the names to look for in its Python files, `requirements` the file
+    that says what to install, relative to the folder.
 
     Looks at each folder once, reads every file that is packed once for the digest, and of the Python files
     as many as `names_in` bounds. Of more than `MOST_BYTES` it reads none. Never raises: what keeps
-    the source from being packed is the tree's `problem`.
+    the source from being packed are the tree's `problems`.
     """
     if not stat.S_ISDIR(file_mode(folder)):
         folder = folder.absolute()
         missing = SourceError(f"the source folder {folder} is not there.", "Correct `code.source_dir`.")
-        return SourceTree(folder, entry_point, exists=False, has_entry_point=False, problem=missing)
+        return SourceTree(folder, entry_point, exists=False, has_entry_point=False, problems=(missing,))
     folder = folder.resolve()
     found = walk(folder)
     tree = SourceTree(
@@ -84,14 +109,15 @@ def read_source(folder: Path, entry_point: str, wanted: Collection[str] = ()) ->
         ignored=found.ignored,
         scripts=found.scripts,
         names=names_in(found.files, wanted),
-        problem=found.problem,
+        requirements=None if requirements is None else read_requirements(requirements, found.files),
+        problems=found.problems,
     )
-    if tree.problem is not None:
+    if tree.problems:
         return tree
     try:
-        return replace(tree, digest=digest_of(tree.files))
+        return replace(tree, digest=digest_of(tree.files, on_read))
     except SourceError as error:
-        return replace(tree, problem=error)
+        return replace(tree, problems=(error,))
 
 
 def _covers(ignored: str, name: str) -> bool:

@@ -11,7 +11,10 @@ import re
 from typing import Final
 
 HIDDEN: Final = "[hidden]"
-"""What stands in the place of a secret."""
+"""What stands in the place of what may be a secret."""
+
+MASK: Final = "***"
+"""What stands in the place of what is known to be one."""
 
 CREDENTIAL_FORMS: Final = tuple(
     (what, re.compile(form))

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import time
 
 import psutil
 import pytest
@@ -15,7 +16,10 @@ import pytest
 from launcher.backends.interface import JobState
 from launcher.backends.local.backend import LocalBackend
 from launcher.backends.local.processes import boots_among
+from launcher.diagnosis.ending import StopCause
+from launcher.diagnosis.model import Verdict
 from launcher.planning.training_plan import TrainingPlan
+from launcher.session.diagnosis import diagnose_job
 from tests.backends.workplace import (
     SHORT,
     WAIT,
@@ -142,6 +146,8 @@ def test_torchruns_workers_are_asked_themselves_and_end_well(
     ranks = [text for text in printed if text.startswith("[rank") or "ChildFailedError" in text]
     assert not any("Traceback" in text or "ChildFailedError" in text for text in ranks), "\n".join(printed)
     assert workplace.processes() == []
+    assert sum("slipway: STOP001 algo-" in text for text in printed) == 2
+    assert diagnose_job(local, "job-1").verdict is Verdict.STOPPED
 
 
 def test_a_script_that_ignores_the_stop_is_killed_after_the_grace(
@@ -158,12 +164,20 @@ def test_a_script_that_ignores_the_stop_is_killed_after_the_grace(
     status = finish(local)
     assert (status.state, status.failure_reason) == (JobState.STOPPED, None)
     assert workplace.processes() == []
+    diagnosis = diagnose_job(local, "job-1")
+    assert diagnosis.verdict is Verdict.STOPPED
+    assert "stopped from outside at" in diagnosis.findings[0].message
 
 
 def test_another_launcher_may_stop_the_job(workplace: Workplace, local: LocalBackend) -> None:
     local.submit(workplace.plan("import time; time.sleep(600)"))
-    LocalBackend(workplace.home).stop("job-1")
-    assert finish(local).state is JobState.STOPPED
+    LocalBackend(workplace.home).stop("job-1", "launch stop (process 7, user\x1b[31m mia)")
+    status = finish(local)
+    assert status.state is JobState.STOPPED
+    assert status.stop is not None
+    assert (status.stop.cause, status.stop.who) == (StopCause.ASKED, "launch stop (process 7, user mia)")
+    # What it wrote is what other launchers read.
+    assert LocalBackend(workplace.home).describe("job-1").stop == status.stop
 
 
 def test_closing_the_backend_ends_its_jobs(workplace: Workplace) -> None:
@@ -179,6 +193,8 @@ def test_the_limit_on_the_run_time_holds(workplace: Workplace, local: LocalBacke
     local.submit(plan)
     status = finish(local)
     assert (status.state, status.phase) == (JobState.STOPPED, "MaxRuntimeExceeded")
+    assert status.stop is not None
+    assert (status.stop.cause, status.stop.limit) == (StopCause.MAX_RUNTIME, 1)
 
 
 DAEMON = """
@@ -241,13 +257,16 @@ def test_a_killed_launcher_takes_its_job_with_it(workplace: Workplace) -> None:
         eventually(lambda: all(workplace.shared(f"running-{rank}").exists() for rank in range(4)))
         assert len(workplace.processes()) == 2 + 2 + 4
     finally:
+        killed_at = time.time() - 0.1
         launcher.kill()
         launcher.wait()
     eventually(lambda: not workplace.processes())
     status = LocalBackend(workplace.home).describe("job-1")
-    assert status.state is JobState.FAILED
-    assert status.failure_reason is not None
-    assert f"process {launcher.pid}" in status.failure_reason
+    assert (status.state, status.failure_reason) == (JobState.STOPPED, None)
+    assert status.stop is not None
+    assert (status.stop.cause, status.stop.who) == (StopCause.LAUNCHER, f"process {launcher.pid}")
+    assert status.stop.at is not None
+    assert killed_at <= status.stop.at <= time.time()
 
 
 @pytest.mark.parametrize("strategy", ["torchrun", "none"])
@@ -310,7 +329,7 @@ def test_what_outlives_launcher_and_boot_ends_when_the_job_is_looked_at(workplac
     local = LocalBackend(workplace.home)
     assert local.describe("job-1").state is JobState.STOPPING
     boot.kill()
-    eventually(lambda: local.describe("job-1").state is JobState.FAILED)
+    eventually(lambda: local.describe("job-1").state is JobState.STOPPED)
     assert workplace.processes() == []
 
 

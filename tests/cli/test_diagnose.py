@@ -30,8 +30,8 @@ def test_json_has_the_designed_shape_and_stands_alone(run_launch: RunLaunch) -> 
     code, out, _ = run_launch("diagnose", "--log", LOGS / "084.log", "--output", "json")
     shape = json.loads(out)
     assert code == 1
-    assert list(shape) == ["root_cause", "consequences", "findings", "retry"]
-    assert (shape["root_cause"]["code"], shape["retry"]) == ("CAP001", "later")
+    assert list(shape) == ["verdict", "root_cause", "consequences", "findings", "retry"]
+    assert (shape["verdict"], shape["root_cause"]["code"], shape["retry"]) == ("failed", "CAP001", "later")
 
 
 def test_several_paths_follow_one_option(run_launch: RunLaunch) -> None:

@@ -113,6 +113,7 @@ def test_ctrl_c_stops_the_run_in_order_and_it_can_be_resumed(
     printed, _ = run.communicate(timeout=120)
     assert run.returncode == 130
     assert "Traceback" not in printed
+    assert f"STOP001 stopped by Ctrl-C in its launcher (process {run.pid}) at" in printed
     assert processes_of(tmp_path) == []
 
     name = printed.split("resume_from=")[1].split()[0]

@@ -69,6 +69,8 @@ STATUS = {
     f'{WHOLE[:-12]}1e300, "launcher": {{"pid": 4, "started": 1}}}}': "its started is 1e\\+300",
     f'{WHOLE[:-12]}{"9" * 400}, "launcher": {{"pid": 4, "started": 1}}}}': "its started is 999",
     WHOLE.replace('"hosts": 1', '"hosts": 99999') + ', "launcher": {"pid": 4, "started": 1}}': "hosts is",
+    WHOLE + ', "launcher": {"pid": 4, "started": 1}, "stop": {"cause": "whim"}}': "its stop is",
+    WHOLE + ', "launcher": {"pid": 4, "started": 1}, "stop": {"cause": []}}': "its stop is",
     WHOLE.replace("InProgress", "Lost") + ', "launcher": {"pid": 4, "started": 1}}': "its state is 'Lost'",
     "fifo": "it is a pipe",
     "folder": "it is a folder",
@@ -195,6 +197,6 @@ def test_drafts_of_a_launcher_that_was_killed_are_collected_with_its_job(run_lau
     assert (code, err) == (0, "")
     assert {job["name"]: job["state"] for job in json.loads(out)["jobs"]} == {
         "good": "Completed",
-        "killed": "Failed",
+        "killed": "Stopped",
     }
     assert list(killed.glob("*.new")) == []

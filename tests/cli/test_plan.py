@@ -139,4 +139,72 @@ def test_the_summary_of_a_search_says_what_is_searched_and_how_many_jobs_it_make
 
 def test_the_cost_is_no_part_of_the_json(run_launch: RunLaunch, write_job: WriteJob) -> None:
     _, out, _ = run_launch("plan", write_job(), "--output", "json")
-    assert json.loads(out).keys() == {"job", "request", "findings"}
+    assert json.loads(out).keys() == {"job", "request", "findings", "source", "requirements"}
+
+
+def plan_of_requirements(run_launch: RunLaunch, file: Path, text: str, *more: str) -> tuple[str, Any]:
+    """The row of the summary, and the JSON, of a job with these requirements."""
+    (file.parent / "src" / "requirements.txt").write_text(text)
+    code, out, err = run_launch("plan", file, *more)
+    assert code == 0, out + err
+    _, as_json, _ = run_launch("plan", file, *more, "--output", "json")
+    return summary_of(out[out.index("\njob ") + 1 :]).get("packages", ""), json.loads(as_json)
+
+
+def test_what_will_be_installed_is_said_with_its_file_and_index(
+    run_launch: RunLaunch, write_job: WriteJob
+) -> None:
+    text = (
+        "einops==0.8.0\n# later: more\ntransformers\n--extra-index-url https://me:s3cret@x.example/simple\n"
+    )
+    row, printed = plan_of_requirements(run_launch, write_job(), text)
+    assert row == "2 of requirements.txt, from PyPI, https://****@x.example/simple"
+    assert printed["requirements"] == {
+        "file": "requirements.txt",
+        "installed_by": "boot",
+        "packages": ["einops==0.8.0", "transformers"],
+        "index": "PyPI",
+        "links": ["https://****@x.example/simple"],
+    }
+    arguments = printed["request"]["AlgorithmSpecification"]["ContainerArguments"]
+    assert arguments[-2:] == ["--requirements", "requirements.txt"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "index"),
+    [
+        ({"CA_REPOSITORY_ARN": "arn:aws:codeartifact:us-west-2:1:repository/d/r"},
+         "CodeArtifact, arn:aws:codeartifact:us-west-2:1:repository/d/r"),
+        ({"PIP_INDEX_URL": "https://pypi.example.com/simple"}, "https://pypi.example.com/simple"),
+    ],
+)  # fmt: skip
+def test_the_index_of_the_environment_is_the_one_that_counts(
+    run_launch: RunLaunch, write_job: WriteJob, environment: dict[str, str], index: str
+) -> None:
+    _, printed = plan_of_requirements(run_launch, write_job(environment=environment), "einops\n")
+    assert printed["requirements"]["index"] == index
+
+
+def test_the_toolkit_of_the_image_is_named_where_it_installs(
+    run_launch: RunLaunch, write_job: WriteJob
+) -> None:
+    file = write_job(distribution={"strategy": "smddp"}, framework={"name": "pytorch", "version": "2.0.1"})
+    row, printed = plan_of_requirements(run_launch, file, "einops\n")
+    assert row == "1 of requirements.txt, from PyPI, by the toolkit of the image"
+    assert printed["requirements"]["installed_by"] == "toolkit"
+
+
+@pytest.mark.parametrize("requirements", ["none", None])
+def test_nothing_is_installed_where_nothing_is_to_be(
+    run_launch: RunLaunch, write_job: WriteJob, requirements: str | None
+) -> None:
+    file = write_job()
+    if requirements is None:
+        printed = json.loads(run_launch("plan", file, "--output", "json")[1])
+    else:
+        row, printed = plan_of_requirements(
+            run_launch, file, "einops\n", "--set", f"code.requirements={requirements}"
+        )
+        assert row == ""
+    assert printed["requirements"] is None
+    assert "--requirements" not in printed["request"]["AlgorithmSpecification"]["ContainerArguments"]

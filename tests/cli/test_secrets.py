@@ -135,11 +135,81 @@ def test_a_credential_in_the_job_is_refused_without_being_shown(
         "environment": {"AWS_SECRET_ACCESS_KEY": "planted-secret", "KEY": ACCESS_KEY, "PROXY": URL},
         "hyperparameters": {"wandb": {"api_key": "planted-in-hyperparameters"}},
     }
-    for arguments in (["check", write_job(**job)], [write_job(**job), "--local"]):
-        code, out, err = run_launch(*arguments)
+    for command in (["check"], ["plan"], ["--dry-run"]):
+        code, out, err = run_launch(*command, write_job(**job))
         assert code == 1
         assert out.count("SPEC005") == 4
         assert_clean(out, err)
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+@pytest.mark.parametrize("ignore", [[], ["--ignore", "SPEC005"]])
+@pytest.mark.parametrize("command", [["plan"], ["--dry-run"]])
+def test_a_plan_masks_what_is_refused_as_a_credential(
+    run_launch: RunLaunch, write_job: WriteJob, command: list[str], ignore: list[str], output: str
+) -> None:
+    file = write_job(
+        environment={"HF_TOKEN": "planted-token", "LEVEL": "kept"},
+        hyperparameters={"wandb": {"api_key": "planted-in-hyperparameters"}, ACCESS_KEY: "a"},
+        code={
+            "source_dir": "src",
+            "entry_point": "train.py",
+            "arguments": ["--lr=1", "--token=planted-1234", "--api-key", "planted-5678", ACCESS_KEY],
+        },
+        tags={"copied": "planted-token"},
+    )
+    code, out, err = run_launch(*command, file, *ignore, "--output", output)
+    assert code == (0 if ignore else 1)
+    assert_clean(out, err)
+    assert "--token=***" in out
+    if output == "json":
+        printed = json.loads(out)
+        assert printed["request"]["Environment"]["HF_TOKEN"] == "***"
+        assert printed["job"]["environment"] == {"HF_TOKEN": "***", "LEVEL": "kept"}
+        assert printed["job"]["hyperparameters"] == {"wandb": {"api_key": "***"}, "***": "***"}
+        assert printed["job"]["code"]["arguments"] == ["--lr=1", "--token=***", "--api-key", "***", "***"]
+
+
+def test_what_would_be_refused_for_another_reason_does_not_show_a_credential_either(
+    run_launch: RunLaunch, write_job: WriteJob
+) -> None:
+    """The toolkit's shell would not take the value, and the finding that says so repeats it."""
+    file = write_job(
+        hyperparameters={"hub": {"token": "planted in two"}},
+        resources={"instance_type": "ml.p4d.24xlarge", "instance_count": 2},
+        distribution={"strategy": "smddp"},
+    )
+    _, out, err = run_launch("check", file)
+    assert "the hyperparameter hub=" in out
+    assert_clean(out, err)
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_variable_is_shown_by_its_name_where_its_value_is_a_credential(
+    run_launch: RunLaunch, write_job: WriteJob, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    monkeypatch.setenv("HUB", "planted-token")
+    file = write_job(environment={"HF_TOKEN": "${HUB}", "API_TOKEN": "x-${HUB}"})
+    _, out, err = run_launch("plan", file, "--output", output)
+    assert out.count("SPEC005") == 2
+    assert_clean(out, err)
+    if output == "json":
+        shown = json.loads(out)["request"]["Environment"]
+        assert (shown["HF_TOKEN"], shown["API_TOKEN"]) == ("${HUB}", "***")
+
+
+def test_a_comparison_with_an_earlier_request_shows_the_credentials_of_neither(
+    run_launch: RunLaunch, write_job: WriteJob, tmp_path: Path
+) -> None:
+    code, out, _ = run_launch("plan", write_job(environment={"A": "2"}), "--output", "json")
+    assert code == 0
+    request = json.loads(out)["request"]
+    request["Environment"] |= {"HF_TOKEN": "planted-before", "X": ACCESS_KEY}
+    (tmp_path / "earlier.json").write_text(json.dumps({"request": request}))
+    file = write_job(environment={"HF_TOKEN": "planted-token", "A": "1"})
+    _, out, err = run_launch("plan", file, "--diff", tmp_path / "earlier.json")
+    assert '"HF_TOKEN": "***"' in out
+    assert_clean(out, err)
 
 
 @pytest.mark.parametrize("command", [["plan"], ["--dry-run"]])

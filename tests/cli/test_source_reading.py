@@ -6,18 +6,14 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
 
 from launcher.backends.interface import Backend, Polling
-from launcher.cli import job_options
 from launcher.cluster.manifest import Cluster
-from launcher.session import launching, long_step, preparation
-from launcher.source.tree import SourceTree, read_source
+from launcher.session import launching
 from tests.emulator.account import emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
@@ -102,23 +98,3 @@ def test_a_local_run_walks_once(
     code, _, _ = run_launch(write_job(**ONE_HOST), "--local")
     assert code == 0
     assert scans == ONCE
-
-
-def test_a_check_that_reads_for_long_says_so(
-    write_job: WriteJob, run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told, texts = Event(), []
-
-    def tell(text: str) -> None:
-        texts.append(text)
-        told.set()
-
-    def read(*arguments: Any) -> SourceTree:
-        assert told.wait(30)
-        return read_source(*arguments)
-
-    monkeypatch.setattr(long_step, "announced", partial(long_step.announced, after=0))
-    monkeypatch.setattr(job_options, "message", tell)
-    monkeypatch.setattr(preparation, "read_source", read)
-    assert run_launch("check", write_job())[0] == 0
-    assert texts == ["reading the job's code, all of its files"]

@@ -179,10 +179,11 @@ def test_retrying_goes_by_the_cause(line: str, retry: Retry) -> None:
 
 def test_the_json_has_the_designed_shape() -> None:
     shape = diagnose(records(OUT_OF_MEMORY, "algo-1")).to_json()
-    assert list(shape) == ["root_cause", "consequences", "findings", "retry"]
+    assert list(shape) == ["verdict", "root_cause", "consequences", "findings", "retry"]
     assert shape["root_cause"].keys() >= {"code", "stage", "message", "rank", "host", "log_line", "evidence"}
     assert shape["root_cause"]["stage"] == "log"
     assert diagnose([]).to_json() == {
+        "verdict": "healthy",
         "root_cause": None,
         "consequences": [],
         "findings": [],

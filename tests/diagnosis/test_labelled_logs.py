@@ -7,6 +7,7 @@ import re
 import pytest
 
 from launcher.diagnosis.diagnose import diagnose
+from launcher.diagnosis.ending import End, Ending
 from tests.diagnosis.cases import Case, cases, records
 
 CASES = [pytest.param(case, id=case.name) for case in cases()]
@@ -38,4 +39,4 @@ def test_there_are_healthy_logs_among_them() -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_ending_a_job_well_means_no_root_cause(case: Case) -> None:
-    assert diagnose(records(case.text), succeeded=True).root_cause is None
+    assert diagnose(records(case.text), ending=Ending(End.COMPLETED)).root_cause is None

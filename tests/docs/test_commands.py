@@ -17,8 +17,9 @@ from tests.docs.pages import IDS, PAGES, ROOT, anchors, blocks, catalogue, code,
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=IDS)
 
-OTHERS = {"--rdzv-endpoint", "--snapshot-update"}
-"""Options that the pages name of other programs: torchrun's, pytest's."""
+OF_PIP = {"--no-index", "--find-links", "--index-url", "--extra-index-url"}
+OTHERS = {"--rdzv-endpoint", "--snapshot-update", *OF_PIP}
+"""Options that the pages name of other programs: torchrun's, pytest's, pip's."""
 
 PLACEHOLDER = re.compile(r"[A-Z]{3,}[A-Z_-]*")
 """What a reader replaces by a name: FAMILY in launcher/failure_modes/FAMILY.py."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -43,22 +43,29 @@ class TrainingScript:
     phases: Sequence[str] = ("Downloading", "Training", "Uploading")
     """Between Starting and the end."""
 
+    stopped_as: str | None = None
+    """The secondary status with which they are stopped after these phases, such as MaxRuntimeExceeded."""
+
+    last_words: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What their hosts print when they are being stopped."""
+
     _steps: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     _states: dict[str, tuple[str, str]] = field(default_factory=dict)
     _transitions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _created: dict[str, datetime] = field(default_factory=dict)
-    _printed: set[str] = field(default_factory=set)
+    _printed: set[tuple[str, str]] = field(default_factory=set)
 
     def create(self, request: dict[str, Any]) -> None:
         name = request["TrainingJobName"]
         if name in self._steps:
             raise JsonRESTError("ResourceInUse", f"Training job names must be unique: {name}")
         end = "Failed" if self.failure_reason else "Completed"
+        ends = [("Stopping", "Stopping"), ("Stopped", self.stopped_as)] if self.stopped_as else [(end, end)]
         self.requests.append(request)
         self._states[name] = ("InProgress", "Starting")
         self._created[name] = utcnow()
         self._transitions[name] = [_transition("Starting", self._created[name])]
-        self._steps[name] = [*(("InProgress", phase) for phase in self.phases), (end, end)]
+        self._steps[name] = [*(("InProgress", phase) for phase in self.phases), *ends]
 
     def add_ended(self, name: str, state: str, created: datetime) -> None:
         """A job of long ago that is only there to be listed."""
@@ -146,17 +153,18 @@ class TrainingScript:
         self._transitions[name].append(_transition(phase, now))
         if state in _FINAL:
             self._transitions[name][-1]["EndTime"] = now
-        if phase == "Training" and name not in self._printed:
-            self._print(name)
+        if phase in ("Training", "Stopping") and (name, phase) not in self._printed:
+            self._printed.add((name, phase))
+            self._print(name, self.logs if phase == "Training" else self.last_words)
 
-    def _print(self, name: str) -> None:
-        self._printed.add(name)
+    def _print(self, name: str, printed: Mapping[str, Sequence[str]]) -> None:
         logs = boto3.client("logs", region_name="us-west-2")
-        for host, lines in self.logs.items():
+        for host, lines in printed.items():
             stream = f"{name}/{host}-1790000000"
             if not logs.describe_log_groups(logGroupNamePrefix=LOG_GROUP)["logGroups"]:
                 logs.create_log_group(logGroupName=LOG_GROUP)
-            logs.create_log_stream(logGroupName=LOG_GROUP, logStreamName=stream)
+            with suppress(logs.exceptions.ResourceAlreadyExistsException):
+                logs.create_log_stream(logGroupName=LOG_GROUP, logStreamName=stream)
             # CloudWatch Logs drops what is older than 14 days without a word, and so does moto.
             now = int(time.time() * 1000)
             events = [{"timestamp": now + n, "message": text} for n, text in enumerate(lines)]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from launcher.backends.interface import Backend, JobState, JobStatus
-from launcher.diagnosis.model import Diagnosis
+from launcher.diagnosis.model import Diagnosis, Verdict
 from launcher.failure_modes.model import Retry
 from launcher.jobs.load import LoadedJob, load_job
 from launcher.planning.training_plan import TrainingPlan
@@ -58,7 +58,7 @@ class Cluster(Backend):
         if not self.endings:
             return Outcome(JobStatus(name, JobState.COMPLETED, "Completed"))
         retry, step = self.endings.pop(0)
-        diagnosis = Diagnosis(None, (), (), retry)
+        diagnosis = Diagnosis(Verdict.UNKNOWN, None, (), (), retry)
         return Outcome(JobStatus(name, JobState.FAILED, "Failed"), diagnosis, step)
 
     def run(self, loaded: LoadedJob, **changes: Any) -> Outcome | None:

@@ -25,6 +25,7 @@ class RecordedJob:
     batches: list[list[LogLine]] = field(default_factory=list)
     refuses_logs: bool = False
     name: str = "recorded"
+    runs_here: bool = False
 
     def describe(self, job_name: str) -> JobStatus:
         return self.status

@@ -241,3 +241,31 @@ def test_large_code_is_a_warning_with_what_holds_most(
     found = code_finding(prepared(file))
     assert found.severity == "warning"
     assert "weights.bin (2 MB)" in found.message
+
+
+def test_a_broken_job_file_hides_nothing_of_what_is_wrong_with_the_source(
+    write_job: WriteJob, tmp_path: Path
+) -> None:
+    file = write_job(code={"source_dir": "src", "entry_point": "trian.py"}, limits={"max_runtime": "24x"})
+    (tmp_path / "src" / "data").symlink_to("/data")
+    plan = prepared(file)
+    assert [(each.code, each.subject) for each in plan.findings] == [
+        ("SPEC003", "limits.max_runtime"),
+        ("CODE002", "code.entry_point"),
+        ("CODE002", "code.source_dir"),
+    ]
+    assert plan.findings[1].location is not None and plan.findings[1].location.line > 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        {"entry_point": "trian.py", "source": "src"},
+        {"source_dir": "src"},
+        "src",
+        {"source_dir": "${SOURCE_DIR_OF_NOBODY}", "entry_point": "trian.py"},
+    ],
+)
+def test_code_that_is_not_readable_itself_is_not_looked_for(write_job: WriteJob, code: object) -> None:
+    plan = prepared(write_job(code=code))
+    assert plan.findings and not [each for each in plan.findings if each.code == "CODE002"]

@@ -10,7 +10,7 @@ import sys
 import textwrap
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -38,7 +38,11 @@ class Boot:
         self.mark = uuid.uuid4().hex
 
     def start(
-        self, script: str, *arguments: str, environment: Mapping[str, str] | None = None
+        self,
+        script: str,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        hosts: Sequence[str] = ("algo-1",),
     ) -> subprocess.Popen[str]:
         data, source = self.root / "input" / "data" / "code", self.root / "src"
         config = self.root / "input" / "config"
@@ -47,7 +51,7 @@ class Boot:
         (source / "train.py").write_text(textwrap.dedent(script))
         build_source(read_source(source, "train.py"), data / "source.tar.gz")
         build_boot(data / "slipway.pyz")
-        resources = {"current_host": "algo-1", "hosts": ["algo-1"], "network_interface_name": "lo"}
+        resources = {"current_host": "algo-1", "hosts": list(hosts), "network_interface_name": "lo"}
         (config / "resourceconfig.json").write_text(json.dumps(resources))
         words = ["--strategy", "none", "--entry-point", "train.py", *arguments]
         return subprocess.Popen(
@@ -273,3 +277,30 @@ def test_a_gradient_that_is_no_number_ends_the_job_where_the_job_asks_for_it(
         )
         assert "anomaly.py" not in boot.failure
         assert "Error detected in SqrtBackward0" in err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what is looked at is Linux's")
+def test_hosts_that_never_met_and_work_that_is_lost_are_told_of_after_a_success(boot: Boot) -> None:
+    process = boot.start(
+        "import torch; torch.save(torch.zeros(5000), 'model.pt')",
+        environment={"SLIPWAY_RENDEZVOUS": "127.0.0.1:7777"},
+        hosts=("algo-1", "algo-2"),
+    )
+    _, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0
+    never_met, lost = [line for line in err.splitlines() if line.startswith("slipway: ")]
+    assert never_met.startswith("slipway: DIST008 none of the 2 hosts ever met another one: ")
+    assert "Trainer(num_nodes=2, devices=1, strategy='ddp')" in never_met
+    assert lost.startswith("slipway: CKPT007 nothing was saved where it is kept; ")
+    assert " such as model.pt, dies with the host." in lost
+    assert not (boot.root / "output" / "failure").exists()
+
+
+def test_neither_is_said_of_a_failure(boot: Boot) -> None:
+    process = boot.start(
+        "import torch; torch.save(torch.zeros(5000), 'model.pt'); raise SystemExit(3)",
+        environment={"SLIPWAY_RENDEZVOUS": "127.0.0.1:7777"},
+        hosts=("algo-1", "algo-2"),
+    )
+    _, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert [line[:16] for line in err.splitlines() if line.startswith("slipway: ")] == ["slipway: CODE001"]

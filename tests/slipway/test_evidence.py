@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from slipway.evidence import judge
@@ -34,6 +36,9 @@ WATCHDOG = (
     [
         (traceback("ValueError: bad learning rate"), 1, "CODE001", "ValueError: bad learning rate"),
         (traceback("KeyError"), 1, "CODE001", "KeyError"),
+        (traceback("ModuleNotFoundError: No module named 'einops'"), 1, "CODE005", "'einops'"),
+        (traceback("ModuleNotFoundError: No module named 'transformers.old'"), 1, "CODE001", "old"),
+        ("ERROR: No matching distribution found for einops==99\n", 1, "CODE005", "einops==99"),
         (traceback(OOM), 1, "MEM001", "Tried to allocate 2.00 GiB"),
         (traceback("RuntimeError: CUDA error: out of memory"), 1, "MEM001", "out of memory"),
         (traceback("OSError: [Errno 28] No space left on device: '/tmp/m.pt'"), 1, "DISK001", "m.pt"),
@@ -143,3 +148,21 @@ def test_an_exception_in_a_data_loader_worker_is_the_workers_own() -> None:
     output = traceback(f"RuntimeError: Caught OSError in DataLoader worker process 0.\nOriginal {inner}")
     evidence = judge(output, 1, CODE)
     assert (evidence.message, evidence.place) == ("OSError: no shard", "train.py:9")
+
+
+def test_a_module_of_the_users_own_is_no_package_that_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "blocks.py").touch()
+    output = traceback("ModuleNotFoundError: No module named 'blocks'", file=f"{tmp_path}/train.py")
+    assert judge(output, 1, str(tmp_path)).code == "CODE001"
+    assert judge(output.replace("blocks", "einops"), 1, str(tmp_path)).code == "CODE005"
+
+
+def test_a_library_that_the_script_can_do_without_is_not_why_it_failed() -> None:
+    chain = (
+        traceback("ModuleNotFoundError: No module named 'apex'")
+        + "\nDuring handling of the above exception, another exception occurred:\n\n"
+        + traceback("ValueError: no optimizer")
+    )
+    evidence = judge(chain, 1, CODE)
+    assert (evidence.code, evidence.message) == ("CODE001", "ValueError: no optimizer")

@@ -9,9 +9,9 @@ import pytest
 
 from launcher.source.archive import digest_of
 from launcher.source.errors import SourceError
-from launcher.source.files import walk
 from launcher.source.names import names_in
 from launcher.source.tree import read_source
+from launcher.source.walking import walk
 
 WANTED = ("DistributedSampler", "fully_shard")
 
@@ -55,7 +55,7 @@ def test_a_pipe_is_not_read_whether_it_is_ignored_or_came_after_the_look(tmp_pat
     (tmp_path / "late.py").write_text("x = 1")
     os.mkfifo(tmp_path / "ignored.py")
     (tmp_path / ".slipwayignore").write_text("ignored.py")
-    assert read_source(tmp_path, "train.py", WANTED).problem is None
+    assert read_source(tmp_path, "train.py", WANTED).problems == ()
 
     files = walk(tmp_path).files
     (tmp_path / "late.py").unlink()

@@ -65,11 +65,21 @@ def test_caches_and_histories_stay_behind(source: Path, tmp_path: Path, folder: 
     assert names(tmp_path / "a.tar.gz") == ["lib/data.py", "train.py"]
 
 
-@pytest.mark.parametrize("target", ["train.py", "lib", "/etc/passwd", "nowhere"])
+@pytest.mark.parametrize("target", ["..", "../../out.py", "/etc/passwd", "nowhere"])
 def test_links_are_refused_by_name(source: Path, tmp_path: Path, target: str) -> None:
+    (tmp_path / "out.py").touch()
     (source / "lib" / "link").symlink_to(target)
     with pytest.raises(SourceError, match=r"lib/link is a symbolic link"):
         build_source(tree_of(source), tmp_path / "a.tar.gz")
+
+
+def test_a_link_is_packed_as_a_file_of_its_own(source: Path, tmp_path: Path) -> None:
+    (source / "lib" / "link.py").symlink_to("../train.py")
+    build_source(tree_of(source), tmp_path / "a.tar.gz")
+    with tarfile.open(tmp_path / "a.tar.gz") as archive:
+        member = archive.getmember("lib/link.py")
+        content = archive.extractfile(member)
+        assert member.isfile() and content is not None and content.read() == b"print(1)\n"
 
 
 def test_special_files_are_refused_by_name(source: Path, tmp_path: Path) -> None:

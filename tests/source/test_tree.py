@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.source.errors import SourceError
 from launcher.source.files import IgnoredPath
 from launcher.source.tree import SourceTree, read_source
 
@@ -19,11 +20,11 @@ def tree(folder: Path, entry_point: str = "train.py", *names: str) -> SourceTree
 
 def test_a_sound_source_has_a_digest_and_no_problem(tmp_path: Path) -> None:
     read = tree(tmp_path)
-    assert (read.exists, read.has_entry_point, read.packs_entry_point, read.problem) == (
+    assert (read.exists, read.has_entry_point, read.packs_entry_point, read.problems) == (
         True,
         True,
         True,
-        None,
+        (),
     )
     assert read.digest is not None and len(read.digest) == 64
     assert read.size_bytes == 6
@@ -32,14 +33,14 @@ def test_a_sound_source_has_a_digest_and_no_problem(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_has_nothing(tmp_path: Path) -> None:
     read = read_source(tmp_path / "missing", "train.py")
     assert (read.exists, read.has_entry_point, read.files, read.digest) == (False, False, (), None)
-    assert read.problem is not None and "is not there" in read.problem.message
+    assert ["is not there" in problem.message for problem in read.problems] == [True]
 
 
 def test_a_source_with_a_problem_has_files_and_no_digest(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/nowhere")
     read = tree(tmp_path)
     assert read.digest is None and read.packs_entry_point
-    assert read.problem is not None and "is a symbolic link" in read.problem.message
+    assert ["is a symbolic link" in problem.message for problem in read.problems] == [True]
 
 
 def test_a_file_that_cannot_be_read_is_the_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +50,8 @@ def test_a_file_that_cannot_be_read_is_the_problem(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("launcher.source.archive.open_regular", refused)
     read = tree(tmp_path)
     assert read.digest is None
-    assert read.problem is not None and "train.py cannot be packed: Permission denied" in read.problem.message
+    (problem,) = read.problems
+    assert "train.py cannot be packed: Permission denied" in problem.message
 
 
 @pytest.mark.parametrize(
@@ -82,3 +84,23 @@ def test_the_folder_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "src").mkdir()
     monkeypatch.chdir(tmp_path)
     assert tree(Path("src")).folder == tmp_path / "src"
+
+
+def test_a_packed_file_is_read_by_its_name_up_to_a_bound(tmp_path: Path) -> None:
+    read = tree(tmp_path, "train.py", "train.py", "lib/a.py")
+    assert (read.read("lib/a.py", 100), read.read("lib/a.py", 3)) == (b"x = 1\n", b"x =")
+
+
+def test_what_is_not_packed_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("secret")
+    read = tree(tmp_path, "train.py", "train.py", "secret")
+    for name in ("secret", "missing", "../x"):
+        with pytest.raises(KeyError):
+            read.read(name, 100)
+
+
+def test_a_file_that_is_gone_by_then_cannot_be_read(tmp_path: Path) -> None:
+    read = tree(tmp_path)
+    (tmp_path / "train.py").unlink()
+    with pytest.raises(SourceError, match=r"train\.py cannot be packed"):
+        read.read("train.py", 100)

@@ -8,7 +8,9 @@ this launcher runs, what it has in memory counts; those files are for other laun
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -32,11 +34,14 @@ from launcher.backends.interface import (
     UnusablePlan,
 )
 from launcher.backends.local.hosts import hosts_of
-from launcher.backends.local.job import STOP_FILE, Grace, LocalJob
+from launcher.backends.local.interpreter import check_can_run
+from launcher.backends.local.job import Grace, LocalJob
 from launcher.backends.local.logs import Position, read_lines
+from launcher.backends.local.machine import visible_devices
 from launcher.backends.local.processes import ProcessId, kill_all
 from launcher.backends.local.state_files import UnreadableJob, write_state
 from launcher.backends.local.status import JobRecord
+from launcher.backends.local.stop_request import STOP_FILE, ask_to_stop
 from launcher.backends.local.store import REQUEST_FILE, JobStore, no_request
 
 if TYPE_CHECKING:
@@ -50,8 +55,9 @@ _TROUBLE = "launcher"
 class LocalBackend(Backend):
     """Runs plans on this machine.
 
-    `home` holds the jobs; `inputs` gives a folder of this machine for each of the job's channels. Jobs
-    end with the launcher: close the backend, or use it as a context manager, to end them in order; if
+    `home` holds the jobs; `inputs` gives a folder of this machine for each of the job's channels; `python`
+    runs the boots and the ranks, by default the launcher's own, or that of the job that is resumed. Jobs end
+    with the launcher: close the backend, or use it as a context manager, to end them in order; if
     the launcher is killed they stop by themselves.
     """
 
@@ -60,9 +66,15 @@ class LocalBackend(Backend):
     runs_here = True
 
     def __init__(
-        self, home: Path, inputs: Mapping[str, Path] | None = None, grace: Grace | None = None
+        self,
+        home: Path,
+        inputs: Mapping[str, Path] | None = None,
+        grace: Grace | None = None,
+        python: Path | None = None,
     ) -> None:
         self._store = JobStore(home)
+        self._python = python
+        self._environments = home.absolute().parent / "environments"
         self._inputs = dict(inputs or {})
         self._grace = grace or Grace()
         self._mine: dict[str, LocalJob] = {}
@@ -85,7 +97,7 @@ class LocalBackend(Backend):
         Raises BackendError where this machine cannot run it: a strategy of the images' toolkit, a
         channel without a folder, an unknown job to resume from, a name that is taken.
         """
-        return self._start(plan, self._inputs)
+        return self._start(plan, self._inputs, self._python or Path(sys.executable), on_progress)
 
     def describe(self, job_name: str) -> JobStatus:
         """How the job is, also one of another launcher's.
@@ -104,6 +116,7 @@ class LocalBackend(Backend):
                 explanation=mine.trouble if mine else None,
                 processes_per_host=request.processes_per_host,
                 metrics=request.metrics,
+                instance_type=request.instance_type,
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise no_request(self._store.folder(job_name)) from error
@@ -126,19 +139,19 @@ class LocalBackend(Backend):
             reached[host.name] = str(position)
         return LogBatch(sorted(lines, key=lambda line: line.time), reached, more=bool(lines))
 
-    def stop(self, job_name: str) -> None:
+    def stop(self, job_name: str, who: str | None = None) -> None:
         """Ask whoever runs the job to stop it; nothing happens to one that has ended.
 
         Raises BackendError where another launcher runs it and the file that asks it cannot be written.
         """
         if job_name in self._mine:
-            self._mine[job_name].stop()
+            self._mine[job_name].stop(who)
             return
         record = self._record(job_name)
         if record.state.is_final:
             return
         try:
-            (record.folder / STOP_FILE).touch()
+            ask_to_stop(record.folder, who)
         except OSError as error:
             raise BackendError(
                 f"{record.folder / STOP_FILE}, which asks for the stop, cannot be written: {error.strerror}.",
@@ -181,21 +194,23 @@ class LocalBackend(Backend):
         return self._store.request(job_name) if mine is None else mine
 
     def resume(self, earlier: str, request: Request, on_progress: OnProgress | None = None) -> str:
-        """Run the code of an earlier job again on its inputs, from a copy of its checkpoints.
+        """Run the code of an earlier job again, with its Python, inputs and a copy of its checkpoints.
 
-        Raises BackendError where its code can no longer be read.
+        Raises BackendError where its code can no longer be read, or its Python is gone.
         """
         # Only those who resume need it, and with it what plans are.
         from launcher.backends.local.resume import resumed_plan
 
+        # Runs of older launchers do not say with which Python: it was the launcher's.
+        python = self._python or self._record(earlier).python or Path(sys.executable)
         with resumed_plan(self._store.folder(earlier), request) as (plan, inputs):
-            return self._start(plan, inputs)
+            return self._start(plan, inputs, python, on_progress)
 
     def close(self) -> None:
         """Stop this backend's jobs and wait until nothing of them is left, a bounded time."""
         for job in self._mine.values():
             if job.is_alive():
-                job.stop()
+                job.stop(f"its launcher, which ended (process {ProcessId.of_this_process().pid})")
         # kill_all and the wait for the boots come after the grace, at most ten seconds each.
         deadline = time.monotonic() + self._grace.stop + self._grace.report + 2 * 10.0
         for job in self._mine.values():
@@ -203,10 +218,17 @@ class LocalBackend(Backend):
             if job.is_alive():
                 kill_all(job.folder)
 
-    def _start(self, plan: TrainingPlan, inputs: Mapping[str, Path]) -> str:
+    def _start(
+        self,
+        plan: TrainingPlan,
+        inputs: Mapping[str, Path],
+        python: Path,
+        on_progress: OnProgress | None,
+    ) -> str:
         # What lays out a job needs the job file's models, what looks at one does not.
         from launcher.backends.local.layout import (
             boot_command,
+            check_boot_starts,
             check_inputs,
             choose_rendezvous,
             debugging_here,
@@ -214,8 +236,8 @@ class LocalBackend(Backend):
             lay_out,
             share_devices,
             share_threads,
-            visible_devices,
         )
+        from launcher.backends.local.overlay import python_with_requirements
 
         request, package = plan.view, plan.package
         if plan.refused or request is None or package is None:
@@ -228,16 +250,29 @@ class LocalBackend(Backend):
         name = str(request.name)
         folder = self._store.folder(name)
         hosts = hosts_of(folder, request.hosts or 1)
-        commands = {host: boot_command(request, host) for host in hosts}
+        check_can_run(python)
+        check_boot_starts(request)
         check_inputs(request, inputs)
         earlier = self._resumed(plan)
+        equipped = python_with_requirements(
+            python, package.source, self._environments, request.environment, on_progress
+        )
+        commands = {host: boot_command(request, host, equipped) for host in hosts}
         try:
             folder.mkdir(mode=0o700, parents=True)
         except FileExistsError:
             raise BackendError(f"there is a local job {name} already.", "Use another name.") from None
         except OSError as error:
             raise _no_room(folder, error) from error
-        record = JobRecord(folder, ProcessId.of_this_process(), len(hosts))
+        processes = plan.job.get("distribution", {}).get("processes_per_host") or 1
+        devices = share_devices(visible_devices(os.environ), len(hosts), processes)
+        record = JobRecord(
+            folder,
+            ProcessId.of_this_process(),
+            len(hosts),
+            python=python,
+            gpus=bool(devices[0].get("CUDA_VISIBLE_DEVICES")),
+        )
         job = LocalJob(record, hosts, max_seconds=request.max_runtime_seconds, grace=self._grace)
         try:
             # From here on a launcher that is killed leaves a job that failed, and is listed as one.
@@ -246,14 +281,17 @@ class LocalBackend(Backend):
             if earlier is not None:
                 shutil.copytree(earlier, folder / "checkpoints")
             lay_out(folder, request, package, inputs)
-            processes = plan.job.get("distribution", {}).get("processes_per_host") or 1
-            devices = share_devices(visible_devices(), len(hosts), processes)
             rendezvous = choose_rendezvous(request)
             given = plan.job.get("environment", {})
             threads = share_threads(len(hosts) * processes, given)
             environments = {
                 host: host_environment(
-                    request, host, rendezvous, seen, {**threads, **debugging_here(request, seen, given)}
+                    request,
+                    host,
+                    rendezvous,
+                    equipped,
+                    seen,
+                    {**threads, **debugging_here(request, seen, given)},
                 )
                 for host, seen in zip(hosts, devices, strict=True)
             }

@@ -19,10 +19,10 @@ from launcher.backends.local.keeper import start_keeper
 from launcher.backends.local.logs import LogClock
 from launcher.backends.local.processes import boots_among, kill, kill_all, processes_of
 from launcher.backends.local.status import JobRecord
+from launcher.backends.local.stop_request import is_asked_to_stop, who_asked
+from launcher.diagnosis.ending import Stop, StopCause
 
 POLL_SECONDS = 0.1
-STOP_FILE = "stop"
-"""Its presence in a job's folder asks whoever runs the job to stop it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,12 @@ class Grace:
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """Why a job has to end before its hosts do by themselves, and when what is done (monotonic)."""
+    """When what is done to end a job before its hosts do by themselves (monotonic).
 
-    state: JobState
-    phase: str | None
+    `stop` says why, None where one of its hosts has failed.
+    """
+
+    stop: Stop | None
     terminate_at: float
     kill_at: float
 
@@ -67,6 +69,7 @@ class LocalJob(threading.Thread):
         self._record = record
         self._trouble: str | None = None
         self._asked_to_stop = threading.Event()
+        self._who_asked: str | None = None
         self._hosts = hosts
         self._max_seconds = max_seconds
         self._grace = grace or Grace()
@@ -105,8 +108,10 @@ class LocalJob(threading.Thread):
         """Why some of what should be on the disk about the job is not, None where all is."""
         return self._trouble
 
-    def stop(self) -> None:
-        """Ask the job to stop; returns before it has."""
+    def stop(self, who: str | None = None) -> None:
+        """Ask the job to stop, and say who asks; returns before it has. Who asks first counts."""
+        if not self._asked_to_stop.is_set():
+            self._who_asked = who
         self._asked_to_stop.set()
 
     def run(self) -> None:
@@ -129,8 +134,14 @@ class LocalJob(threading.Thread):
         trouble = f"{type(error).__name__}: {error}"
         return f"InternalServerError: the launcher could not go on with the job: {trouble}"
 
-    def _change(self, state: JobState, phase: str | None = None, failure_reason: str | None = None) -> None:
-        self._record = self._record.changed(state, phase, failure_reason)
+    def _change(
+        self,
+        state: JobState,
+        phase: str | None = None,
+        failure_reason: str | None = None,
+        stop: Stop | None = None,
+    ) -> None:
+        self._record = self._record.changed(state, phase, failure_reason, stop)
         with self._noting_trouble():
             self._record.write()
 
@@ -165,13 +176,22 @@ class LocalJob(threading.Thread):
         failed = any(end.exit_code != 0 for end in self._ends.values())
         if failed:
             terminate_at = now + self._grace.peers
-            return _Ending(JobState.FAILED, None, terminate_at, terminate_at + self._grace.peers)
-        expired = time.time() - self._record.started > self._max_seconds
-        if not expired and not self._asked_to_stop.is_set() and not (self.folder / STOP_FILE).exists():
+            return _Ending(None, terminate_at, terminate_at + self._grace.peers)
+        stop = self._stop_asked_for()
+        if stop is None:
             return None
-        self._change(JobState.STOPPING)
-        phase = "MaxRuntimeExceeded" if expired else None
-        return _Ending(JobState.STOPPED, phase, now, now + self._grace.stop)
+        self._change(JobState.STOPPING, stop=stop)
+        return _Ending(stop, now, now + self._grace.stop)
+
+    def _stop_asked_for(self) -> Stop | None:
+        now = time.time()
+        if now - self._record.started > self._max_seconds:
+            return Stop(StopCause.MAX_RUNTIME, at=now, limit=self._max_seconds)
+        if self._asked_to_stop.is_set():
+            return Stop(StopCause.ASKED, self._who_asked, now)
+        if is_asked_to_stop(self.folder):
+            return Stop(StopCause.ASKED, who_asked(self.folder), now)
+        return None
 
     def _end(self, ending: _Ending) -> None:
         now = time.monotonic()
@@ -204,8 +224,9 @@ class LocalJob(threading.Thread):
         with self._noting_trouble():
             self._clock.tick()
         ending, ends = self._ending, list(self._ends.values())
-        if ending is not None and ending.state is JobState.STOPPED:
-            self._change(JobState.STOPPED, ending.phase)
+        if ending is not None and ending.stop is not None:
+            expired = ending.stop.cause is StopCause.MAX_RUNTIME
+            self._change(JobState.STOPPED, "MaxRuntimeExceeded" if expired else None, stop=ending.stop)
         elif any(end.exit_code != 0 for end in ends):
             self._change(JobState.FAILED, failure_reason=failure_reason(ends))
         else:

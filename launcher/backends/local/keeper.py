@@ -7,6 +7,7 @@ go on for ever. The keeper sleeps until the pipe that it shares with the boots i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -18,6 +19,9 @@ from launcher.backends.local.processes import boots_among, kill_all, processes_o
 PATIENCE_SECONDS = 30.0
 """For the boots to end the job in order: they give its processes 10 s to save their work, and sweep for up
 to 6 s (slipway/processes.py)."""
+
+ORPHANED_FILE = "orphaned"
+"""In a job's folder; its time is when the launcher was gone, which nobody else saw."""
 
 _POLL_SECONDS = 0.2
 
@@ -46,6 +50,8 @@ def keep(lifeline: int, folder: Path, patience: float = PATIENCE_SECONDS) -> Non
     """Wait for the end of the pipe, give the boots time to end their job, and kill what is left of it."""
     while os.read(lifeline, 1):
         pass
+    with contextlib.suppress(OSError):
+        (folder / ORPHANED_FILE).touch()
     deadline = time.monotonic() + patience
     while boots_among(processes_of(folder)) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import shutil
 import socket
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,20 +17,15 @@ from typing import Any
 
 from launcher.backends.interface import BackendError
 from launcher.backends.local.hosts import ROOT_VARIABLE, Host, hosts_of
+from launcher.backends.local.interpreter import python_environment
+from launcher.backends.local.mapping import below, leads_inside
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, CHECKPOINT_DIR_VARIABLE
-from launcher.jobs.container_paths import CONTAINER_ROOT, DEFAULT_CHECKPOINT_PATH, channel_folder
+from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH, channel_folder
 from launcher.jobs.specification import RESERVED_CHANNEL
-from launcher.planning.request_parts import RequestChannel, S3Channel
+from launcher.planning.request_parts import REQUIREMENTS_OPTION, RequestChannel, S3Channel
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import SourcePackage
 from launcher.source.packaging import BOOT_NAME, SOURCE_NAME, build_boot, build_source
-
-_INHERITED = (
-    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
-    "VIRTUAL_ENV", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
-)  # fmt: skip
-"""All that a container on this machine gets from the launcher's environment: no credentials, no proxies,
-nothing that would make the job behave differently on AWS."""
 
 
 def check_inputs(request: RequestView, inputs: Mapping[str, Path]) -> None:
@@ -82,46 +77,59 @@ def lay_out(
             shutil.copyfile(folder / name, data / RESERVED_CHANNEL / name)
         for channel, source in inputs.items():
             (data / channel).symlink_to(source.resolve(), target_is_directory=True)
-        checkpoints = Path(_below(host.root, _checkpoint_path(request)))
+        checkpoints = Path(below(host.root, _checkpoint_path(request)))
         checkpoints.parent.mkdir(parents=True, exist_ok=True)
         checkpoints.symlink_to(folder / "checkpoints", target_is_directory=True)
         on_lustre = _lustre_checkpoints(request)
         if on_lustre is not None:
-            mounted = Path(_below(host.root, on_lustre))
+            mounted = Path(below(host.root, on_lustre))
             mounted.parent.mkdir(parents=True)
             mounted.symlink_to(folder / "checkpoints", target_is_directory=True)
         host.log.touch()
     return hosts
 
 
-def boot_command(request: RequestView, host: Host) -> list[str]:
-    """The container's command with this interpreter and this host's copy of the boot.
+def boot_command(request: RequestView, host: Host, python: Path) -> list[str]:
+    """The container's command with the Python that was chosen and this host's copy of the boot.
 
-    Raises BackendError for a job that the boot does not start.
+    That Python has what the job requires already, so the boot is not asked to install it.
     """
+    boot = host.root / "input" / "data" / RESERVED_CHANNEL / BOOT_NAME
+    words = list(request.arguments)
+    if REQUIREMENTS_OPTION in request.boot_options:
+        at = words.index(REQUIREMENTS_OPTION)
+        del words[at : at + 2]
+    return [str(python), str(boot), *(below(host.root, word) for word in words)]
+
+
+def check_boot_starts(request: RequestView) -> None:
+    """Raise BackendError for a job that the boot does not start."""
     if not request.entrypoint or not request.entrypoint[-1].endswith(f"/{BOOT_NAME}"):
         raise BackendError(
             "this strategy is started by the training toolkit of AWS's images, which is not on this machine.",
             "Run locally with the strategy torchrun or none.",
         )
-    boot = host.root / "input" / "data" / RESERVED_CHANNEL / BOOT_NAME
-    return [sys.executable, str(boot), *(_below(host.root, word) for word in request.arguments)]
 
 
 def host_environment(
-    request: RequestView, host: Host, rendezvous: str, devices: Mapping[str, str], machine: Mapping[str, str]
+    request: RequestView,
+    host: Host,
+    rendezvous: str,
+    python: Path,
+    devices: Mapping[str, str],
+    machine: Mapping[str, str],
 ) -> dict[str, str]:
-    """The whole environment of a host's boot.
+    """The whole environment of a host's boot, which `python` runs.
 
     The request's values win over everything but the places, and over what suits this `machine` instead of
     the job's hosts.
     """
     root = host.root
-    requested = {name: _below(root, value) for name, value in request.environment.items()}
+    requested = {name: below(root, value) for name, value in request.environment.items()}
     return {
-        **{name: os.environ[name] for name in _INHERITED if name in os.environ},
+        **python_environment(python, os.environ),
         "TRAINING_JOB_NAME": str(request.name),
-        CHECKPOINT_DIR_VARIABLE: _below(root, _checkpoint_path(request)),
+        CHECKPOINT_DIR_VARIABLE: below(root, _checkpoint_path(request)),
         **devices,
         **requested,
         **machine,
@@ -180,25 +188,12 @@ def share_threads(ranks: int, users_environment: Mapping[str, str]) -> dict[str,
     return {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // ranks))}
 
 
-def visible_devices() -> list[str]:
-    """This machine's GPUs, as CUDA_VISIBLE_DEVICES names them, without loading torch."""
-    limited = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if limited is not None:
-        return [device.strip() for device in limited.split(",") if device.strip()]
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return []
-    listing = subprocess.run([tool, "--list-gpus"], capture_output=True, text=True, check=False)
-    gpus = [line for line in listing.stdout.splitlines() if line.startswith("GPU ")]
-    return [str(index) for index in range(len(gpus))]
-
-
 def _config_files(request: RequestView, hosts: Sequence[Host], host: Host) -> dict[str, Any]:
     names, instance_type = [each.name for each in hosts], request.instance_type
     group = "homogeneousCluster"
     return {
         "hyperparameters.json": {
-            name: _below(host.root, value) for name, value in request.hyperparameters.items()
+            name: below(host.root, value) for name, value in request.hyperparameters.items()
         },
         "inputdataconfig.json": {
             channel.name: {
@@ -226,25 +221,18 @@ def _config_files(request: RequestView, hosts: Sequence[Host], host: Host) -> di
 def _checkpoint_path(request: RequestView) -> str:
     """The job's checkpoint path; one outside /opt/ml cannot be had here and becomes the default."""
     path = request.checkpoints.local_path.rstrip("/")
-    return path if path.startswith(f"{CONTAINER_ROOT}/") else DEFAULT_CHECKPOINT_PATH
+    return path if leads_inside(path) else DEFAULT_CHECKPOINT_PATH
 
 
 def _lustre_checkpoints(request: RequestView) -> str | None:
     """The job's own directory in the channel that stands for `checkpoint.lustre`, or None without it."""
     place = request.checkpoints.directory
     inside = f"{channel_folder(CHECKPOINT_CHANNEL)}/"
-    return place if place is not None and place.startswith(inside) else None
+    return place if place is not None and posixpath.normpath(place).startswith(inside) else None
 
 
 def _checkpoint_channel(request: RequestView) -> str | None:
     return CHECKPOINT_CHANNEL if _lustre_checkpoints(request) else None
-
-
-def _below(root: Path, value: str) -> str:
-    """A path below /opt/ml as it is on this machine; any other value as it is."""
-    if value == CONTAINER_ROOT or value.startswith(f"{CONTAINER_ROOT}/"):
-        return f"{root}{value.removeprefix(CONTAINER_ROOT)}"
-    return value
 
 
 def _source(channel: RequestChannel) -> str:

@@ -43,13 +43,22 @@ class ProcessId:
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
-    """The living processes of the job in `folder`, whoever their parent is."""
+    """The living processes of the job in `folder`, or of the jobs below it, whoever their parent is."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(*_GONE):
             if process.environ().get(ROOT_VARIABLE, "").startswith(f"{folder}/"):
                 found.append(process)
     return found
+
+
+def busy_jobs(home: Path) -> frozenset[str]:
+    """The names of those jobs below `home` of which a process lives."""
+    found = set()
+    for process in processes_of(home):
+        with contextlib.suppress(*_GONE):
+            found.add(Path(process.environ()[ROOT_VARIABLE]).relative_to(home).parts[0])
+    return frozenset(found)
 
 
 def boots_among(processes: Collection[psutil.Process]) -> list[psutil.Process]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,12 +11,12 @@ from launcher.backends.interface import BackendError
 from launcher.backends.local.hosts import hosts_of
 from launcher.documents.files import open_regular
 from launcher.jobs.specification import RESERVED_CHANNEL
-from launcher.planning.request_parts import ENTRY_POINT_OPTION
+from launcher.planning.request_parts import ENTRY_POINT_OPTION, REQUIREMENTS_OPTION
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import Request, SourcePackage, TrainingPlan
 from launcher.source.packaging import SOURCE_NAME
 from launcher.source.scratch import scratch_folder
-from launcher.source.tree import read_source
+from launcher.source.tree import SourceTree, read_source
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def resumed_plan(folder: Path, request: Request) -> Iterator[tuple[TrainingPlan,
             },
             region=None,
             request=request,
-            package=SourcePackage(read_source(scratch, view.boot_options.get(ENTRY_POINT_OPTION, "")), ""),
+            package=SourcePackage(_source(scratch, view.boot_options), ""),
             findings=(),
         )
         inputs = {
@@ -47,6 +47,13 @@ def resumed_plan(folder: Path, request: Request) -> Iterator[tuple[TrainingPlan,
             if channel.name != RESERVED_CHANNEL and channel.is_dir()
         }
         yield plan, inputs
+
+
+def _source(folder: Path, options: Mapping[str, str]) -> SourceTree:
+    """The code as the boot is told to start it."""
+    return read_source(
+        folder, options.get(ENTRY_POINT_OPTION, ""), requirements=options.get(REQUIREMENTS_OPTION)
+    )
 
 
 def _unpack(archive: Path, folder: Path) -> None:

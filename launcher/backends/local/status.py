@@ -11,6 +11,7 @@ from typing import Any
 from launcher.backends.interface import JobState, JobStatus
 from launcher.backends.local.processes import ProcessId
 from launcher.backends.local.state_files import UnreadableJob, read_state, write_state
+from launcher.diagnosis.ending import Stop, StopCause
 
 STATUS_FILE = "status.json"
 """In a job's folder; its presence makes the folder one of a job."""
@@ -26,7 +27,9 @@ LATEST = 253_402_300_799.0
 class JobRecord:
     """A job at one moment, as its status file holds it. Times are seconds since the epoch.
 
-    `folder` is where the job lies, which the file need not say.
+    `folder` is where the job lies, which the file need not say; `python` is what runs it, and `gpus` whether
+    its hosts see any, both None for runs of older launchers. `stop` is what ended the job from outside, or is
+    about to.
     """
 
     folder: Path
@@ -37,6 +40,9 @@ class JobRecord:
     failure_reason: str | None = None
     started: float = field(default_factory=time.time)
     ended: float | None = None
+    python: Path | None = None
+    gpus: bool | None = None
+    stop: Stop | None = None
 
     @property
     def name(self) -> str:
@@ -44,7 +50,11 @@ class JobRecord:
         return self.folder.name
 
     def changed(
-        self, state: JobState, phase: str | None = None, failure_reason: str | None = None
+        self,
+        state: JobState,
+        phase: str | None = None,
+        failure_reason: str | None = None,
+        stop: Stop | None = None,
     ) -> JobRecord:
         """The record with another state; without a phase, the state's own name is the phase."""
         return replace(
@@ -52,12 +62,13 @@ class JobRecord:
             state=state,
             phase=phase or state.value,
             failure_reason=failure_reason,
+            stop=stop,
             ended=time.time() if state.is_final else None,
         )
 
     def write(self) -> None:
         """Write the file. Raises OSError, such as on a full disk."""
-        content = {"name": self.name, **asdict(self)}
+        content = {"name": self.name, **asdict(self), "python": str(self.python) if self.python else None}
         del content["folder"]
         write_state(status_file(self.folder), content)
 
@@ -72,6 +83,8 @@ class JobRecord:
             output=str(self.folder / "hosts"),
             seconds=(self.ended or time.time()) - self.started,
             hosts=self.hosts,
+            gpus=self.gpus,
+            stop=self.stop,
         )
 
 
@@ -89,6 +102,7 @@ def read_record(folder: Path) -> JobRecord:
             raise UnreadableJob(file, f"its {name} is {_shown(value)}")
         return value
 
+    python = checked("python", lambda value: value is None or isinstance(value, str))
     launcher = checked("launcher", lambda value: isinstance(value, dict))
     return JobRecord(
         folder=folder,
@@ -102,12 +116,31 @@ def read_record(folder: Path) -> JobRecord:
         failure_reason=checked("failure_reason", lambda value: value is None or isinstance(value, str)),
         started=checked("started", _is_time),
         ended=checked("ended", lambda value: value is None or _is_time(value)),
+        python=Path(python) if python else None,
+        gpus=checked("gpus", lambda value: value is None or isinstance(value, bool)),
+        stop=_stop_in(checked("stop", lambda value: value is None or _is_stop(value))),
     )
 
 
 def status_file(folder: Path) -> Path:
     """The file in a job's folder that holds its record."""
     return folder / STATUS_FILE
+
+
+def _stop_in(value: Mapping[str, Any] | None) -> Stop | None:
+    if value is None:
+        return None
+    return Stop(StopCause(value["cause"]), value.get("who"), value.get("at"), value.get("limit"))
+
+
+def _is_stop(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("cause"), str)
+        and value["cause"] in set(StopCause)
+        and isinstance(value.get("who"), str | None)
+        and all(value.get(name) is None or _is_time(value[name]) for name in ("at", "limit"))
+    )
 
 
 def _is_whole(value: object) -> bool:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.backends.interface import BackendError, JobState, UnknownJob
+from launcher.backends.local.hosts import hosts_of
+from launcher.backends.local.keeper import ORPHANED_FILE
 from launcher.backends.local.processes import boots_among, kill_all, processes_of
 from launcher.backends.local.state_files import UnreadableJob, read_state
 from launcher.backends.local.status import JobRecord, read_record, status_file
+from launcher.diagnosis.ending import Stop, StopCause
 
 if TYPE_CHECKING:
     from launcher.planning.training_plan import Request
@@ -74,7 +79,7 @@ class JobStore:
             raise self._unknown(job_name) from None
 
     def living_record(self, job_name: str) -> JobRecord:
-        """The same, with what has become of the job since: one whose launcher was killed has failed.
+        """The same, with what has become of the job since: one whose launcher was killed was stopped.
 
         What is left of such a job is ended here.
         """
@@ -86,7 +91,8 @@ class JobStore:
         if record.state.is_final:
             return record
         if boots_among(processes_of(record.folder)):
-            return replace(record, state=JobState.STOPPING, phase=JobState.STOPPING.value)
+            stop = record.stop or _orphaned(record)
+            return replace(record, state=JobState.STOPPING, phase=JobState.STOPPING.value, stop=stop)
         kill_all(record.folder)
         return _buried(record)
 
@@ -122,7 +128,7 @@ class JobStore:
     def _unknown(self, job_name: str) -> UnknownJob:
         return UnknownJob(
             f"there is no local job {job_name} below {self.home}; there are: {self.known()}.",
-            "Correct the name, or go to the folder in which it was launched.",
+            "Correct the name, or go to the project in which it was launched.",
         )
 
 
@@ -132,18 +138,37 @@ def no_request(folder: Path) -> UnreadableJob:
 
 
 def _buried(record: JobRecord) -> JobRecord:
-    """The record of a job whose launcher is gone, as failed, and without the drafts that it left."""
-    record = record.changed(
-        JobState.FAILED,
-        failure_reason=f"ClientError: the launcher that ran this job (process {record.launcher.pid}) "
-        "ended before it, and the job with it",
-    )
+    """The record of a job whose launcher is gone, as stopped, and without the drafts that it left.
+
+    It ended when its hosts last printed something, or when its launcher was gone. A stop that was under way
+    already is what ended it.
+    """
+    folder = record.folder
+    stop = record.stop or _orphaned(record)
+    ends = [*_times(host.log for host in hosts_of(folder, record.hosts)), *([stop.at] if stop.at else [])]
+    record = record.changed(JobState.STOPPED, stop=stop)
+    record = replace(record, ended=max(record.started, *ends) if ends else record.ended)
     # On a full or read-only disk the next one to look finds the same.
     with contextlib.suppress(OSError):
-        for draft in record.folder.glob("*.new"):
+        for draft in folder.glob("*.new"):
             draft.unlink()
         record.write()
     return record
+
+
+def _orphaned(record: JobRecord) -> Stop:
+    """The end of a job by that of its launcher, at the time that its keeper saw."""
+    seen = _times([record.folder / ORPHANED_FILE])
+    return Stop(StopCause.LAUNCHER, f"process {record.launcher.pid}", seen[0] if seen else None)
+
+
+def _times(files: Iterable[Path]) -> list[float]:
+    """When those of the files that are there were last written, none of it in the future."""
+    found = []
+    for file in files:
+        with contextlib.suppress(OSError):
+            found.append(min(file.stat().st_mtime, time.time()))
+    return found
 
 
 def _is_name(text: str) -> bool:

@@ -94,9 +94,10 @@ class SageMakerBackend(Backend):
             self.describe(job_name)  # A job that has printed nothing and one that is not there look alike.
         return batch
 
-    def stop(self, job_name: str) -> None:
+    def stop(self, job_name: str, who: str | None = None) -> None:
         """StopTrainingJob: SIGTERM to the containers, and 120 seconds for them to end.
 
+        The service keeps no word of `who` asked, but in CloudTrail.
         A policy that goes by the job's tags denies to stop a training job that is not there, as one that is
         a tuning job: only a description tells.
         """

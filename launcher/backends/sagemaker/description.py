@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.backends.interface import JobState, JobStatus, Transition
+from launcher.diagnosis.ending import Stop, StopCause
 from launcher.failure_modes.refusal import AwsRefusal
+
+if TYPE_CHECKING:
+    from launcher.planning.request_view import RequestView
 
 _OTHER_STATES = {"Deleting": JobState.STOPPED, "DeleteFailed": JobState.STOPPED}
 """States of a job that has ended and is taken away (TrainingJobStatus of the API model)."""
@@ -34,6 +38,7 @@ def status_of(job: Mapping[str, Any]) -> JobStatus:
         hosts=request.hosts,
         processes_per_host=request.processes_per_host,
         metrics=request.metrics,
+        stop=_stop(job_state(job["TrainingJobStatus"]), job, request, transitions),
     )
 
 
@@ -58,6 +63,37 @@ def seconds_of(job: Mapping[str, Any]) -> float | None:
         return None
     ended = job.get("TrainingEndTime") or job.get("HyperParameterTuningEndTime") or _answered_at(job)
     return max(0.0, float((ended - started).total_seconds()))
+
+
+def _stop(
+    state: JobState, job: Mapping[str, Any], request: RequestView, transitions: Sequence[Transition]
+) -> Stop | None:
+    """What ended the job from outside; None where nothing did, or a spot job never got its hosts.
+
+    A spot interruption after which the service starts the job again is none. Who called StopTrainingJob is
+    known to CloudTrail alone. Source: SageMaker API reference, DescribeTrainingJob (SecondaryStatus).
+    """
+    if state not in (JobState.STOPPING, JobState.STOPPED):
+        return None
+    at = _stopped_at(transitions)
+    match job.get("SecondaryStatus"):
+        case "MaxRuntimeExceeded":
+            return Stop(StopCause.MAX_RUNTIME, at=at, limit=request.max_runtime_seconds)
+        case "MaxWaitTimeExceeded":
+            trained = any(each.phase == "Training" for each in transitions)
+            return Stop(StopCause.MAX_WAIT, at=at, limit=request.max_wait_seconds) if trained else None
+        case "Interrupted":
+            return Stop(StopCause.SPOT, at=at)
+    return Stop(StopCause.ASKED, "whoever called StopTrainingJob (CloudTrail knows)", at)
+
+
+def _stopped_at(transitions: Sequence[Transition]) -> float | None:
+    """When the stop began, which is before the containers got their signal."""
+    asked = next((each.started for each in transitions if each.phase == "Stopping"), None)
+    if asked is not None:
+        return asked
+    worked = [each.ended for each in transitions if each.phase == "Training" and each.ended is not None]
+    return worked[-1] if worked else transitions[-1].started if transitions else None
 
 
 def _answered_at(job: Mapping[str, Any]) -> datetime:

@@ -35,8 +35,8 @@ def upload_code(s3: Any, package: SourcePackage, on_progress: OnProgress | None 
     mistake, and none is ever replaced. Raises SourceError where the source cannot be packed or is no longer
     what was planned, BackendError where something else lies under its key, AwsRefusal where AWS refuses.
     """
-    if package.source.problem is not None:
-        raise package.source.problem
+    if package.source.problems:
+        raise package.source.problems[0]
     with ExitStack() as stack:
         with _packing():
             folder = stack.enter_context(scratch_folder())

@@ -217,12 +217,4 @@ SIGNATURES = (
         "signal SIGTERM",
         near_miss="INFO the closing signal of the market",
     ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.TEARDOWN,
-        literal="signalexception",
-        pattern=re.compile(r"SignalException: Process \d+ got signal: \d+"),
-        example="torch.distributed.elastic.multiprocessing.api.SignalException: Process 14 got signal: 15",
-        near_miss="INFO import SignalException",
-    ),
 )

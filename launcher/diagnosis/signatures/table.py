@@ -17,6 +17,7 @@ from launcher.diagnosis.signatures import (
     memory,
     nccl,
     rendezvous,
+    stops,
     storage,
     training,
 )
@@ -39,6 +40,7 @@ FAMILIES: Final[Mapping[str, tuple[Signature, ...]]] = MappingProxyType(
             nccl,
             rendezvous,
             training,
+            stops,
             code,
         )
     }

@@ -11,7 +11,7 @@ from launcher.documents.document import AsWritten
 from launcher.failure_modes.model import Finding
 from launcher.jobs.container_paths import channel_folder
 from launcher.jobs.specification import RESERVED_CHANNEL, JobSpec
-from launcher.planning.request_parts import ENTRY_POINT_OPTION, PROCESSES_OPTION
+from launcher.planning.request_parts import ENTRY_POINT_OPTION, PROCESSES_OPTION, REQUIREMENTS_OPTION
 from launcher.planning.strategies.options import OPTIONS, check_options
 from launcher.planning.strategies.strategy import (
     PYTORCH,
@@ -57,13 +57,15 @@ class BootStrategy:
         """The user's, as text; the container reads them from a file, where no encoding is undone."""
         return {key: plain_text(value) for key, value in job.hyperparameters.items()}
 
-    def entry(self, job: JobSpec, processes_per_host: int) -> Entry:
-        """The boot's command: strategy, processes, script and the user's arguments."""
+    def entry(self, job: JobSpec, processes_per_host: int, requirements: str | None) -> Entry:
+        """The boot's command: strategy, processes, script, what to install and the user's arguments."""
         arguments: tuple[str, ...] = (
             "--strategy", self.boot_name,
             PROCESSES_OPTION, str(processes_per_host),
             ENTRY_POINT_OPTION, job.code.entry_point,
         )  # fmt: skip
+        if requirements is not None:
+            arguments += (REQUIREMENTS_OPTION, requirements)
         if job.code.arguments:
             arguments += ("--", *job.code.arguments)
         return Entry(BOOT_ENTRYPOINT, arguments)

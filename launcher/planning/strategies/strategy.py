@@ -67,8 +67,11 @@ class LaunchStrategy(Protocol):
         """The request's hyperparameters; asked only of a job whose values are all valid."""
         ...
 
-    def entry(self, job: JobSpec, processes_per_host: int) -> Entry | None:
-        """The container's command; None lets the image's own training toolkit start the script."""
+    def entry(self, job: JobSpec, processes_per_host: int, requirements: str | None) -> Entry | None:
+        """The container's command; None lets the image's own training toolkit start the script.
+
+        `requirements` is the file whose packages are installed first, if any.
+        """
         ...
 
 

@@ -70,8 +70,8 @@ class ToolkitStrategy:
             MPI_PROCESSES_HYPERPARAMETER: str(start.processes_per_host),
         }
 
-    def entry(self, job: JobSpec, processes_per_host: int) -> None:
-        """None: the image's own entry point starts the toolkit."""
+    def entry(self, job: JobSpec, processes_per_host: int, requirements: str | None) -> None:
+        """None: the image's own entry point starts the toolkit, which installs requirements.txt by itself."""
 
 
 def not_passed_on(job: JobSpec) -> Iterator[Finding]:

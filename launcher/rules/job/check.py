@@ -37,6 +37,13 @@ from launcher.rules.job.lustre import lustre_is_in_the_jobs_zone, lustre_paths_a
 from launcher.rules.job.memory import state_leaves_room
 from launcher.rules.job.nccl_environment import no_debugging_in_a_normal_run, no_obsolete_environment
 from launcher.rules.job.processes import one_process_per_accelerator
+from launcher.rules.job.requirements import (
+    named_requirements_are_packed,
+    packages_are_wanted_in_one_version,
+    requirements_can_be_read,
+    toolkit_knows_one_file,
+    torch_is_that_of_the_image,
+)
 from launcher.rules.job.source import (
     code_is_small,
     entry_point_is_packed,
@@ -44,7 +51,7 @@ from launcher.rules.job.source import (
     source_can_be_packed,
 )
 from launcher.rules.job.spot import max_wait_needs_spot, waiting_includes_running, warm_pools_are_not_spot
-from launcher.rules.job.subject import JobSubject
+from launcher.rules.job.subject import JobSubject, SourceSubject
 from launcher.rules.job.training_compiler import compiled_training_is_compared, compiler_knows_its_gpus
 from launcher.rules.job.volume import volume_has_a_meaning
 from launcher.rules.job.workers import workers_have_their_cpus
@@ -88,7 +95,25 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     source_can_be_packed,
     entry_point_is_packed,
     code_is_small,
+    named_requirements_are_packed,
+    requirements_can_be_read,
+    packages_are_wanted_in_one_version,
+    torch_is_that_of_the_image,
+    toolkit_knows_one_file,
 )
+
+SOURCE_RULES: tuple[Callable[[SourceSubject], Iterator[Finding]], ...] = (
+    entry_point_is_there,
+    source_can_be_packed,
+    entry_point_is_packed,
+    code_is_small,
+)
+"""Those of RULES that judge the source alone, and so also where the job file has errors elsewhere."""
+
+
+def check_source(subject: SourceSubject) -> list[Finding]:
+    """The findings on the source, in the order of SOURCE_RULES."""
+    return [finding for rule in SOURCE_RULES for finding in rule(subject)]
 
 
 def check_job(subject: JobSubject) -> list[Finding]:

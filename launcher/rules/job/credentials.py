@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Finding, Path, Stage
+from launcher.failure_modes.model import Finding, Path, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.job.subject import JobSubject
 from launcher.text.secrets import credential_in
@@ -30,7 +30,17 @@ _SHORTEST = 8
 
 @finds(Stage.SPEC, job_file.CREDENTIAL)
 def no_credentials(subject: JobSubject) -> Iterator[Finding]:
-    """Environment, hyperparameters (at any depth) and arguments, by the form of a value or by its name."""
+    """Environment, hyperparameters (at any depth) and arguments, by the form of a value or by its name.
+
+    A run on this machine stores nothing at AWS: there it is a warning.
+    """
+    would = (
+        "on AWS it would be stored in clear text with the job, and the service would refuse it; here "
+        "it is kept in the run's folder"
+        if subject.here
+        else "it would be stored in clear text with the job, and the service refuses requests in which it "
+        "finds credentials"
+    )
     for path, name, value in _texts(subject):
         shown = _masked(name)
         what = credential_in(value) or credential_in(name) or _named(name, value)
@@ -38,8 +48,8 @@ def no_credentials(subject: JobSubject) -> Iterator[Finding]:
             field = ".".join(_masked(str(part)) for part in path)
             yield job_file.CREDENTIAL.at(
                 path,
-                f"{shown} in {path[0]} looks like {what}: it would be stored in clear text with the job, and "
-                "the service refuses requests in which it finds credentials",
+                f"{shown} in {path[0]} looks like {what}: {would}",
+                severity=Severity.WARNING if subject.here else None,
                 subject=field,
             )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from launcher.failure_modes import job_runtime
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.job.subject import JobSubject
+from launcher.rules.job.subject import SourceSubject
 from launcher.source.files import largest, sizes_in_words
 from launcher.source.tree import SourceTree
 from launcher.text.nearest import nearest
@@ -21,9 +21,9 @@ _ENTRY_POINT = ("code", "entry_point")
 
 
 @finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
-def entry_point_is_there(subject: JobSubject) -> Iterator[Finding]:
+def entry_point_is_there(subject: SourceSubject) -> Iterator[Finding]:
     """Without its script a job downloads, starts and fails on every host."""
-    source, entry_point = subject.source, subject.source.entry_point
+    source, entry_point = subject.source, subject.code.entry_point
     if not source.exists:
         yield job_runtime.ENTRY_POINT_MISSING.at(
             _SOURCE_DIR,
@@ -42,29 +42,29 @@ def entry_point_is_there(subject: JobSubject) -> Iterator[Finding]:
 
 
 @finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
-def source_can_be_packed(subject: JobSubject) -> Iterator[Finding]:
+def source_can_be_packed(subject: SourceSubject) -> Iterator[Finding]:
     """A link, a special file or gigabytes of data cannot go to the hosts, and nothing goes without them."""
-    problem = subject.source.problem
-    if subject.source.exists and problem is not None:
-        yield job_runtime.ENTRY_POINT_MISSING.at(
-            _SOURCE_DIR, problem.message.rstrip("."), remedy=problem.remedy
-        )
+    if subject.source.exists:
+        for problem in subject.source.problems:
+            yield job_runtime.ENTRY_POINT_MISSING.at(
+                _SOURCE_DIR, problem.message.rstrip("."), remedy=problem.remedy
+            )
 
 
 @finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
-def entry_point_is_packed(subject: JobSubject) -> Iterator[Finding]:
+def entry_point_is_packed(subject: SourceSubject) -> Iterator[Finding]:
     """A script that lies on the disk and yet not in the archive is missing on every host."""
     source = subject.source
-    if source.problem is None and source.has_entry_point and not source.packs_entry_point:
+    if not source.problems and source.has_entry_point and not source.packs_entry_point:
         message, remedy = _why_not_packed(source)
         yield job_runtime.ENTRY_POINT_MISSING.at(_ENTRY_POINT, message, remedy=remedy)
 
 
 @finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
-def code_is_small(subject: JobSubject) -> Iterator[Finding]:
+def code_is_small(subject: SourceSubject) -> Iterator[Finding]:
     """What is packed is downloaded and unpacked by every host before the script starts."""
     source = subject.source
-    if source.problem is None and source.size_bytes > LARGE_BYTES:
+    if not source.problems and source.size_bytes > LARGE_BYTES:
         yield job_runtime.ENTRY_POINT_MISSING.at(
             _SOURCE_DIR,
             f"the source directory {source.folder} holds {size_in_words(source.size_bytes)} that every "

@@ -6,9 +6,11 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.cluster.manifest import Cluster
+from launcher.jobs.code import Code
 from launcher.jobs.specification import JobSpec
 from launcher.planning.training_plan import TrainingPlan
 from launcher.source.tree import SourceTree
@@ -38,13 +40,35 @@ class GivenVariable:
     path: tuple[str, ...]
 
 
+class SourceSubject(Protocol):
+    """What the rules on the source judge by: a job, or what is readable of one whose file has errors."""
+
+    @property
+    def code(self) -> Code:
+        """What the job file says of the code."""
+        ...
+
+    @property
+    def source(self) -> SourceTree:
+        """The code as it lies there."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableSource:
+    """The source of a job whose file has errors elsewhere."""
+
+    code: Code
+    source: SourceTree
+
+
 @dataclass(frozen=True, slots=True)
 class JobSubject:
     """A job with its plan and the facts about it; `facts` is None for an unknown instance type.
 
     What the plan has derived (processes, checkpoints, Debugger, who starts the script) is asked of `plan`.
     `cluster` is the manifest, None where there is none or it was not read yet. `names` are those of
-    TELLING_NAMES that the source uses.
+    TELLING_NAMES that the source uses. `here` says that the job is to run on this machine.
     """
 
     job: JobSpec
@@ -53,6 +77,12 @@ class JobSubject:
     source: SourceTree
     cluster: Cluster | None = None
     names: frozenset[str] = frozenset()
+    here: bool = False
+
+    @property
+    def code(self) -> Code:
+        """What the job file says of the code."""
+        return self.job.code
 
     @property
     def has_efa(self) -> bool:

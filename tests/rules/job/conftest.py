@@ -27,6 +27,7 @@ class Judge(Protocol):
         *,
         manifest: dict[str, Any] | None = None,
         names: tuple[str, ...] = (),
+        here: bool = False,
         **fields: Any,
     ) -> list[Finding]: ...
 
@@ -38,6 +39,7 @@ def judge(write_job: Callable[..., Path]) -> Judge:
         *,
         manifest: dict[str, Any] | None = None,
         names: tuple[str, ...] = (),
+        here: bool = False,
         **fields: Any,
     ) -> list[Finding]:
         if "code_section" in fields:
@@ -53,6 +55,7 @@ def judge(write_job: Callable[..., Path]) -> Judge:
             source=source,
             cluster=cluster,
             names=frozenset(names),
+            here=here,
         )
         found = [finding.located(loaded.location) for finding in check_job(subject)]
         return [finding for finding in found if code in (None, finding.code)]

@@ -83,3 +83,10 @@ def test_the_value_is_never_shown(judge, job: dict) -> None:
     shown = str(findings[0].to_json())
     assert TEXT not in shown
     assert KEY_ID not in shown
+
+
+def test_in_a_run_on_this_machine_it_is_a_warning(judge) -> None:
+    (refused,) = judge("SPEC005", environment={"X": KEY_ID})
+    (warned,) = judge("SPEC005", environment={"X": KEY_ID}, here=True)
+    assert (refused.blocks, warned.blocks, warned.severity) == (True, False, "warning")
+    assert KEY_ID not in warned.message

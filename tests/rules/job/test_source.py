@@ -30,11 +30,13 @@ def test_a_folder_that_is_missing_is_said_once(judge) -> None:
     assert (finding.path, finding.subject) == (("code", "source_dir"), "code.source_dir")
 
 
-def test_a_link_is_in_the_way_of_packing(judge, src: Path) -> None:
+def test_all_that_is_in_the_way_of_packing_is_told(judge, src: Path) -> None:
     (src / "data").symlink_to("/data")
-    (finding,) = judge("CODE002")
+    os.mkfifo(src / "pipe")
+    finding, other = judge("CODE002")
     assert (finding.severity, finding.subject) == ("error", "code.source_dir")
     assert "src/data is a symbolic link" in finding.message
+    assert "src/pipe is neither" in other.message
     assert not finding.message.endswith(".")
 
 

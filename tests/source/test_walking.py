@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from launcher.source import files as source_files
-from launcher.source.files import IgnoredPath, SourceFile, largest, walk
+from launcher.source import walking
+from launcher.source.files import IgnoredPath, SourceFile, largest
+from launcher.source.walking import walk
 
 
 @pytest.fixture
@@ -25,14 +26,13 @@ def source(tmp_path: Path) -> Path:
 
 def packed(source: Path) -> list[str]:
     found = walk(source)
-    assert found.problem is None
+    assert found.problems == ()
     return [file.name for file in found.files]
 
 
 def problem(source: Path) -> str:
-    found = walk(source)
-    assert found.problem is not None
-    return found.problem.message
+    (found,) = walk(source).problems
+    return found.message
 
 
 def write(folder: Path, *names: str) -> None:
@@ -108,6 +108,141 @@ def test_patterns_above_a_folder_without_a_repository_mean_nothing(tmp_path: Pat
     assert packed(tmp_path / "src") == ["train.py"]
 
 
+def link(source: Path, name: str, target: str) -> None:
+    (source / name).parent.mkdir(parents=True, exist_ok=True)
+    (source / name).symlink_to(target)
+
+
+@pytest.mark.parametrize(
+    ("links", "expected"),
+    [
+        pytest.param({"a.py": "train.py"}, ["a.py", "lib/data.py", "train.py"], id="file"),
+        pytest.param({"lib/a.py": "../train.py"}, ["lib/a.py", "lib/data.py", "train.py"], id="upwards"),
+        pytest.param({"more": "lib"}, ["lib/data.py", "more/data.py", "train.py"], id="folder"),
+        pytest.param(
+            {"b": "a", "a": "lib"}, ["a/data.py", "b/data.py", "lib/data.py", "train.py"], id="link to a link"
+        ),
+        pytest.param(
+            {"lib/t.py": "../train.py", "more": "lib"},
+            ["lib/data.py", "lib/t.py", "more/data.py", "more/t.py", "train.py"],
+            id="link in a linked folder",
+        ),
+        pytest.param(
+            {"lib/other": "../data/x", "data/x/y.py": "../../train.py", "more": "lib"},
+            ["data/x/y.py", "lib/data.py", "lib/other/y.py", "more/data.py", "more/other/y.py", "train.py"],
+            id="linked folder in a linked folder",
+        ),
+    ],
+)
+def test_a_link_is_packed_as_what_it_leads_to(
+    source: Path, links: dict[str, str], expected: list[str]
+) -> None:
+    for name, target in links.items():
+        link(source, name, target)
+    assert packed(source) == expected
+
+
+def test_a_link_has_the_content_size_and_mode_of_its_file(source: Path) -> None:
+    (source / "train.py").chmod(0o755)
+    link(source, "lib/a.py", "../train.py")
+    assert walk(source).files[0] == SourceFile("lib/a.py", source / "train.py", 9, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "says"),
+    [
+        pytest.param("a", "/etc/hostname", "/etc/hostname is an absolute path", id="absolute"),
+        pytest.param("a", "gone.py", "leads nowhere", id="dangling"),
+        pytest.param("a", "../outside.py", "../outside.py leads out of the source folder", id="out"),
+        pytest.param("a", "..", ".. leads out of the source folder", id="folder above"),
+        pytest.param("a", "../srcs", "leads out of the source folder", id="same beginning"),
+        pytest.param("a", "a", "leads back to itself", id="itself"),
+        pytest.param("a", ".", "holds the link itself", id="source folder"),
+        pytest.param("lib/a", "../lib", "holds the link itself", id="its folder"),
+        pytest.param("a", "train.py/x", "leads nowhere", id="below a file"),
+    ],
+)
+def test_a_link_that_cannot_be_followed_says_why(source: Path, name: str, target: str, says: str) -> None:
+    write(source.parent, "outside.py", "srcs/a.py")
+    link(source, name, target)
+    assert f"{source / name} is a symbolic link that cannot be packed" in problem(source)
+    assert says in problem(source)
+
+
+def test_links_between_two_folders_end(source: Path) -> None:
+    link(source, "lib/other", "../more")
+    link(source, "more/lib", "../lib")
+    assert [each.message.partition(" is ")[0] for each in walk(source).problems] == [
+        str(source / "lib/other/lib"),
+        str(source / "more/lib/other"),
+    ]
+
+
+def test_a_link_to_a_pipe_is_refused(source: Path) -> None:
+    os.mkfifo(source / "pipe")
+    (source / ".gitignore").write_text("pipe")
+    link(source, "lib/a", "../pipe")
+    assert "the pattern pipe" in problem(source)
+    (source / ".gitignore").unlink()
+    assert [each.message.partition(" is ")[0] for each in walk(source).problems] == [
+        str(source / "lib/a"),
+        str(source / "pipe"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        (".env", "the pattern .env of"),
+        ("secret/key", "the pattern secret/ of"),
+        ("secret", "the pattern secret/ of"),
+        ("lib/x.bin", "the pattern *.bin of"),
+        (".venv/x.py", ".venv/ is never packed"),
+    ],
+)
+def test_what_is_left_out_does_not_come_in_by_a_link(source: Path, target: str, says: str) -> None:
+    write(source, ".env", "secret/key", "lib/x.bin", ".venv/x.py")
+    (source / ".gitignore").write_text(".env\nsecret/\n")
+    (source / "lib" / ".gitignore").write_text("*.bin\n")
+    link(source, "a", target)
+    assert says in problem(source)
+
+
+def test_patterns_hold_for_both_names_of_a_linked_file(source: Path) -> None:
+    write(source, "lib/a.log", "lib/b.txt", "lib/c.csv")
+    link(source, "more", "lib")
+    (source / "lib" / ".gitignore").write_text("*.log\n.gitignore\n")
+    (source / ".gitignore").write_text("more/*.txt\n/lib/*.csv\n.gitignore\n")
+    assert packed(source) == ["lib/b.txt", "lib/data.py", "more/data.py", "train.py"]
+    assert "more/b.txt" in [each.name for each in walk(source).ignored]
+
+
+def test_links_that_multiply_files_are_bounded(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walking, "MOST_LINKED", 500)
+    for level in range(12):
+        for twice in "ab":
+            link(source, f"l{level}/{twice}", f"../l{level + 1}")
+    write(source, "l12/end.py")
+    assert "more than 500 files" in problem(source)
+
+
+def test_of_many_problems_the_first_are_told_and_the_rest_counted(source: Path) -> None:
+    for number in range(30):
+        link(source, f"a{number:02}", "nowhere")
+    problems = walk(source).problems
+    assert len(problems) == 21
+    assert "10 more entries" in problems[-1].message
+
+
+def test_a_folder_too_large_says_so_beside_its_links(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walking, "MOST_BYTES", 10)
+    link(source, "a", "nowhere")
+    assert [("link" in each.message, "holds" in each.message) for each in walk(source).problems] == [
+        (True, False),
+        (False, True),
+    ]
+
+
 @pytest.mark.parametrize("pattern", ["data", "data/", "/data"])
 def test_an_ignored_link_is_nobodys_concern(source: Path, tmp_path: Path, pattern: str) -> None:
     (source / "data").symlink_to(tmp_path)
@@ -132,7 +267,7 @@ def test_folders_may_nest_more_deeply_than_calls(tmp_path: Path, deepest_folder:
 def test_a_file_of_patterns_is_read_up_to_a_bound(source: Path) -> None:
     (source / ".gitignore").touch()
     os.truncate(source / ".gitignore", 1 << 40)  # a hole: it takes no room on the disk
-    assert "too many patterns" in problem(source)
+    assert "too many patterns" in walk(source).problems[0].message
 
 
 def test_a_pipe_called_like_a_file_of_patterns_is_not_read(source: Path) -> None:
@@ -148,7 +283,7 @@ def test_a_folder_of_which_everything_is_ignored_is_refused(source: Path) -> Non
 def test_more_than_code_can_be_is_refused_with_what_holds_most(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source_files, "MOST_BYTES", 5_000_000)
+    monkeypatch.setattr(walking, "MOST_BYTES", 5_000_000)
     (source / "lib" / "weights.bin").write_bytes(bytes(6_000_000))
     assert "lib/ (6 MB), train.py" in problem(source)
 
@@ -179,11 +314,14 @@ def test_the_last_pattern_that_fits_is_the_reason(tmp_path: Path) -> None:
     assert walk(tmp_path).ignored == (IgnoredPath("a.log", "a.*", tmp_path / ".slipwayignore"),)
 
 
-def test_beside_a_problem_the_rest_is_seen_all_the_same(source: Path) -> None:
+def test_all_problems_are_told_and_the_rest_is_seen_all_the_same(source: Path) -> None:
     (source / "a").symlink_to("/nowhere")
     (source / "z").symlink_to("/nowhere")
     found = walk(source)
-    assert found.problem is not None and f"{source / 'a'} is a symbolic link" in found.problem.message
+    assert [problem.message.partition(" is ")[0] for problem in found.problems] == [
+        str(source / "a"),
+        str(source / "z"),
+    ]
     assert [file.name for file in found.files] == ["lib/data.py", "train.py"]
 
 

@@ -1,0 +1,62 @@
+"""What `launch JOB.yaml --local` asks and says before it starts processes on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from launcher.cli.attendance import confirmed, must_ask, screen_for
+from launcher.cli.output import OutputFormat, message
+from launcher.failure_modes.refusal import Refusal
+
+if TYPE_CHECKING:
+    from launcher.session.preflight import Preflight
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """What the command line says of a run on this machine.
+
+    `inputs` are folders for channels, `python` the Python to run it with, `processes` how many on each
+    host, and with `yes` nothing is asked.
+    """
+
+    inputs: Mapping[str, Path]
+    python: str | None
+    processes: int | None
+    yes: bool
+
+
+def fewer_processes(
+    processes: int, overrides: Sequence[str] | None, ignore: Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    """The overrides and accepted codes with so many processes on each host, whatever accelerators it has.
+
+    Raises Refusal for less than one.
+    """
+    from launcher.failure_modes.distribution import PROCESSES_DIFFER_FROM_ACCELERATORS
+
+    if processes < 1:
+        raise Refusal(f"--processes {processes} is not a number of processes.", "Give 1 or more.")
+    count = f"distribution.processes_per_host={processes}"
+    return [*(overrides or ()), count], [*(ignore or ()), PROCESSES_DIFFER_FROM_ACCELERATORS.code]
+
+
+def cleared(found: Preflight, output: OutputFormat, *, yes: bool) -> bool:
+    """Say what this machine lacks, and ask where it would be crowded; False where the answer is no.
+
+    Raises Refusal where it would be crowded and there is nobody to ask.
+    """
+    from rich.text import Text
+
+    screen = screen_for(output)
+    for note in found.notes:
+        screen.print(Text(f"here: {note}", "yellow"))
+    if found.crowd is None or yes:
+        return True
+    if must_ask(yes, output):
+        message(f"{found.crowd.what}: {found.crowd.consequence}.")
+        return confirmed("Start them all?")
+    raise Refusal(f"{found.crowd.what}: {found.crowd.consequence}.", found.crowd.remedy)

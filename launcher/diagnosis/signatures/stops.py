@@ -1,0 +1,70 @@
+"""The end from outside: what torchrun, the container's boot and SLURM print when somebody ends a job.
+
+Texts: torch/distributed/elastic/agent/server/api.py and multiprocessing/api.py of PyTorch 1.10 to 2.13 (a
+signal is `15` from Python 3.11 on and `Signals.SIGTERM` before); slipway/boot.py; slurmstepd of SLURM 20 to
+24. `attribution` lets them explain what comes after them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from launcher.diagnosis.signatures.signature import LineRole, Signature
+from launcher.failure_modes import job_runtime
+
+SIGNATURES = (
+    Signature(
+        mode=job_runtime.STOPPED,
+        role=LineRole.CASCADE,
+        literal="death signal",
+        pattern=re.compile(r"Received (?:Signals\.)?(?P<signal>SIG[A-Z]+|\d{1,2}) death signal"),
+        example="W0820 11:30:44 99 torch/distributed/elastic/agent/server/api.py:753] Received 15 death "
+        "signal, shutting down workers",
+        near_miss="INFO no death signal yet",
+        says="torchrun got the signal {signal}",
+    ),
+    Signature(
+        mode=job_runtime.STOPPED,
+        role=LineRole.CASCADE,
+        literal="signalexception",
+        pattern=re.compile(
+            r"SignalException: Process \d+ got signal: (?:Signals\.)?(?P<signal>SIG[A-Z]+|\d{1,2})"
+        ),
+        example="torch.distributed.elastic.multiprocessing.api.SignalException: Process 14 got signal: 15",
+        near_miss="INFO import SignalException",
+        says="torchrun got the signal {signal}",
+    ),
+    Signature(
+        mode=job_runtime.STOPPED,
+        role=LineRole.CASCADE,
+        literal="failed (exitcode: -",
+        pattern=re.compile(r"failed \(exitcode: -(?P<signal>1|2|15)\) local_rank: (?P<local>\d+)"),
+        example="ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -15) local_rank: 0 "
+        "(pid: 7) of binary: /opt/conda/bin/python",
+        near_miss="ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -11) local_rank: "
+        "0 (pid: 7)",
+        says="its processes got the signal {signal}",
+    ),
+    Signature(
+        mode=job_runtime.STOPPED,
+        role=LineRole.CASCADE,
+        literal="slipway: stop001 ",
+        pattern=re.compile(r"^slipway: STOP001 (?P<host>[\w.-]+): asked to end by (?P<signal>SIG[A-Z]+)"),
+        example="slipway: STOP001 algo-1: asked to end by SIGTERM, and ended 3 s later",
+        near_miss="slipway: STOP001 explains it",
+        says="the container got the signal {signal}",
+    ),
+    Signature(
+        mode=job_runtime.STOPPED,
+        role=LineRole.CASCADE,
+        literal="cancelled at ",
+        pattern=re.compile(
+            r"\*\*\* (?:JOB|STEP) \S{1,40} (?:ON \S{1,80} )?CANCELLED AT \S{1,40} DUE TO "
+            r"(?P<why>TIME LIMIT|PREEMPTION)"
+        ),
+        example="slurmstepd: error: *** STEP 4711.0 ON gpu-1 CANCELLED AT 2026-08-20T11:30:44 DUE TO TIME "
+        "LIMIT ***",
+        near_miss="slurmstepd: error: *** STEP 4711.0 ON gpu-1 CANCELLED AT 2026-08-20T11:30:44 ***",
+        says="SLURM cancelled it: {why}",
+    ),
+)

@@ -1,0 +1,193 @@
+"""The packages of requirements.txt: installed once per host before the script starts, into its Python.
+
+As the training toolkit of AWS's images does it (aws/sagemaker-training-toolkit, entry_point.py and
+modules.py), but that what torch is built with stays as it is, and that a failure names the package. Also a
+program, `python -m slipway.requirements FILE`, for the launcher's own local runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from slipway.failure import BootError
+from slipway.pip_report import UNREACHABLE, why_pip_failed
+from slipway.processes import StopRequest, itself, supervise
+
+DEFAULT_FILE = "requirements.txt"
+"""What is installed where the job does not say otherwise, and not missed where it is not there."""
+
+INDEX_VARIABLE = "CA_REPOSITORY_ARN"
+"""The environment variable with the CodeArtifact repository to install from, as the toolkit reads it."""
+
+WITHOUT_A_WAY_OUT = (
+    "In a VPC without a way out, set CA_REPOSITORY_ARN in `environment` to a repository of CodeArtifact that "
+    "has an endpoint there, or pack wheels and write --no-index and --find-links ./wheels into the file"
+)
+
+_PIP_SETTINGS = {
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_NO_INPUT": "1",
+    "PIP_PROGRESS_BAR": "off",
+    # The environment is the job's own and ends with it: what a system's Python forbids (PEP 668) is meant.
+    "PIP_BREAK_SYSTEM_PACKAGES": "1",
+    "PIP_ROOT_USER_ACTION": "ignore",
+    "PYTHONUNBUFFERED": "1",
+}
+"""Variables and no options: pip ignores those that it is too old to know."""
+
+_BUILT_FOR_TORCH = (
+    "torch", "torchvision", "torchaudio", "torchtext", "torch-xla", "torch-neuronx", "torch-tensorrt", "apex",
+    "flash-attn", "transformer-engine", "transformer-engine-torch", "libneuronxla", "neuronx-cc",
+    "smdistributed-dataparallel", "smdistributed-modelparallel",
+)  # fmt: skip
+"""Distributions of AWS's images that are compiled for each other: another version of one breaks the rest."""
+
+_OF_CUDA = re.compile(r"(?:nvidia|cuda|triton|pytorch-triton)(?:-|$)")
+_REQUIRED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_VERSION = re.compile(r"[\w.!+-]+")
+_ARN = re.compile(
+    r"arn:[^:]+:codeartifact:(?P<region>[^:]+):(?P<account>[^:]+):repository/(?P<domain>[^/]+)/(?P<name>.+)"
+)
+
+
+def install(
+    file: str,
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    stop: StopRequest,
+    logs: Path | None = None,
+    hint: str = "",
+) -> None:
+    """Install the packages of `file` below `folder` with pip, into the Python that runs this.
+
+    What pip prints is passed on line by line, and kept in `logs` where that is given; `hint` is what to do
+    where no index can be reached. Returns early where a
+    stop was requested, which ends pip. Raises BootError (CODE005, or DISK001 on a full disk) where a package
+    cannot be installed; a file of the default name that is not there is none.
+    """
+    path = folder / file
+    if not path.is_file():
+        if file == DEFAULT_FILE:
+            print(f"slipway: the source has no {file}: nothing to install", flush=True)
+            return
+        raise BootError("CODE005", f"{file} is not in the job's source. Correct `code.requirements`")
+    print(f"slipway: installing {file}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="slipway-") as scratch:
+        constraints = Path(scratch) / "constraints.txt"
+        held = held_versions(metadata.distributions())
+        constraints.write_text(
+            "".join(f"{name}=={version}\n" for name, version in held.items()), encoding="utf-8"
+        )
+        ended = supervise(
+            [sys.executable, "-m", "pip", "install", "-c", str(constraints), "-r", str(path)],
+            environment={**_PIP_SETTINGS, **environment, **index_settings(environment)},
+            folder=folder,
+            stop=stop,
+            targets=itself,
+            streams=(logs / "pip.stdout.log", logs / "pip.stderr.log") if logs else (None, None),
+        )
+    if ended.exit_code == 0 or stop.at is not None:
+        return
+    code, reason = why_pip_failed(ended.stdout, ended.stderr, ended.exit_code)
+    kept = [name for name in held if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", reason)]
+    more = f". {_kept_in_words(kept, held)}" if kept and "constraint" in reason else ""
+    if reason.endswith(UNREACHABLE) and hint:
+        more = f". {hint}"
+    raise BootError(code, f"{file} cannot be installed: {reason}{more}")
+
+
+def held_versions(distributions: Iterable[Any]) -> dict[str, str]:
+    """What must stay as it is, by name: torch, what is compiled for it, and the CUDA that it requires.
+
+    `distributions` are those installed, in the order in which Python finds them.
+    """
+    versions: dict[str, str] = {}
+    needs: dict[str, Sequence[str]] = {}
+    for each in distributions:
+        name = _normal(each.metadata["Name"] or "")
+        if name and name not in versions and _VERSION.fullmatch(each.version or ""):
+            versions[name] = each.version
+            needs[name] = each.requires or ()
+    held: dict[str, str] = {}
+    waiting = [name for name in _BUILT_FOR_TORCH if name in versions]
+    while waiting:
+        name = waiting.pop(0)
+        if name in held:
+            continue
+        held[name] = versions[name]
+        required = [match.group() for match in map(_REQUIRED.match, needs[name]) if match]
+        waiting += [each for each in map(_normal, required) if each in versions and _OF_CUDA.match(each)]
+    return held
+
+
+def index_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """pip's index where CA_REPOSITORY_ARN names a repository: with a token, so for pip's own process only.
+
+    Raises BootError (CODE005) where that is no such ARN, or AWS gives no token.
+    """
+    arn = environment.get(INDEX_VARIABLE)
+    if not arn:
+        return {}
+    parts = _ARN.fullmatch(arn)
+    if parts is None:
+        raise BootError(
+            "CODE005",
+            f"{INDEX_VARIABLE} {arn!r} is not the ARN of a CodeArtifact repository: "
+            "arn:aws:codeartifact:REGION:ACCOUNT:repository/DOMAIN/REPOSITORY",
+        )
+    try:
+        client = importlib.import_module("boto3").client("codeartifact", region_name=parts["region"])
+        domain = {"domain": parts["domain"], "domainOwner": parts["account"]}
+        token = client.get_authorization_token(**domain)["authorizationToken"]
+        endpoint = client.get_repository_endpoint(**domain, repository=parts["name"], format="pypi")
+    except Exception as error:  # botocore's own classes cannot be named without the library
+        raise BootError(
+            "CODE005",
+            f"the packages cannot be installed from {arn}: {type(error).__name__}: {error}. The job's role "
+            "needs codeartifact:GetAuthorizationToken, codeartifact:GetRepositoryEndpoint, "
+            "codeartifact:ReadFromRepository and sts:GetServiceBearerToken, the image boto3, and a VPC "
+            "without a way out endpoints for codeartifact.api and codeartifact.repositories",
+        ) from None
+    address = str(endpoint["repositoryEndpoint"]).partition("://")[2].rstrip("/")
+    return {"PIP_INDEX_URL": f"https://aws:{token}@{address}/simple/"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Install the file named by the only argument, relative to the working directory; 1 where that fails.
+
+    The last line on stderr then begins with the failure mode's code.
+    """
+    (file,) = sys.argv[1:] if arguments is None else arguments
+    # PYTHONPATH only leads here.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    stop = StopRequest()
+    stop.listen(environment.pop("SLIPWAY_LIFELINE", None))
+    try:
+        install(file, folder=Path.cwd(), environment=environment, stop=stop)
+    except BootError as error:
+        print(error, file=sys.stderr, flush=True)
+        return 1
+    return 0 if stop.at is None else 128 + stop.signal
+
+
+def _kept_in_words(names: Sequence[str], held: Mapping[str, str]) -> str:
+    kept = ", ".join(f"{name} {held[name]}" for name in names)
+    return f"{kept} stays as it is, since other libraries there are built for it: ask for versions that fit"
+
+
+def _normal(name: str) -> str:
+    """A distribution's name as PEP 503 compares them."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
