@@ -22,17 +22,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from launcher.api.entry import LaunchRefusedError, check, launch, plan
-    from launcher.api.job import Job
+    from launcher.api.job import Job, JobLogs
+    from launcher.backends.interface import JobStatus
+    from launcher.diagnosis.model import Diagnosis
     from launcher.failure_modes.model import Finding
     from launcher.failure_modes.refusal import AwsRefusal, Refusal
     from launcher.planning.training_plan import TrainingPlan
+    from launcher.session.outcome import Outcome
     from launcher.version import __version__
 
 __all__ = [
     "AwsRefusal",
+    "Diagnosis",
     "Finding",
     "Job",
+    "JobLogs",
+    "JobStatus",
     "LaunchRefusedError",
+    "Outcome",
     "Refusal",
     "TrainingPlan",
     "__version__",
@@ -43,9 +50,13 @@ __all__ = [
 
 _HOMES = {
     "AwsRefusal": "launcher.failure_modes.refusal",
+    "Diagnosis": "launcher.diagnosis.model",
     "Finding": "launcher.failure_modes.model",
     "Job": "launcher.api.job",
+    "JobLogs": "launcher.api.job",
+    "JobStatus": "launcher.backends.interface",
     "LaunchRefusedError": "launcher.api.entry",
+    "Outcome": "launcher.session.outcome",
     "Refusal": "launcher.failure_modes.refusal",
     "TrainingPlan": "launcher.planning.training_plan",
     "__version__": "launcher.version",

@@ -63,6 +63,7 @@ WITHOUT_AN_ACCOUNT = (
     Expected("diagnose NAME", 0, "No failure found"),
     Expected("resume NAME", 0, "algo-1 trained"),
     Expected("diagnose --log log", 1, "MEM001"),
+    Expected("clean --yes", 0, "nothing to delete"),
     Expected("--install-completion --shell bash", 0, "bash-completion"),
 )
 """In this order: NAME is there once the job has run."""

@@ -169,7 +169,7 @@ def _launched_here(
         )
     backend = LocalBackend(made_home(), inputs, python=machine.python.path, variables=variables_of(allow_env))
     atexit.register(backend.close)
-    return Job(backend, backend.submit(made))
+    return Job(backend, backend.submit(made, Telling().submission))
 
 
 def _code(loaded: LoadedJob, telling: Telling) -> SourceTree | None:

@@ -77,7 +77,7 @@ def message(text: str) -> None:
     print(without_controls(text), file=sys.stderr, flush=True)
 
 
-def passing(text: str) -> None:
-    """Show on a terminal's stderr how far something is, in place of the last such text."""
-    _Stderr.open_line = True
-    print(f"\r{without_controls(text)}", end="", file=sys.stderr, flush=True)
+def passing(text: str, *, last: bool = False) -> None:
+    """Show on a terminal's stderr how far something is, in place of the text before; `last` ends the line."""
+    _Stderr.open_line = not last
+    print(f"\r{without_controls(text)}", end="\n" if last else "", file=sys.stderr, flush=True)

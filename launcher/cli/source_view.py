@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from launcher.cli.output import message
+from launcher.cli.output import message, passing
 from launcher.text.sizes import size_in_words
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ class ReadingView:
             if self._shown < 0:
                 message(text)
         elif percent != self._shown:
-            end = "\n" if read >= total else ""
-            print(f"\r{text}: {percent}%", end=end, file=sys.stderr, flush=True)
+            passing(f"{text}: {percent}%", last=read >= total)
         self._shown = percent
 
 

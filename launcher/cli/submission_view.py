@@ -24,9 +24,10 @@ def show_progress(progress: Progress) -> None:
         message(progress.step)
         return
     share = f"{progress.step}: {100 * progress.done // progress.total}% of {size_in_words(progress.total)}"
+    done = progress.done >= progress.total
     if sys.stderr.isatty():
-        passing(share)
-    elif progress.done >= progress.total:
+        passing(share, last=done)
+    elif done:
         message(share)
 
 

@@ -60,3 +60,10 @@ def test_a_message_does_not_stick_to_the_progress_above_it(capsys: pytest.Captur
     lines = capsys.readouterr().err.split("\n")
     assert lines[0] == "\rupload the code: 0% of 21.3 kB\rupload the code: 50% of 21.3 kB"
     assert lines[1:] == ["error: AWS refused", "a second line", ""]
+
+
+def test_progress_that_is_complete_ends_its_line_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    passing("upload the code: 50% of 21.3 kB")
+    passing("upload the code: 100% of 21.3 kB", last=True)
+    message("submitted")
+    assert capsys.readouterr().err.split("\r")[2] == "upload the code: 100% of 21.3 kB\nsubmitted\n"

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import launcher
-from scripts.check_wheel import WITHOUT_AN_ACCOUNT, Expected, problems
+from scripts.check_wheel import WITH_AN_ACCOUNT, WITHOUT_AN_ACCOUNT, Expected, problems
+from scripts.generate_command_line_page import commands
 
 ROOT = Path(__file__).parents[2]
 QUICK = (
@@ -62,6 +63,13 @@ def test_the_commands_of_the_wheel_need_nothing_of_the_repository(unpacked: Path
     chosen = [each for each in WITHOUT_AN_ACCOUNT if each.words in QUICK]
     assert len(chosen) == len(QUICK)
     assert list(problems(LAUNCH, chosen, {"PYTHONPATH": str(unpacked)})) == []
+
+
+def test_no_command_is_left_out() -> None:
+    tried = [each.words for each in (*WITHOUT_AN_ACCOUNT, *WITH_AN_ACCOUNT)]
+    # The command that takes a job file and no other word is tried by its job file.
+    wanted = ["job.yaml" if name == "launch" else name for name in commands()]
+    assert [name for name in wanted if not any(f"{words} ".startswith(f"{name} ") for words in tried)] == []
 
 
 def test_a_command_that_does_otherwise_is_told_with_what_it_printed(unpacked: Path, tmp_path: Path) -> None:
