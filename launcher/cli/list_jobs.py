@@ -12,9 +12,23 @@ from launcher.cli.output import OutputFormat, console, message, print_json
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from launcher.backends.interface import JobState, JobSummary
 
 DEFAULT_LIMIT = 50
+
+_PHASES = {
+    "MaxRuntimeExceeded": "time up",
+    "MaxWaitTimeExceeded": "max wait",
+    "DownloadingTrainingImage": "image",
+    "PreparingTrainingStack": "preparing",
+    "LaunchingMLInstances": "launching",
+}
+"""The long ones of the service, as the table has room for them."""
+
+_LONGEST_STATE = len("InProgress")
+_GAP = "  "
 
 
 def list_jobs(
@@ -54,7 +68,10 @@ def list_jobs(
     if output is OutputFormat.JSON:
         print_json({"jobs": [_json(job) for job in jobs]})
         return 0
-    _show(jobs)
+    if not jobs:
+        message("no jobs")
+        return 0
+    show_jobs(console(), jobs)
     if limit and len(jobs) == limit:
         message(f"the newest {limit}; --limit 0 lists all")
     return 0
@@ -73,28 +90,40 @@ def _state(text: str) -> JobState:
     return states[plain]
 
 
-def _show(jobs: list[JobSummary]) -> None:
-    from rich.table import Table
+def show_jobs(screen: Console, jobs: list[JobSummary]) -> None:
+    """Print a line for each of at least one job.
+
+    A name that is cut is of no use to whoever copies it: on a narrow terminal the details of the state go
+    first, and then lines are longer than the terminal is wide.
+    """
     from rich.text import Text
 
     from launcher.cli.job_view import STATE_STYLES
     from launcher.text.durations import elapsed_time
 
-    if not jobs:
-        message("no jobs")
-        return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("NAME", no_wrap=True, overflow="ignore")
-    table.add_column("STATE", no_wrap=True)
-    table.add_column("CREATED", no_wrap=True)
-    table.add_column("TOOK", no_wrap=True, justify="right")
-    for job in jobs:
-        state = Text(job.state.value, STATE_STYLES.get(job.state, ""))
-        if job.phase != job.state.value:
-            state.append(f" ({job.phase})", "dim")
-        took = elapsed_time((job.ended - job.created).total_seconds()) if job.ended else ""
-        table.add_row(job.name, state, f"{job.created.astimezone():%Y-%m-%d %H:%M}", took)
-    console().print(table, soft_wrap=True)
+    created = [f"{job.created.astimezone():%Y-%m-%d %H:%M}" for job in jobs]
+    took = [elapsed_time((job.ended - job.created).total_seconds()) if job.ended else "" for job in jobs]
+    states = [_state_of(job) for job in jobs]
+    name_width = max(4, *(len(job.name) for job in jobs))
+    took_width = max(4, *map(len, took))
+    room = screen.width - name_width - len(created[0]) - took_width - len(_GAP) * 3
+    state_width = min(max(5, *map(len, states)), max(room, _LONGEST_STATE))
+    text = Text()
+    head = ("NAME".ljust(name_width), "STATE".ljust(state_width), "CREATED".ljust(len(created[0])))
+    text.append(_GAP.join((*head, "TOOK".rjust(took_width))), "dim")
+    for job, state, start, time in zip(jobs, states, created, took, strict=True):
+        if len(state) > state_width:
+            fits = state_width > len(job.state) + 4
+            state = f"{state[: state_width - 1]}…" if fits else job.state
+        text.append(f"\n{job.name:<{name_width}}{_GAP}")
+        text.append(state[: len(job.state)], STATE_STYLES.get(job.state, ""))
+        text.append(f"{state[len(job.state) :]:<{state_width - len(job.state)}}", "dim")
+        text.append(f"{_GAP}{start}{_GAP}{time:>{took_width}}")
+    screen.print(text, soft_wrap=True)
+
+
+def _state_of(job: JobSummary) -> str:
+    return job.state if job.phase == job.state.value else f"{job.state}: {_PHASES.get(job.phase, job.phase)}"
 
 
 def _json(job: JobSummary) -> dict[str, Any]:
