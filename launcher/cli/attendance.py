@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from launcher.backends.interface import Backend
-    from launcher.session.following.log_filter import LogFilter
+    from launcher.cli.followed_lines import Choose
     from launcher.session.outcome import Outcome
     from launcher.session.run import Interrupted
 
@@ -23,16 +23,19 @@ SECONDS_FOR_A_SECOND_THOUGHT = 3.0
 _YES = ("y", "yes")
 
 
-def attend(
-    backend: Backend, name: str, output: OutputFormat, log_filter: LogFilter | None = None
-) -> Outcome | None:
-    """Follow a job that runs elsewhere; None where the user left it with Ctrl-C."""
+def attend(backend: Backend, name: str, output: OutputFormat, choose: Choose | None = None) -> Outcome | None:
+    """Follow a job that runs elsewhere; None where the user left it with Ctrl-C.
+
+    `choose` makes what chooses the lines to show, all without it; it is given how to say that some are not.
+    """
+    from launcher.cli.followed_lines import HIDDEN
     from launcher.cli.job_view import JobView
     from launcher.session.run import Interrupted, follow
 
     try:
         with JobView(screen_for(output)) as view:
-            return follow(backend, name, view, log_filter)
+            choice = choose(lambda: view.note(HIDDEN)) if choose is not None else None
+            return follow(backend, name, view, choice)
     except Interrupted as interrupted:
         leave(backend, interrupted)
         return None

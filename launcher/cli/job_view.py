@@ -75,6 +75,10 @@ class JobView:
         """Print log lines, each with its host; control characters of the job do not reach the terminal."""
         self._console.print(_Lines(lines), soft_wrap=True, end="")
 
+    def note(self, text: str) -> None:
+        """Print a remark of the launcher's own among the lines."""
+        self._console.print(text, style="dim", markup=False)
+
     def trouble(self, text: str | None) -> None:
         """Say what keeps the job from being seen: in the live line, else once."""
         if self._live is None and (text is None) != (self._trouble is None):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from launcher.cli.attendance import attend, confirmed, must_ask, screen_for
+from launcher.cli.followed_lines import HIDDEN, FollowedPattern, FollowedRank, followed_lines
 from launcher.cli.job_options import (
     AllowEnvOption,
     ClusterOption,
@@ -29,6 +31,7 @@ from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
     from launcher.backends.local.interpreter import Interpreter
+    from launcher.cli.followed_lines import Choose
     from launcher.jobs.load import LoadedJob
     from launcher.planning.training_plan import TrainingPlan
     from launcher.session.launching import Launch, Submission
@@ -65,6 +68,8 @@ def launch(
     set_: SetOption = None,
     allow_env: AllowEnvOption = None,
     ignore: IgnoreOption = None,
+    rank: FollowedRank = None,
+    grep: FollowedPattern = None,
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Turn a job file into a training job: check it, submit it once, follow it, say why it failed."""
@@ -81,6 +86,8 @@ def launch(
         raise Refusal("--run-id is about jobs on AWS.", "Leave it out with --local and --dry-run.")
     if processes is not None:
         set_, ignore = fewer_processes(processes, set_, ignore)
+    if (rank is not None or grep is not None) and (dry_run or detach):
+        raise Refusal("--rank and --grep are about following.", "Leave out --dry-run and --detach.")
     loaded = read(job_file, cluster, set_, allow_env)
     with loaded.substitutions.refusals():
         if dry_run:
@@ -90,9 +97,9 @@ def launch(
             if plan.refused:
                 return _refuse(plan, output)
             here = Here(_folders(inputs or ()), python, processes, yes, allow_env)
-            return _run_local(loaded, plan, here, output)
+            return _run_local(loaded, plan, here, output, partial(followed_lines, plan.view, rank, grep))
         launching = _launching(loaded, ignore or (), queue, share, run_id)
-        return _launch_on_aws(launching, detach, yes, output)
+        return _launch_on_aws(launching, detach, yes, output, (rank, grep))
 
 
 def _dry_run(loaded: LoadedJob, ignore: Sequence[str] | None, output: OutputFormat) -> int:
@@ -141,7 +148,9 @@ def _refuse(plan: TrainingPlan, output: OutputFormat) -> int:
     return 1
 
 
-def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: OutputFormat) -> int:
+def _run_local(
+    loaded: LoadedJob, plan: TrainingPlan, here: Here, output: OutputFormat, choose: Choose
+) -> int:
     from contextlib import closing
 
     from launcher.backends.local.backend import LocalBackend
@@ -154,6 +163,8 @@ def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: Output
     from launcher.session.preparation import variables_of
     from launcher.session.run import Interrupted, follow_here
 
+    view = JobView(screen_for(output))
+    choice = choose(lambda: view.note(HIDDEN))
     machine = this_machine(here.python, os.environ)
     found = look_before(loaded, plan, machine, here.inputs, here.processes)
     _introduce(plan, output, machine.python)
@@ -165,23 +176,27 @@ def _run_local(loaded: LoadedJob, plan: TrainingPlan, here: Here, output: Output
     variables = variables_of(here.allow_env)
     try:
         with (
-            JobView(screen_for(output)) as view,
+            view,
             closing(
                 LocalBackend(made_home(), here.inputs, python=machine.python.path, variables=variables)
             ) as backend,
         ):
-            outcome = follow_here(backend, lambda: backend.submit(plan, show_progress), view)
+            outcome = follow_here(backend, lambda: backend.submit(plan, show_progress), view, choice)
     except Interrupted as interrupted:
         return conclude_interrupted(interrupted, output, {"job": _job_json(plan)})
     return conclude(outcome, output, {"job": _job_json(plan)})
 
 
-def _launch_on_aws(launching: Launch, detach: bool, yes: bool, output: OutputFormat) -> int:
+def _launch_on_aws(
+    launching: Launch, detach: bool, yes: bool, output: OutputFormat, lines: tuple[str | None, str | None]
+) -> int:
     from launcher.cli.submission_view import show_started
 
     plan = launching.plan()
     if plan.refused:
         return _refuse(plan, output)
+    choose = partial(followed_lines, plan.view, *lines)
+    choose(lambda: None)  # What no job can show is refused before there is one.
     submission = launching.submission(plan)
     if submission.begun is None:
         _introduce(plan, output)
@@ -189,12 +204,14 @@ def _launch_on_aws(launching: Launch, detach: bool, yes: bool, output: OutputFor
             message("not submitted")
             return 0
     if not detach:
-        return _attempts(launching, plan, submission, output)
+        return _attempts(launching, plan, submission, output, choose)
     show_started(submission.start.once(plan), output)
     return 0
 
 
-def _attempts(launching: Launch, plan: TrainingPlan, submission: Submission, output: OutputFormat) -> int:
+def _attempts(
+    launching: Launch, plan: TrainingPlan, submission: Submission, output: OutputFormat, choose: Choose
+) -> int:
     from launcher.cli.job_view import conclude
     from launcher.cli.submission_view import AttemptsView
 
@@ -202,7 +219,7 @@ def _attempts(launching: Launch, plan: TrainingPlan, submission: Submission, out
     outcome = launching.run(
         plan,
         submission.start,
-        follow=lambda name: attend(backend, name, output),
+        follow=lambda name: attend(backend, name, output, choose),
         display=view,
     )
     if outcome is None:

@@ -90,7 +90,7 @@ def _host(job: FoundJob, text: str) -> str:
 def _follow(job: FoundJob, chosen: LogFilter) -> int:
     from launcher.cli.job_view import show_outcome
 
-    outcome = attend(job.backend, job.name, OutputFormat.TEXT, chosen)
+    outcome = attend(job.backend, job.name, OutputFormat.TEXT, lambda tell: chosen)
     if outcome is None:
         return EXIT_INTERRUPTED
     show_outcome(screen_for(OutputFormat.TEXT), outcome)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from launcher.cli.attendance import attend, confirmed, must_ask, screen_for
+from launcher.cli.followed_lines import HIDDEN, followed_lines
 from launcher.cli.job_options import OutputOption, RunIdOption
 from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, console, message
 from launcher.cli.status import JobName
@@ -56,9 +58,11 @@ def _resume_here(backend: Backend, name: str, output: OutputFormat) -> int:
 
     resumption = plan_resumption(Start(backend), name)
     message(f"resuming {name} as {resumption.name}")
+    view = JobView(screen_for(output))
+    choice = followed_lines(resumption.plan.view, None, None, lambda: view.note(HIDDEN))
     try:
-        with JobView(screen_for(output)) as view, closing(backend):
-            outcome = follow_here(backend, resumption.run_here, view)
+        with view, closing(backend):
+            outcome = follow_here(backend, resumption.run_here, view, choice)
     except Interrupted as interrupted:
         return conclude_interrupted(interrupted, output, {"resumed_from": name})
     return conclude(outcome, output, {"resumed_from": name})
@@ -93,5 +97,5 @@ def _resume_on_aws(
     if detach:
         show_started(started, output, resumed_from=name)
         return 0
-    outcome = attend(backend, started.name, output)
+    outcome = attend(backend, started.name, output, partial(followed_lines, resumption.plan.view, None, None))
     return EXIT_INTERRUPTED if outcome is None else conclude(outcome, output, {"resumed_from": name})

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from launcher.backends.interface import Backend, JobStatus
 from launcher.session.following.follow import Follower, Pace
-from launcher.session.following.log_filter import LogFilter
-from launcher.session.following.monitor import Monitor, Screen
+from launcher.session.following.monitor import LineChoice, Monitor, Screen
 from launcher.session.interruption import ended_in_order, exit_code_of, who_interrupted
 from launcher.session.outcome import Outcome, outcome_of
 
@@ -36,22 +35,24 @@ class Interrupted(Exception):
 
 
 def follow_here(
-    backend: Backend, start: Callable[[], str], screen: Screen, log_filter: LogFilter | None = None
+    backend: Backend, start: Callable[[], str], screen: Screen, choice: LineChoice | None = None
 ) -> Outcome:
     """Start a job that runs here and ends with this process, and follow it; close the backend afterwards.
 
     Raises Interrupted on Ctrl-C, SIGTERM or SIGHUP, after the job was stopped, had time to save a checkpoint,
     and left no process behind; and what `start` raises.
     """
-    monitor = Monitor(screen, log_filter)
+    monitor = Monitor(screen, choice)
     with ended_in_order():
         name = start()
         follower = Follower(backend, name, monitor, pace_of(backend))
         try:
             status = follower.until_end()
+            monitor.finish()
         except KeyboardInterrupt as interruption:
             backend.stop(name, who_interrupted(interruption))
             status = follower.until_end()
+            monitor.finish()
             raise Interrupted(
                 name,
                 status,
@@ -64,21 +65,22 @@ def follow_here(
 
 
 def follow(
-    backend: Backend, name: str, screen: Screen, log_filter: LogFilter | None = None, pace: Pace | None = None
+    backend: Backend, name: str, screen: Screen, choice: LineChoice | None = None, pace: Pace | None = None
 ) -> Outcome:
     """Follow a job that runs without this terminal. Raises Interrupted on Ctrl-C, which leaves it running."""
-    monitor = Monitor(screen, log_filter)
+    monitor = Monitor(screen, choice)
     follower = Follower(backend, name, monitor, pace or pace_of(backend))
     try:
         status = follower.until_end()
+        monitor.finish()
         return outcome_of(backend, status, monitor.furthest_step, monitor.warnings)
     except KeyboardInterrupt:
         raise Interrupted(name, follower.seen, f"Come back with: launch logs {name} --follow") from None
 
 
-def show_logs(backend: Backend, name: str, screen: Screen, log_filter: LogFilter | None = None) -> JobStatus:
+def show_logs(backend: Backend, name: str, screen: Screen, choice: LineChoice | None = None) -> JobStatus:
     """Show what a job has printed so far; return its status."""
-    display = Monitor(screen, log_filter)
+    display = Monitor(screen, choice)
     return Follower(backend, name, display, pace_of(backend)).what_is_there()
 
 

@@ -103,7 +103,7 @@ def test_ctrl_c_stops_the_run_in_order_and_it_can_be_resumed(
     job_file: Callable[..., Path], tmp_path: Path
 ) -> None:
     file = str(job_file(SAVES_WHEN_STOPPED, "none", 1))
-    run = start(tmp_path, file, "--local")
+    run = start(tmp_path, file, "--local", "--rank", "all")
     assert run.stdout is not None
     seen = []
     while sum("training" in line for line in seen) < 2:

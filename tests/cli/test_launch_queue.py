@@ -75,7 +75,11 @@ def test_a_job_that_waits_is_found_by_its_name_listed_and_stopped(
     assert "Queued (runnable)" in run_launch("status", name)[1]
     assert name in run_launch("list", "--queue", "dev")[1]
     assert run_launch("stop", name)[0] == 0
-    assert "Stopped" in run_launch("status", name)[1]
+    code, out, _ = run_launch("status", name)
+    assert (code, "Stopped" in out) == (0, True)
+    assert "STOP001 taken out of the queue: stopped by launch stop (process" in out
+    code, out, _ = run_launch("diagnose", name, "--output", "json")
+    assert (code, json.loads(out)["verdict"]) == (0, "stopped")
 
 
 def test_a_failed_job_of_the_queue_is_not_tried_again_here(

@@ -198,6 +198,12 @@ def test_a_spot_job_that_goes_on_after_an_interruption_is_well() -> None:
     assert said(diagnose(records(TERMINATED, "algo-1", NOON), ending=running)) == (Verdict.HEALTHY, None)
 
 
+def test_a_spot_job_that_fails_soon_after_an_interruption_failed() -> None:
+    failed = Ending(End.FAILED, "llama-1")
+    lines = [*records(TERMINATED, "algo-1", NOON), *records(RAISED, "algo-1", NOON + 60)]
+    assert said(diagnose(lines, ending=failed)) == (Verdict.FAILED, "CODE001")
+
+
 def test_the_verdict_of_a_failure_that_nothing_explains_is_unknown() -> None:
     assert said(diagnose([], ending=Ending(End.FAILED))) == (Verdict.UNKNOWN, None)
 

@@ -41,7 +41,7 @@ class Grace:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ending:
+class _Schedule:
     """When what is done to end a job before its hosts do by themselves (monotonic).
 
     `stop` says why, None where one of its hosts has failed.
@@ -76,7 +76,7 @@ class LocalJob(threading.Thread):
         self._clock = LogClock(hosts)
         self._boots: dict[Host, subprocess.Popen[bytes]] = {}
         self._ends: dict[Host, HostEnd] = {}
-        self._ending: _Ending | None = None
+        self._ending: _Schedule | None = None
         self._terminated = False
         self._keeper: subprocess.Popen[bytes] | None = None
         self._lifeline: int | None = None
@@ -171,17 +171,17 @@ class LocalJob(threading.Thread):
             if host not in self._ends and boot.poll() is not None:
                 self._ends[host] = HostEnd(host, boot.returncode, time.time())
 
-    def _why_end(self) -> _Ending | None:
+    def _why_end(self) -> _Schedule | None:
         now = time.monotonic()
         failed = any(end.exit_code != 0 for end in self._ends.values())
         if failed:
             terminate_at = now + self._grace.peers
-            return _Ending(None, terminate_at, terminate_at + self._grace.peers)
+            return _Schedule(None, terminate_at, terminate_at + self._grace.peers)
         stop = self._stop_asked_for()
         if stop is None:
             return None
         self._change(JobState.STOPPING, stop=stop)
-        return _Ending(stop, now, now + self._grace.stop)
+        return _Schedule(stop, now, now + self._grace.stop)
 
     def _stop_asked_for(self) -> Stop | None:
         now = time.time()
@@ -193,7 +193,7 @@ class LocalJob(threading.Thread):
             return Stop(StopCause.ASKED, who_asked(self.folder), now)
         return None
 
-    def _end(self, ending: _Ending) -> None:
+    def _end(self, ending: _Schedule) -> None:
         now = time.monotonic()
         running = [boot for host, boot in self._boots.items() if host not in self._ends]
         if now >= ending.terminate_at and not self._terminated:

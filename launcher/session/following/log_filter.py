@@ -35,6 +35,10 @@ class LogFilter:
         """The lines that fulfil every condition, in their order."""
         return [line for line in lines if self.matches(line)]
 
+    def rest(self) -> list[LogLine]:
+        """Nothing: each line is judged by itself."""
+        return []
+
     def matches(self, line: LogLine) -> bool:
         """Whether a line fulfils every condition."""
         if self.since is not None and line.time < self.since:

@@ -10,7 +10,6 @@ from launcher.backends.interface import JobStatus, LogLine
 from launcher.diagnosis.completed import SuccessReader
 from launcher.failure_modes.model import Finding
 from launcher.session.following.follow import Display
-from launcher.session.following.log_filter import LogFilter
 from launcher.session.following.progress import ProgressReader, TrainingProgress
 from launcher.session.following.stall import Moving, Stall, StallWatch
 
@@ -27,6 +26,18 @@ class Screen(Display, Protocol):
         ...
 
 
+class LineChoice(Protocol):
+    """Which lines of a job are shown."""
+
+    def keep(self, lines: Sequence[LogLine]) -> list[LogLine]:
+        """Those to show now, in their order."""
+        ...
+
+    def rest(self) -> list[LogLine]:
+        """Those held back so far, at the job's end."""
+        ...
+
+
 class Monitor:
     """A follower's display that reads along: progress and stalls are judged by all lines, shown or not.
 
@@ -36,12 +47,12 @@ class Monitor:
     def __init__(
         self,
         screen: Screen,
-        log_filter: LogFilter | None = None,
+        choice: LineChoice | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.furthest_step: float | None = None
         self._screen = screen
-        self._filter = log_filter
+        self._choice = choice
         self._clock = clock
         self._reader: ProgressReader | None = None
         self._stalls = StallWatch()
@@ -57,8 +68,8 @@ class Monitor:
         self._look = (self._clock(), status)
 
     def lines(self, lines: Sequence[LogLine]) -> None:
-        """Show those of the lines that the filter lets through, and the progress that they report."""
-        shown = lines if self._filter is None else self._filter.keep(lines)
+        """Show those of the lines that are chosen, and the progress that they report."""
+        shown = lines if self._choice is None else self._choice.keep(lines)
         if shown:
             self._screen.lines(shown)
         self._success.read(lines)
@@ -72,6 +83,12 @@ class Monitor:
     def warnings(self) -> tuple[Finding, ...]:
         """What the lines so far say against the success of a job that completes."""
         return self._success.warnings
+
+    def finish(self) -> None:
+        """Show what was held back: nothing more comes."""
+        rest = self._choice.rest() if self._choice is not None else []
+        if rest:
+            self._screen.lines(rest)
 
     def trouble(self, text: str | None) -> None:
         """Hand on to the screen why nothing can be seen, or None when it can again."""
