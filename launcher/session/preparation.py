@@ -23,7 +23,7 @@ from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.job.check import check_job, check_source
 from launcher.rules.job.subject import TELLING_NAMES, JobSubject, ReadableSource
 from launcher.source.archive import OnRead
-from launcher.source.tree import SourceTree, read_source
+from launcher.source.tree import SourceTree, read_source, unread_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +126,15 @@ def prepare_for(
 def source_of(job: JobSpec, folder: Path, on_read: OnRead | None = None) -> SourceTree:
     """Read the code of a job; `folder` is the job file's, against which its paths are resolved.
 
-    Whoever plans a job twice reads its code once, and hands it on. `on_read` is told how far that is.
+    Whoever plans a job twice reads its code once, and hands it on. `on_read` is told how far that is. What
+    lies on S3 is left unread.
     """
     return _source_of(job.code, folder, on_read)
 
 
 def _source_of(code: Code, folder: Path, on_read: OnRead | None = None) -> SourceTree:
+    if code.source_dir.startswith("s3://"):
+        return unread_source(code.source_dir, code.entry_point)
     return read_source(folder / code.source_dir, code.entry_point, TELLING_NAMES, on_read)
 
 

@@ -22,6 +22,14 @@ _MOST_SCRIPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
+class StoredSource:
+    """A source archive on S3: its URI, and the ETag of the object that was read, None where none was."""
+
+    uri: str
+    etag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceTree:
     """A source as it was when it was read, with the script that the job starts.
 
@@ -31,7 +39,8 @@ class SourceTree:
     folder, `names` those of the names asked for that the packed code uses. `problems` are all that keep the
     source from being packed; `digest` is the SHA-256, in hexadecimal, of its archive before it is compressed,
     and None where there are problems, `archive_bytes` how long that is. `kept` is the content of an archive's
-    small text files.
+    small text files. `stored` is where an archive lies on S3; as long as it `is_unread`, nothing is known of
+    it.
     """
 
     folder: Path
@@ -47,6 +56,27 @@ class SourceTree:
     problems: tuple[SourceError, ...] = ()
     is_packed: bool = False
     kept: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    stored: StoredSource | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it lies, for messages: the path of the folder or archive, or the URI."""
+        return self.stored.uri if self.stored else str(self.folder)
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it lies on S3 and nobody has looked at it yet."""
+        return self.stored is not None and self.stored.etag is None and not self.problems
+
+    def check(self) -> None:
+        """Raise the SourceError that keeps it from being packed, if there is one."""
+        if self.problems:
+            raise self.problems[0]
+        if self.is_unread:
+            raise SourceError(
+                f"the code at {self.place} was not fetched.",
+                f"Fetch it (`aws s3 cp {self.place} .`) and name the file: --set code.source_dir=FILE.tar.gz",
+            )
 
     @property
     def size_bytes(self) -> int:
@@ -116,6 +146,13 @@ def read_source(
     )
     missing = SourceError(f"{what}.", "Correct `code.source_dir`.")
     return SourceTree(place, entry_point, exists=bool(mode), has_entry_point=False, problems=(missing,))
+
+
+def unread_source(uri: str, entry_point: str) -> SourceTree:
+    """The source at a URI of S3, of which nothing is known yet: what has no access to AWS goes on with it."""
+    return SourceTree(
+        Path(uri), entry_point, exists=True, has_entry_point=True, is_packed=True, stored=StoredSource(uri)
+    )
 
 
 def _folder(folder: Path, entry_point: str, wanted: Collection[str], on_read: OnRead | None) -> SourceTree:
