@@ -38,6 +38,6 @@ class Code(Part):
 class Framework(Part):
     """An AWS deep learning container, by framework."""
 
-    name: Literal["pytorch"] = Field("pytorch", description="The framework.")
+    name: Literal["pytorch", "tensorflow"] = Field("pytorch", description="The framework.")
     version: ScalarText = Field(description="The framework's version, such as 2.8.0 or 2.8.")
     python: str | None = Field(None, pattern=r"^py\d{2,3}$", description="Such as py312.")
