@@ -19,7 +19,7 @@ from scripts.generated import ROOT, write_or_check
 
 TABLE = ROOT / "launcher" / "planning" / "images.json"
 COMMAND = "python -m scripts.generate_image_table"
-FRAMEWORKS = ("pytorch", "pytorch-neuron", "pytorch-smp", "pytorch-training-compiler")
+FRAMEWORKS = ("pytorch", "pytorch-neuron", "pytorch-smp", "pytorch-training-compiler", "tensorflow")
 
 SMP_CUDA = {"2.0": {"": "cu118", "p5": "cu121"}, "2.5": {"": "cu124"}}
 SMP_CUDA_OTHERWISE = {"": "cu121"}
@@ -28,8 +28,9 @@ SMP_CUDA_OTHERWISE = {"": "cu121"}
 The SDK holds it in code and not in its data (sagemaker.core.image_uris, get_training_image_uri).
 """
 
-P4D_IMAGES = {"1.6.0": {"": "", "p4d.": "cu110-ubuntu18.04"}}
-"""PyTorch versions that have an image of its own for the A100 (same module, _get_image_tag)."""
+_P4D = {"": "", "p4d.": "cu110-ubuntu18.04"}
+P4D_IMAGES = {"pytorch": {"1.6.0": _P4D}, "tensorflow": {"2.3.1": _P4D, "2.3.2": _P4D}}
+"""Versions that have an image of its own for the A100 (same module, _get_image_tag)."""
 
 PROCESSORS = {"trn": "neuron"}
 """Where the tag names the processor otherwise than the data."""
@@ -62,6 +63,10 @@ def _dns_suffixes(regions: set[str]) -> dict[str, str]:
 def _framework(name: str, registries: dict[str, dict[str, str]]) -> dict[str, Any]:
     config = json.loads(_data_file(f"{name}.json").read_text("utf-8"))["training"]
     rows, aliases = config["versions"], config["version_aliases"]
+    if name == "tensorflow":
+        # Those before have no script mode, or images of another name for each Python.
+        rows = {number: row for number, row in rows.items() if not number.startswith("1.")}
+        aliases = {short: full for short, full in aliases.items() if full in rows}
     if name == "pytorch-smp":
         rows, aliases = _by_torch_version(rows, aliases)
     versions = {}
@@ -93,8 +98,8 @@ def _by_torch_version(rows: dict[str, Any], aliases: dict[str, str]) -> tuple[di
 
 def _suffixes(name: str, number: str, row: dict[str, Any]) -> dict[str, str] | None:
     """What a tag ends in, by a part of the instance type ('' for any)."""
-    if name == "pytorch":
-        return P4D_IMAGES.get(number)
+    if name in P4D_IMAGES:
+        return P4D_IMAGES[name].get(number)
     if name == "pytorch-smp":
         return SMP_CUDA.get(number.rpartition(".")[0], SMP_CUDA_OTHERWISE)
     if name == "pytorch-neuron":

@@ -58,12 +58,14 @@ def source_rows(source: SourceTree) -> dict[str, str]:
     from launcher.source.files import largest, sizes_in_words
     from launcher.source.left_out import left_out_by_file
 
+    if source.is_unread:
+        return {"code": f"{source.place}, not looked at"}
     count = len(source.files)
     packed = f"{count:,} {'file' if count == 1 else 'files'}, {size_in_words(source.size_bytes)}"
     most = f", most in {sizes_in_words(largest(source.files))}" if count > 1 else ""
     left_out = [_left_out(source.folder, each) for each in left_out_by_file(source.ignored)]
     return {
-        "code": f"{packed} of {source.folder}{most}",
+        "code": f"{packed} of {source.place}{most}",
         **({"left out": "\n".join(left_out)} if left_out else {}),
     }
 
@@ -74,9 +76,9 @@ def source_json(source: SourceTree, shown: Callable[[str], str]) -> dict[str, An
     from launcher.source.left_out import left_out_by_file
 
     return {
-        "place": shown(str(source.folder)),
-        "files": len(source.files),
-        "size_bytes": source.size_bytes,
+        "place": shown(source.place),
+        "files": None if source.is_unread else len(source.files),
+        "size_bytes": None if source.is_unread else source.size_bytes,
         "largest": [{"name": name, "size_bytes": size} for name, size in largest(source.files)],
         "left_out": [
             {

@@ -8,7 +8,7 @@ from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
 from launcher.planning.images import ImageUnavailableError, training_image
-from launcher.planning.strategies.strategy import LaunchStrategy
+from launcher.planning.strategies.strategy import TENSORFLOW, LaunchStrategy
 
 
 @finds(Stage.SPEC, job_runtime.IMAGE_UNAVAILABLE)
@@ -29,7 +29,7 @@ def choose_image(
                 "Give `image` explicitly.",
             )
         image = training_image(
-            strategy.image(facts),
+            TENSORFLOW if wanted.name == TENSORFLOW else strategy.image(facts),
             wanted.version,
             wanted.python,
             region,

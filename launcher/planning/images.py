@@ -3,7 +3,7 @@
 The table `images.json` is generated from the SageMaker SDK's data files
 (scripts/generate_image_table.py), and a test compares every entry with the SDK's own answer. Its
 frameworks are the SDK's: `pytorch`, `pytorch-smp` (SMP version 2, by PyTorch version),
-`pytorch-training-compiler` and `pytorch-neuron`.
+`pytorch-training-compiler`, `pytorch-neuron` and `tensorflow`, the latter from version 2 on.
 """
 
 from __future__ import annotations

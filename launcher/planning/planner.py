@@ -20,7 +20,7 @@ from launcher.planning.requirements import boot_installs
 from launcher.planning.settings import Setting, job_environment, settings
 from launcher.planning.strategies.catalogue import strategy_of
 from launcher.planning.strategies.strategy import StartParameters, world_size
-from launcher.planning.strategies.support import processes_are_known
+from launcher.planning.strategies.support import framework_is_started, processes_are_known
 from launcher.planning.tags import foreign_cluster_tag
 from launcher.planning.training_plan import Operation, Request, SourcePackage, TrainingPlan
 from launcher.planning.tuning_job import not_tunable, tuning_request
@@ -53,7 +53,12 @@ def plan_job(
     checkpoints = planned_checkpoints(job, cluster, name)
     debugger = planned_debugger(job, checkpoints)
     processes = strategy.processes_per_host(job, facts)
-    unsupported = [*unknown_folders(job), *not_tunable(job, name), *strategy.supported(job, facts, processes)]
+    unsupported = [
+        *unknown_folders(job),
+        *not_tunable(job, name),
+        *framework_is_started(job),
+        *strategy.supported(job, facts, processes),
+    ]
     image, no_image = choose_image(job, facts, strategy, destination.region)
     elsewhere = check_alternatives(job, strategy, destination.region, [*unsupported, *no_image])
     no_lustre = missing_lustre(job, checkpoints, destination, cluster)

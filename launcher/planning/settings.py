@@ -83,7 +83,12 @@ def settings(
         *(_debugging(facts, with_boot) if job.profile == "debug" else ()),
         *_checkpoints(checkpoints),
     )
-    return [_yielding_to(job.environment, setting) for setting in chosen]
+    tensorflow = job.framework is not None and job.framework.name == "tensorflow"
+    return [
+        _yielding_to(job.environment, setting)
+        for setting in chosen
+        if not (tensorflow and setting.name.startswith("TORCH_"))
+    ]
 
 
 def job_environment(user: Mapping[str, str], chosen: Iterable[Setting]) -> dict[str, str]:

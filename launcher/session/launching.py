@@ -18,11 +18,13 @@ from launcher.aws.bounded import bounded
 from launcher.aws.clients import BRISK, Clients
 from launcher.aws.cluster_manifest import fetch_manifest
 from launcher.backends.interface import Backend, BackendError, OnProgress
+from launcher.backends.sagemaker.stored_source import read_stored_source
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.manifest_store import ManifestError, cache_manifest, is_path
 from launcher.failure_modes.model import Finding
 from launcher.jobs.load import LoadedJob
 from launcher.planning.training_plan import TrainingPlan
+from launcher.rules.job.subject import TELLING_NAMES
 from launcher.session.attempts import AttemptsDisplay, run_attempts
 from launcher.session.jobs import queue_backend, sagemaker_backend
 from launcher.session.live import check_before_submission
@@ -179,7 +181,7 @@ def plan_for_submission(
     if job is not None and source is None:
         # Once for both plans: it reads every file that would be packed.
         source = source_of(job, loaded.file.parent)
-    if job is not None and _is_named(job.cluster):
+    if job is not None and source is not None and (_is_named(job.cluster) or source.is_unread):
         note = note_on_cluster(
             f"the cluster {job.cluster} was not read from AWS, as the job file has errors without it; the "
             "plan shows placeholders",
@@ -203,9 +205,17 @@ def plan_with_cluster(
 ) -> TrainingPlan:
     """`plan_for_submission` that reads the cluster also where the file has errors that need no cluster.
 
+    Reads the code, too, where that lies on S3.
+
     The manifest is kept on this machine, for planning offline; where it cannot be, a finding says so.
     """
     job = loaded.spec
+    if job is not None:
+        source = source or source_of(job, loaded.file.parent)
+        if source.is_unread:
+            s3 = clients("s3", job.region or session_region)
+            read = read_stored_source(s3, source.place, source.entry_point, TELLING_NAMES)
+            source = read.requiring(job.code.requirements_file)
     if job is None or job.cluster is None or not _is_named(job.cluster):
         return prepare(loaded, session_region=session_region, ignore=ignore, source=source)
     name, ssm = job.cluster, clients("ssm", job.region or session_region, BRISK)

@@ -27,7 +27,7 @@ from launcher.source.archive import OnRead
 from launcher.source.arguments import MOST_BYTES, NOTHING_SEEN, CommandLine, command_line_of
 from launcher.source.errors import SourceError
 from launcher.source.modules import module_files
-from launcher.source.tree import SourceTree, read_source
+from launcher.source.tree import SourceTree, read_source, unread_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,8 @@ def prepare_for(
 def source_of(job: JobSpec, folder: Path, on_read: OnRead | None = None) -> SourceTree:
     """Read the code of a job; `folder` is the job file's, against which its paths are resolved.
 
-    Whoever plans a job twice reads its code once, and hands it on. `on_read` is told how far that is.
+    Whoever plans a job twice reads its code once, and hands it on. `on_read` is told how far that is. What
+    lies on S3 is left unread.
     """
     return _source_of(job.code, folder, on_read)
 
@@ -146,6 +147,8 @@ def source_of(job: JobSpec, folder: Path, on_read: OnRead | None = None) -> Sour
 def _source_of(code: Code, folder: Path, on_read: OnRead | None = None) -> SourceTree:
     # Of a module it is read where it would be; that it may be elsewhere is the rules' matter.
     script = code.entry_point or module_files(code.module or "")[0]
+    if code.source_dir.startswith("s3://"):
+        return unread_source(code.source_dir, script)
     return read_source(folder / code.source_dir, script, TELLING_NAMES, code.requirements_file, on_read)
 
 

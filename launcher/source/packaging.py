@@ -69,8 +69,7 @@ def build_source(source: SourceTree, path: Path) -> None:
     # Most commands only count what would be packed.
     import gzip
 
-    if source.problems:
-        raise source.problems[0]
+    source.check()
     if source.is_packed:
         return _copy_packed(source, path)
     digest = hashlib.sha256()

@@ -24,6 +24,14 @@ _MOST_SCRIPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
+class StoredSource:
+    """A source archive on S3: its URI, and the ETag of the object that was read, None where none was."""
+
+    uri: str
+    etag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceTree:
     """A source as it was when it was read, with the script that the job starts.
 
@@ -34,7 +42,7 @@ class SourceTree:
     for that is to be installed, None where it is not packed. `problems` are all that keep the source from
     being packed; `digest` is the SHA-256, in hexadecimal, of its archive before it is compressed, and None
     where there are problems, `archive_bytes` how long that is. `kept` is the content of an archive's small
-    text files.
+    text files. `stored` is where an archive lies on S3; as long as it `is_unread`, nothing is known of it.
     """
 
     folder: Path
@@ -51,6 +59,27 @@ class SourceTree:
     problems: tuple[SourceError, ...] = ()
     is_packed: bool = False
     kept: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    stored: StoredSource | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it lies, for messages: the path of the folder or archive, or the URI."""
+        return self.stored.uri if self.stored else str(self.folder)
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it lies on S3 and nobody has looked at it yet."""
+        return self.stored is not None and self.stored.etag is None and not self.problems
+
+    def check(self) -> None:
+        """Raise the SourceError that keeps it from being packed, if there is one."""
+        if self.problems:
+            raise self.problems[0]
+        if self.is_unread:
+            raise SourceError(
+                f"the code at {self.place} was not fetched.",
+                f"Fetch it (`aws s3 cp {self.place} .`) and name the file: --set code.source_dir=FILE.tar.gz",
+            )
 
     @property
     def size_bytes(self) -> int:
@@ -86,9 +115,10 @@ class SourceTree:
         """Those of the wanted names that the packed Python files use (`names_in`)."""
         return names_in(self.files, wanted, self._content)
 
-    def required(self, name: str) -> RequirementsFile | None:
-        """What the requirements file of that name asks for, None where it is not packed."""
-        return read_requirements(name, self.files, self._content)
+    def requiring(self, name: str | None) -> SourceTree:
+        """The tree with what the requirements file of that name asks for, where it is packed."""
+        required = None if name is None else read_requirements(name, self.files, self._content)
+        return replace(self, requirements=required)
 
     def _content(self, file: SourceFile, most: int) -> bytes:
         if not self.is_packed:
@@ -122,9 +152,9 @@ def read_source(
     """
     mode = file_mode(place)
     if stat.S_ISDIR(mode):
-        return _with_requirements(_folder(place.resolve(), entry_point, wanted, on_read), requirements)
+        return _folder(place.resolve(), entry_point, wanted, on_read).requiring(requirements)
     if stat.S_ISREG(mode) and place.name.endswith(SUFFIXES):
-        return _with_requirements(_archive(place.absolute(), entry_point, wanted, on_read), requirements)
+        return _archive(place.absolute(), entry_point, wanted, on_read).requiring(requirements)
     place = place.absolute()
     what = (
         f"the source {place} is neither a folder nor a .tar.gz"
@@ -135,8 +165,11 @@ def read_source(
     return SourceTree(place, entry_point, exists=bool(mode), has_entry_point=False, problems=(missing,))
 
 
-def _with_requirements(tree: SourceTree, name: str | None) -> SourceTree:
-    return tree if name is None else replace(tree, requirements=tree.required(name))
+def unread_source(uri: str, entry_point: str) -> SourceTree:
+    """The source at a URI of S3, of which nothing is known yet: what has no access to AWS goes on with it."""
+    return SourceTree(
+        Path(uri), entry_point, exists=True, has_entry_point=True, is_packed=True, stored=StoredSource(uri)
+    )
 
 
 def _folder(folder: Path, entry_point: str, wanted: Collection[str], on_read: OnRead | None) -> SourceTree:

@@ -92,3 +92,28 @@ def test_a_terminal_shows_how_far_a_long_reading_is(
     assert capsys.readouterr().err == (
         "\rreading 2 GB of code: 50%\rreading 2 GB of code: 75%\rreading 2 GB of code: 100%\n"
     )
+
+
+ON_S3 = {"source_dir": "s3://mine/source.tar.gz", "entry_point": "train.py"}
+
+
+def test_a_plan_says_that_nobody_looked_at_code_on_s3(run_launch: RunLaunch, write_job: WriteJob) -> None:
+    file = write_job(code=ON_S3)
+    code, out, _ = run_launch("plan", file)
+    assert code == 0 and "s3://mine/source.tar.gz, not looked at" in out
+    source = json.loads(run_launch("plan", file, "--output", "json")[1])["source"]
+    assert (source["place"], source["files"], source["sha256"]) == ("s3://mine/source.tar.gz", None, None)
+
+
+def test_a_local_run_wants_the_file_of_code_on_s3(
+    run_launch: RunLaunch, write_job: WriteJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = write_job(
+        code=ON_S3,
+        resources={"instance_type": "ml.m5.xlarge", "instance_count": 1},
+        distribution={"strategy": "none"},
+    )
+    code, _, err = run_launch(file, "--local")
+    assert code == 2
+    assert "s3://mine/source.tar.gz was not fetched" in err and "--set code.source_dir=" in err

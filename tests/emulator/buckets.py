@@ -1,7 +1,8 @@
 """What S3 holds against a call by its bucket: the conditions of the bucket's policy, and whose it is.
 
 moto applies a bucket's policy without its conditions, and ignores what a call expects of the owner. It also
-leaves the number of parts out of the checksum that HeadObject answers for an object of several parts.
+leaves the number of parts out of the checksum that HeadObject answers for an object of several parts, and
+does not compare the source of a copy with the ETag that is expected of it, nor refuse to copy over an object.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from moto.s3.responses import S3Response
 from tests.emulator.iam_policy import allows
 
 _ACTIONS = {"GET": "s3:GetObject", "HEAD": "s3:GetObject", "DELETE": "s3:DeleteObject"}
+_UNMET = "<Error><Code>PreconditionFailed</Code><Message>A condition did not hold</Message></Error>"
 _DENIED = "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
 
 
@@ -41,7 +43,8 @@ def emulated_buckets() -> Iterator[None]:
         action, context = _call(request.method, query, request.headers)
         if not _policy_lets(bucket, f"arn:aws:s3:::{bucket}/{key}", action, context):
             return 403, {}, _DENIED
-        answer = _denial(request.headers, bucket) or part(response, request, full_url)
+        refused = _denial(request.headers, bucket) or _unmet(response, request.headers, bucket, key)
+        answer = refused or part(response, request, full_url)
         if request.method == "HEAD" and answer[0] == 200:
             _count_parts(answer[1], response.backend.get_object(bucket, key))
         return answer
@@ -69,6 +72,19 @@ def _denial(headers: Mapping[str, str], bucket: str) -> tuple[int, dict[str, str
         if owner and account != owner:
             return 403, {}, _DENIED
     return None
+
+
+def _unmet(
+    response: S3Response, headers: Mapping[str, str], bucket: str, key: str
+) -> tuple[int, dict[str, str], str] | None:
+    """The answer to a copy whose conditions are not met (Amazon S3 API, CopyObject)."""
+    source, _, name = unquote(headers.get("x-amz-copy-source", "")).lstrip("/").partition("/")
+    if not source:
+        return None
+    expected = headers.get("x-amz-copy-source-if-match")
+    found = response.backend.get_object(source, name)
+    over = headers.get("If-None-Match") == "*" and response.backend.get_object(bucket, key) is not None
+    return (412, {}, _UNMET) if over or (expected and found and found.etag != expected) else None
 
 
 def _count_parts(headers: dict[str, str], key: Any) -> None:

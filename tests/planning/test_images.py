@@ -40,7 +40,7 @@ def theirs(monkeypatch: pytest.MonkeyPatch) -> Theirs:
     def image(framework: str, version: str, python: str, region: str, instance_type: str) -> str:
         return image_uris.get_training_image_uri(
             region,
-            "pytorch",
+            "tensorflow" if framework == "tensorflow" else "pytorch",
             framework_version=version,
             py_version=python,
             instance_type=instance_type,

@@ -119,6 +119,23 @@ def test_a_launch_asks_once_who_it_is_and_makes_each_client_once(
     assert both == {"sagemaker", "s3"}, "one service has two clients only where it is called in two ways"
 
 
+def test_code_on_s3_is_read_by_a_submission(write_job: WriteJob, script: TrainingScript) -> None:
+    uri = "s3://nobodys-bucket/source.tar.gz"
+    clients = CountedClients()
+    file = write_job(cluster="dev", code={"source_dir": uri, "entry_point": "train.py"})
+    plan = plan_for_submission(read_job(JobSource(file)), clients, session_region=REGION)
+    assert clients.calls["s3.GetObject"] == 1
+    assert f"the source archive {uri} is not there" in [each.message for each in plan.findings]
+
+
+def test_code_on_s3_is_not_read_for_a_file_that_is_refused_without(write_job: WriteJob) -> None:
+    clients = CountedClients()
+    code = {"source_dir": "s3://nobodys-bucket/source.tar.gz", "entry_point": "train.py"}
+    file = write_job(code=code, resources={"instance_type": "ml.p9.huge", "instance_count": 1})
+    assert plan_for_submission(read_job(JobSource(file)), clients, session_region=REGION).refused
+    assert clients.calls == Counter()
+
+
 def test_a_plan_that_its_file_refuses_asks_nothing_of_aws(write_job: WriteJob) -> None:
     clients = CountedClients()
     file = write_job(cluster="dev", code={"source_dir": "src", "entry_point": "no.py"})

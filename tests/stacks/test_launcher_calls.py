@@ -26,6 +26,7 @@ SERVICES = {
 
 OTHERWISE_NAMED = {
     "s3:HeadBucket": {"s3:ListBucket"},
+    "s3:CopyObject": {"s3:GetObject", "s3:PutObject"},
     "s3:HeadObject": {"s3:GetObject"},
     "s3:ListObjectsV2": {"s3:ListBucket"},
     "s3:GetBucketEncryption": {"s3:GetEncryptionConfiguration"},

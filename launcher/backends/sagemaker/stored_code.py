@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from launcher.aws.errors import aws_errors
 from launcher.backends.interface import BackendError
 from launcher.backends.sagemaker.transfers import parts_of
 from launcher.source.errors import SourceError
+
+if TYPE_CHECKING:
+    from launcher.source.tree import StoredSource
 
 _CHUNK = 1024 * 1024
 
@@ -29,7 +32,8 @@ class CodeObject:
     """An object of a plan's code: its place on S3, and what must lie there.
 
     `digest` is the SHA-256 of what it holds, decompressed where it is `compressed`, and `most_bytes` more
-    than that can be. `build` writes it as a file and raises SourceError where that is no longer possible.
+    than that can be. `build` writes it as a file and raises SourceError where that is no longer possible. It
+    is copied from `origin` where it lies on S3 elsewhere.
     """
 
     bucket: str
@@ -38,6 +42,7 @@ class CodeObject:
     most_bytes: int
     compressed: bool
     build: Callable[[], Path]
+    origin: StoredSource | None = None
 
     @cached_property
     def file(self) -> Path:

@@ -13,12 +13,14 @@ from launcher.aws.errors import aws_errors
 from launcher.backends.interface import BackendError, OnProgress, Progress
 from launcher.backends.sagemaker.stored_code import CodeObject, check_stored, is_stored
 from launcher.backends.sagemaker.transfers import ByteCounter, transfer_config
+from launcher.source.errors import SourceError
 from launcher.source.packaging import BOOT_NAME, build_boot, build_source, package_digest
 from launcher.source.scratch import scratch_folder
 from launcher.text.uris import split_uri
 
 if TYPE_CHECKING:
     from launcher.planning.training_plan import SourcePackage
+    from launcher.source.tree import StoredSource
 
 _TRIES = 3
 _MOST_OF_GZIP = 16 * 1024
@@ -35,8 +37,7 @@ def upload_code(s3: Any, package: SourcePackage, on_progress: OnProgress | None 
     mistake, and none is ever replaced. Raises SourceError where the source cannot be packed or is no longer
     what was planned, BackendError where something else lies under its key, AwsRefusal where AWS refuses.
     """
-    if package.source.problems:
-        raise package.source.problems[0]
+    package.source.check()
     with ExitStack() as stack:
         with _packing():
             folder = stack.enter_context(scratch_folder())
@@ -45,7 +46,7 @@ def upload_code(s3: Any, package: SourcePackage, on_progress: OnProgress | None 
             if on_progress is not None:
                 on_progress(Progress("the code is on S3 already"))
             return
-        total = sum(each.file.stat().st_size for each in missing)
+        total = sum(each.file.stat().st_size for each in missing if each.origin is None)
         counter = ByteCounter("upload the code", total, on_progress)
         for each in missing:
             with aws_errors(f"upload the code to {package.s3_uri}"):
@@ -58,6 +59,8 @@ def _objects(package: SourcePackage, folder: Path) -> Iterator[CodeObject]:
     source = package.source
 
     def build() -> Path:
+        if source.stored is not None:
+            raise SourceError(f"the code lies at {source.place} alone.", "Launch again.")
         with _packing():
             build_source(source, folder / package.archive)
         return folder / package.archive
@@ -69,6 +72,7 @@ def _objects(package: SourcePackage, folder: Path) -> Iterator[CodeObject]:
         source.archive_bytes + source.archive_bytes // 100 + _MOST_OF_GZIP,
         compressed=True,
         build=build,
+        origin=source.stored,
     )
     if package.with_boot:
         boot = folder / BOOT_NAME
@@ -97,7 +101,7 @@ def _create(s3: Any, code: CodeObject, counter: ByteCounter) -> None:
     callback: ByteCounter | None = counter
     for tries_left in reversed(range(_TRIES)):
         try:
-            return _send(s3, code, callback)
+            return _send(s3, code, callback) if code.origin is None else _copy(s3, code, code.origin)
         except ClientError as error:
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
             if status == 412:
@@ -105,6 +109,34 @@ def _create(s3: Any, code: CodeObject, counter: ByteCounter) -> None:
             if status != 409 or not tries_left:
                 raise
             callback = None  # it has counted these bytes
+
+
+def _copy(s3: Any, code: CodeObject, origin: StoredSource) -> None:
+    """Let S3 copy the archive that was read, and no later one, to where nothing lies.
+
+    Raises BackendError where there is a later one by now.
+    """
+    from botocore.exceptions import ClientError
+
+    bucket, key = split_uri(origin.uri)
+    try:
+        s3.copy_object(
+            Bucket=code.bucket,
+            Key=code.key,
+            CopySource={"Bucket": bucket, "Key": key},
+            CopySourceIfMatch=origin.etag,
+            IfNoneMatch="*",
+            ChecksumAlgorithm="SHA256",
+        )
+    except ClientError as error:
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        # 412 is the answer to either condition.
+        if status != 412 or is_stored(s3, code):
+            raise
+        raise BackendError(
+            f"the code at {origin.uri} is no longer what was planned: it was written again meanwhile.",
+            "Launch again.",
+        ) from error
 
 
 def _send(s3: Any, code: CodeObject, callback: ByteCounter | None) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.failure_modes.model import Finding
 from launcher.jobs.specification import JobSpec
 from launcher.planning.strategies.options import OPTIONS, check_options, text
 from launcher.planning.strategies.programs import python_alone
-from launcher.planning.strategies.strategy import StartParameters
+from launcher.planning.strategies.strategy import TENSORFLOW, StartParameters
 from launcher.planning.strategies.support import Support, unsupported
 from launcher.planning.strategies.toolkit import ToolkitStrategy, unsafe_mpi_options
 
@@ -24,20 +25,26 @@ SUPPORT = Support(
 in an image of a name of its own."""
 
 
+SUPPORT_OF_TENSORFLOW = replace(SUPPORT, framework=TENSORFLOW, oldest="2.4.1", newest="2.11.0")
+"""sagemaker.core.fw_utils, SM_DATAPARALLEL_SUPPORTED_FRAMEWORK_VERSIONS, without TensorFlow 2.3 for the same
+reason."""
+
+
 class Smddp(ToolkitStrategy):
     """The data parallel library's collectives in place of NCCL's."""
 
     def supported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
-        """Runs on types with eight V100 or A100, with PyTorch 1.7 to 2.3; finds all else."""
+        """Runs on types with eight V100 or A100, with PyTorch 1.7 to 2.3 or TensorFlow 2.4 to 2.11."""
         yield from super().supported(job, facts, processes_per_host)
         yield from check_options(
             job.distribution.options, {"mpi_options": text}, OPTIONS, "the strategy smddp"
         )
         yield from unsafe_mpi_options(job)
         yield from python_alone(job, "the data parallel library's launcher")
-        yield from unsupported(SUPPORT, job)
+        tensorflow = job.framework is not None and job.framework.name == TENSORFLOW
+        yield from unsupported(SUPPORT_OF_TENSORFLOW if tensorflow else SUPPORT, job)
 
     def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
         """The user's, those that tell the toolkit what to start, and the library's MPI options."""

@@ -15,6 +15,7 @@ from launcher.jobs.specification import JobSpec
 
 PYTORCH = "pytorch"
 PYTORCH_NEURON = "pytorch-neuron"
+TENSORFLOW = "tensorflow"
 """Frameworks of the image table that several strategies use."""
 
 

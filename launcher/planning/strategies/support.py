@@ -10,14 +10,16 @@ from launcher.cluster.instances import InstanceFacts, instance_facts, training_i
 from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
-from launcher.jobs.specification import JobSpec
+from launcher.jobs.specification import JobSpec, Strategy
 from launcher.planning.images import image_release, image_versions
-from launcher.planning.strategies.strategy import PYTORCH
+from launcher.planning.strategies.strategy import PYTORCH, TENSORFLOW
 from launcher.text.nearest import nearest
 
 INSTANCE_TYPE = ("resources", "instance_type")
 VERSION = ("framework", "version")
 PYTHON = ("framework", "python")
+
+_BEFORE_THE_BOOT = frozenset({"py2", "py3", "py36", "py37"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Support:
     """What a library runs on.
 
     `library` is its name in a sentence, `instance_types` patterns of the types that it knows,
-    `framework` the table of its images, `oldest` and `newest` bound PyTorch's version where the images
+    `framework` the table of its images, `oldest` and `newest` bound the framework's version where the images
     of the table hold the library in some versions only.
     """
 
@@ -36,7 +38,7 @@ class Support:
     newest: str | None = None
 
     def versions(self) -> list[str]:
-        """The PyTorch versions that it comes with, oldest first."""
+        """The versions of the framework that it comes with, oldest first."""
         return [
             version
             for version in image_versions(self.framework)
@@ -52,30 +54,54 @@ def unsupported(support: Support, job: JobSpec) -> Iterator[Finding]:
     An image of the user's own is not judged: what it holds is not known here.
     """
     instance_type = job.resources.instance_type
+    title, elsewhere = "PyTorch", "`strategy: torchrun`, which runs on all of them"
+    if support.framework == TENSORFLOW:
+        title, elsewhere = "TensorFlow", "`strategy: mpi`, which runs on all types with GPUs"
     if not any(fnmatchcase(instance_type, pattern) for pattern in support.instance_types):
         near = _nearest_type(instance_type, support.instance_types)
         yield _unsupported(
             f"{support.library} does not run on {instance_type}",
-            f"Use {near}, or another of {', '.join(support.instance_types)}; or `strategy: torchrun`, which "
-            "runs on all of them.",
+            f"Use {near}, or another of {', '.join(support.instance_types)}; or {elsewhere}.",
             INSTANCE_TYPE,
         )
-    if job.framework is None:
-        return
+    if job.framework is None or (job.framework.name == TENSORFLOW) != (support.framework == TENSORFLOW):
+        return  # another framework's job has a finding of its own
     versions = support.versions()
     release = image_release(support.framework, job.framework.version)
     if release is None or release.version not in versions:
         yield _unsupported(
-            f"{support.library} is not in the images of PyTorch {job.framework.version}",
-            f"Use PyTorch {_nearest(job.framework.version, versions)}; it comes with "
-            f"{', '.join(versions)}. Others run with `strategy: torchrun`.",
+            f"{support.library} is not in the images of {title} {job.framework.version}",
+            f"Use {title} {_nearest(job.framework.version, versions)}; it comes with "
+            f"{', '.join(versions)}. Others run with {elsewhere.partition(',')[0]}.",
             VERSION,
         )
     elif job.framework.python is not None and job.framework.python not in release.python:
         yield _unsupported(
-            f"{support.library} for PyTorch {release.version} has no image with {job.framework.python}",
+            f"{support.library} for {title} {release.version} has no image with {job.framework.python}",
             f"Use {' or '.join(release.python)}.",
             PYTHON,
+        )
+
+
+@finds(Stage.SPEC, distribution.UNSUPPORTED_COMBINATION)
+def framework_is_started(job: JobSpec) -> Iterator[Finding]:
+    """TensorFlow's images have neither torchrun nor the libraries for PyTorch; the boot needs Python 3.8."""
+    if job.framework is None or job.framework.name != TENSORFLOW:
+        return
+    strategy = job.distribution.strategy
+    if strategy not in (Strategy.NONE, Strategy.SMDDP, Strategy.MPI):
+        yield _unsupported(
+            f"the strategy {strategy.value} starts PyTorch, and the job runs in an image of TensorFlow",
+            "Use `strategy: smddp`, `mpi` (Horovod) or `none`, or a framework of the name pytorch.",
+            ("distribution", "strategy"),
+        )
+    release = image_release(TENSORFLOW, job.framework.version)
+    boots = strategy is Strategy.NONE and job.tuning is None
+    if boots and release is not None and not set(release.python).isdisjoint(_BEFORE_THE_BOOT):
+        yield _unsupported(
+            f"the image of TensorFlow {release.version} has a Python before 3.8, which the boot needs",
+            "Use TensorFlow 2.6 or later, or `strategy: mpi`, which the image starts itself.",
+            VERSION,
         )
 
 

@@ -38,7 +38,7 @@ def entry_point_is_there(subject: SourceSubject) -> Iterator[Finding]:
         there = f"Did you mean {near[0]}?" if near else f"There are: {scripts}."
         yield job_runtime.ENTRY_POINT_MISSING.at(
             _ENTRY_POINT,
-            f"the entry point {entry_point} is not in {source.folder}",
+            f"the entry point {entry_point} is not in {source.place}",
             remedy=f"Correct `code.entry_point`, which is relative to `code.source_dir`. {there}",
         )
 
@@ -55,11 +55,19 @@ def source_can_be_packed(subject: SourceSubject) -> Iterator[Finding]:
 
 @finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
 def entry_point_is_packed(subject: SourceSubject) -> Iterator[Finding]:
-    """A script that lies on the disk and yet not in the archive is missing on every host."""
+    """A script that lies on the disk and yet not in the archive is missing on every host; S3 is not asked."""
     source = subject.source
-    if subject.code.module is not None:
-        return
-    if not source.problems and source.has_entry_point and not source.packs_entry_point:
+    if source.is_unread:
+        yield job_runtime.ENTRY_POINT_MISSING.at(
+            _SOURCE_DIR,
+            f"the code at {source.place} was not looked at, nor whether it holds {subject.code.program}",
+            remedy="A submission reads it, and so does `launch check --live`.",
+            severity=Severity.INFO,
+            verified=False,
+        )
+    elif subject.code.module is not None:
+        return  # `module_is_there` judges it.
+    elif not source.problems and source.has_entry_point and not source.packs_entry_point:
         message, remedy = _why_not_packed(source)
         yield job_runtime.ENTRY_POINT_MISSING.at(_ENTRY_POINT, message, remedy=remedy)
 
@@ -71,7 +79,7 @@ def code_is_small(subject: SourceSubject) -> Iterator[Finding]:
     if not source.problems and source.size_bytes > LARGE_BYTES:
         yield job_runtime.ENTRY_POINT_MISSING.at(
             _SOURCE_DIR,
-            f"the source directory {source.folder} holds {size_in_words(source.size_bytes)} that every "
+            f"the source {source.place} holds {size_in_words(source.size_bytes)} that every "
             f"host downloads, most in {sizes_in_words(largest(source.files))}",
             remedy="Leave out by .slipwayignore what the job does not need; give data as an input.",
             severity=Severity.WARNING,
@@ -82,7 +90,7 @@ def code_is_small(subject: SourceSubject) -> Iterator[Finding]:
 def module_is_there(subject: SourceSubject) -> Iterator[Finding]:
     """A module that its package does not hold fails on every host; another package may be installed."""
     source, module = subject.source, subject.code.module
-    if module is None or source.problems:
+    if module is None or source.problems or source.is_unread:
         return
     names = {file.name for file in source.files}
     if names.intersection(module_files(module)):
