@@ -37,6 +37,7 @@ from launcher.rules.job.lustre import lustre_is_in_the_jobs_zone, lustre_paths_a
 from launcher.rules.job.memory import state_leaves_room
 from launcher.rules.job.nccl_environment import no_debugging_in_a_normal_run, no_obsolete_environment
 from launcher.rules.job.processes import one_process_per_accelerator
+from launcher.rules.job.secrets import secrets_are_the_clusters
 from launcher.rules.job.source import (
     code_is_small,
     entry_point_is_packed,
@@ -61,6 +62,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     alternatives_need_retries,
     own_sync_is_in_the_script,
     no_credentials,
+    secrets_are_the_clusters,
     efa_is_not_turned_off,
     plugin_is_found,
     device_rdma_only_where_it_is,
