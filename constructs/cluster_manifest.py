@@ -47,7 +47,8 @@ class ClusterManifest(Construct):
             "Parameter",
             parameter_name=self.parameter_name,
             description=f"What Slipway provisioned as cluster {cluster.name}",
-            string_value=cluster.model_dump_json(),
+            # Launchers that do not know the field yet can use a cluster without secrets.
+            string_value=cluster.model_dump_json(exclude=None if cluster.secrets else {"secrets"}),
         )
         if cluster_file is not None:
             resource = parameter.node.default_child

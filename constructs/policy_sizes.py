@@ -49,10 +49,15 @@ def longest(permission: Permission, stack: cdk.Stack) -> int:
     return len(json.dumps(_written_out(statement), separators=(",", ":")))
 
 
-def in_chunks(names: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-    """The buckets in groups, one for each statement, with what makes the statement's id unique."""
-    for number, start in enumerate(range(0, len(names), BUCKETS_IN_A_STATEMENT), 1):
-        yield "" if number == 1 else str(number), names[start : start + BUCKETS_IN_A_STATEMENT]
+def in_chunks(
+    names: Sequence[str], most: int = BUCKETS_IN_A_STATEMENT
+) -> Iterator[tuple[str, Sequence[str]]]:
+    """The buckets in groups, one for each statement, with what makes the statement's id unique.
+
+    `most` are in one: fewer of what has longer names.
+    """
+    for number, start in enumerate(range(0, len(names), most), 1):
+        yield "" if number == 1 else str(number), names[start : start + most]
 
 
 def _written_out(value: Any) -> Any:

@@ -25,6 +25,7 @@ _SERVICES = {
 }
 _IMAGES = ("EcrApi", "EcrDocker")
 _FSX = ec2.InterfaceVpcEndpointAwsService.FSX
+_SECRETS = ec2.InterfaceVpcEndpointAwsService.SECRETS_MANAGER
 _KMS = ec2.InterfaceVpcEndpointAwsService.KMS
 
 
@@ -50,6 +51,7 @@ class ServiceEndpoints(Construct):
         clients: ec2.ISecurityGroup,
         kms: bool = False,
         fsx: bool = False,
+        secrets: bool = False,
     ) -> None:
         """Create the endpoints and the security group in front of them.
 
@@ -61,6 +63,7 @@ class ServiceEndpoints(Construct):
             clients: the group of the hosts that call the services; it gets a rule that leads here.
             kms: whether the hosts use a key of the account.
             fsx: whether there is a file system to describe.
+            secrets: whether jobs read secrets of AWS Secrets Manager.
         """
         super().__init__(scope, id)
         self.security_group = ec2.SecurityGroup(
@@ -73,7 +76,12 @@ class ServiceEndpoints(Construct):
         https = ec2.Port.tcp(HTTPS_PORT)
         self.security_group.add_ingress_rule(clients, https, "HTTPS from the training hosts")
         clients.add_egress_rule(self.security_group, https, "HTTPS to the service endpoints")
-        services = {**_SERVICES, **({"Kms": _KMS} if kms else {}), **({"Fsx": _FSX} if fsx else {})}
+        services = {
+            **_SERVICES,
+            **({"Kms": _KMS} if kms else {}),
+            **({"Fsx": _FSX} if fsx else {}),
+            **({"SecretsManager": _SECRETS} if secrets else {}),
+        }
         for name, service in services.items():
             endpoint = ec2.InterfaceVpcEndpoint(
                 self,

@@ -72,6 +72,8 @@ class AccessStack(cdk.Stack):
             encryption_key=self._storage.encryption_key,
             read_with=[] if spec.buckets.existing else spec.data_keys,
             written_with=spec.data_keys if spec.buckets.existing else [],
+            secrets=spec.secrets,
+            secret_keys=spec.secret_keys,
         )
 
     def _policy(self, id: str, launchers: Sequence[str], *, team: str | None = None) -> LauncherPolicy:

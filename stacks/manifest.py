@@ -16,7 +16,7 @@ from constructs.permissions import key_arn
 from constructs.training_buckets import TrainingBuckets
 from constructs.weak_references import read_weakly
 
-from launcher.cluster.changes import cluster_file_data
+from launcher.cluster.changes import kept_cluster_file
 from launcher.cluster.manifest import Buckets, Cluster, ClusterSubnet, Lustre
 from launcher.cluster.specification import ClusterSpec
 from stacks.access import AccessStack
@@ -66,8 +66,9 @@ class ManifestStack(cdk.Stack):
                 lustre=_lustre(storage.file_system_seen_from(self), zone=storage.file_system_zone),
                 queue_arn=queue.arn_seen_from(self),
                 topic_arn=observability.topic_arn_seen_from(self),
+                secrets=spec.secrets,
             ),
-            cluster_file=cluster_file_data(spec),
+            cluster_file=kept_cluster_file(spec),
         )
         cdk.CfnOutput(self, "ManifestParameter", value=manifest.parameter_name)
 

@@ -45,6 +45,7 @@ class NetworkStack(cdk.Stack):
                 clients=self.efa_security_group,
                 kms=spec.encryption != AWS_MANAGED,
                 fsx=spec.lustre is not None,
+                secrets=bool(spec.secrets),
             )
 
     def vpc_id_seen_from(self, stack: cdk.Stack) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints, model_validator
 
+from launcher.cluster.secret_ids import SECRET_ID
 from launcher.cluster.section import Section, refuse
 from launcher.documents.validation import refusal
 from launcher.failure_modes import job_file
@@ -18,6 +19,9 @@ KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):[0-9]{12}:key/[
 MOST_DATA_BUCKETS = 100
 """With the longest names they take three of the ten managed policies that a role may have by default
 (IAM user guide, reference_iam-quotas), on the side of the jobs as of those who launch."""
+
+MOST_SECRETS = 20
+"""With the longest names they take two more of those ten managed policies."""
 
 MOST_TEAMS = 20
 """Each has a managed policy of its own; the access stack stays far below 500 resources."""
@@ -73,8 +77,38 @@ class TeamSpec(Section):
     )
 
 
+SecretId = Annotated[str, StringConstraints(pattern=SECRET_ID)]
+"""A secret of AWS Secrets Manager, by its name or its ARN."""
+
+
+def check_secrets(secrets: Sequence[str]) -> None:
+    """Refuse a secret that is there twice."""
+    for position, secret in enumerate(secrets):
+        if secret in secrets[:position]:
+            refuse(f"{secret!r} is there twice", remedy="Name it once.", below=(position,))
+
+
+def check_secret_keys(keys: Sequence[str], *, region: str | None, secrets: Sequence[str]) -> None:
+    """Refuse what is no key, a key of another region, one twice, and keys of no secret."""
+    _check_keys(keys, region=region, of="secret")
+    if keys and not secrets:
+        refuse(
+            "there is no secret that the keys could be of",
+            remedy="Name the secrets in `secrets`, or leave out `secret_keys`.",
+        )
+
+
 def check_data_keys(keys: Sequence[str], *, region: str | None, buckets: Iterable[str]) -> None:
     """Refuse what is no key, a key of another region, one twice, and keys of no bucket."""
+    _check_keys(keys, region=region, of="bucket")
+    if keys and not any(buckets):
+        refuse(
+            "there is no bucket that the keys could be of: neither `data_buckets` nor existing `buckets`",
+            remedy="Name the buckets, or leave out `data_keys`.",
+        )
+
+
+def _check_keys(keys: Sequence[str], *, region: str | None, of: str) -> None:
     for position, key in enumerate(keys):
         arn = KEY_ARN.fullmatch(key)
         if arn is None:
@@ -85,17 +119,12 @@ def check_data_keys(keys: Sequence[str], *, region: str | None, buckets: Iterabl
             )
         elif region is not None and arn["region"] != region:
             refuse(
-                f"the key is in {arn['region']}, the cluster in {region}; a bucket's key is of its region",
-                remedy="Name the keys of buckets in the cluster's region.",
+                f"the key is in {arn['region']}, the cluster in {region}; a {of}'s key is of its region",
+                remedy=f"Name the keys of {of}s in the cluster's region.",
                 below=(position,),
             )
         if key in keys[:position]:
             refuse(f"{key!r} is there twice", remedy="Name it once.", below=(position,))
-    if keys and not any(buckets):
-        refuse(
-            "there is no bucket that the keys could be of: neither `data_buckets` nor existing `buckets`",
-            remedy="Name the buckets, or leave out `data_keys`.",
-        )
 
 
 def check_teams(teams: Mapping[str, TeamSpec]) -> None:

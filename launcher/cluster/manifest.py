@@ -56,7 +56,7 @@ _ROLE = re.compile(r"arn:[^:]+:iam::(?P<account>\d{12}):role/")
 
 
 class Cluster(_ManifestPart):
-    """What is provisioned under one name."""
+    """What is provisioned under one name; `secrets` are those that the cluster file lets jobs read."""
 
     name: str
     region: str
@@ -69,6 +69,7 @@ class Cluster(_ManifestPart):
     lustre: Lustre | None = None
     queue_arn: str | None = None
     topic_arn: str | None = None
+    secrets: list[str] = Field(default_factory=list)
 
     @property
     def bucket_owners(self) -> dict[str, str]:

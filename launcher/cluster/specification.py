@@ -15,12 +15,16 @@ from pydantic import Field, StringConstraints, ValidationInfo, field_validator, 
 from launcher.cluster.access_specification import (
     KEY_ARN,
     MOST_DATA_BUCKETS,
+    MOST_SECRETS,
     MOST_TEAMS,
     RoleArn,
     RoleSpec,
+    SecretId,
     TeamName,
     TeamSpec,
     check_data_keys,
+    check_secret_keys,
+    check_secrets,
     check_teams,
 )
 from launcher.cluster.address_slots import MOST_HOSTS, ZoneAddresses
@@ -108,6 +112,19 @@ class ClusterSpec(Section):
         description="ARNs of the KMS keys of `data_buckets` and of existing `buckets`, in the cluster's "
         "region. Jobs may read with them, and write where there are existing `buckets`; the keys' policies "
         "must let IAM policies of the account use them.",
+    )
+    secrets: list[SecretId] = Field(
+        default_factory=list,
+        max_length=MOST_SECRETS,
+        description="Secrets of AWS Secrets Manager that jobs may read, by name (of the same account and "
+        "region) or by ARN.",
+    )
+    secret_keys: list[str] = Field(
+        default_factory=list,
+        max_length=10,
+        description="ARNs of the KMS keys of `secrets` that have keys of their own, in the cluster's region. "
+        "Jobs may decrypt with them through Secrets Manager alone; the keys' policies must let IAM policies "
+        "of the account use them.",
     )
     role: RoleSpec | None = Field(
         default=None,
@@ -239,6 +256,19 @@ class ClusterSpec(Section):
         if {"buckets", "data_buckets"} <= info.data.keys():
             buckets = (*info.data["buckets"].existing, *info.data["data_buckets"])
             check_data_keys(keys, region=info.data.get("region"), buckets=buckets)
+        return keys
+
+    @field_validator("secrets")
+    @classmethod
+    def _are_named_once(cls, secrets: list[str]) -> list[str]:
+        check_secrets(secrets)
+        return secrets
+
+    @field_validator("secret_keys")
+    @classmethod
+    def _are_keys_of_secrets(cls, keys: list[str], info: ValidationInfo) -> list[str]:
+        if "secrets" in info.data:
+            check_secret_keys(keys, region=info.data.get("region"), secrets=info.data["secrets"])
         return keys
 
     @field_validator("teams")

@@ -26,6 +26,9 @@ SERVICES: Final = (S3, "ecr.api", "ecr.dkr", "logs", "monitoring", "sts", "sagem
 for a NAT gateway (SageMaker developer guide, train-vpc; ECR user guide, vpc-endpoints). Without S3 no job
 starts; without the others some jobs do."""
 
+SECRETS: Final = "secretsmanager"
+"""What a job with secrets calls besides."""
+
 RESERVED_ADDRESSES: Final = 5
 """AWS keeps the first four addresses and the last of every subnet (VPC user guide, subnet-sizing)."""
 

@@ -172,6 +172,12 @@ def data_keys(values: Values) -> Effect:
     return idle("jobs cannot read what is encrypted with a key that goes") if gone else in_place()
 
 
+def secrets(values: Values) -> Effect:
+    """Secrets that jobs read, and the keys of these."""
+    gone = [each for each in values.before if each not in values.after]
+    return idle("jobs that start meanwhile cannot read what goes") if gone else in_place()
+
+
 def hosts_group(values: Values) -> Effect:
     """The group of the hosts in an existing VPC."""
     if has_lustre(values) and values.before is None:

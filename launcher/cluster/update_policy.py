@@ -140,6 +140,8 @@ POLICIES: Final[Mapping[str, FieldPolicy]] = {
     "vpc.existing.new_subnets.s3_endpoint": FieldPolicy(idle("traffic with S3 changes its way")),
     "data_buckets": FieldPolicy(Decided("in place; jobs cannot read what goes", decide.data_buckets)),
     "data_keys": FieldPolicy(Decided("in place; jobs cannot read with a key that goes", decide.data_keys)),
+    "secrets": FieldPolicy(Decided("in place; jobs cannot read what goes", decide.secrets)),
+    "secret_keys": FieldPolicy(Decided("in place; jobs cannot read with a key that goes", decide.secrets)),
     "launchers": FieldPolicy(in_place()),
     "role": FieldPolicy(Decided("needs an idle cluster where `existing` changes", decide.role)),
     "role.existing": FieldPolicy(idle("jobs that run keep the role that they were started with")),

@@ -38,6 +38,7 @@ def wanted_of(request: RequestView, region: str, bucket_owners: Mapping[str, str
         volume_keys=_unique([request.volume_key]),
         bucket_owners=bucket_owners or {},
         tags=request.tags,
+        secrets=_unique(request.secrets.values()),
     )
 
 

@@ -358,3 +358,108 @@ def test_a_local_run_keeps_its_secrets_from_others_and_out_of_its_verdict(
     for kept in home.rglob("*"):
         if kept.is_file() and not kept.is_symlink() and "planted-session" in kept.read_text(errors="replace"):
             raise AssertionError(kept)
+
+
+IN_PIECES = """
+import json, os, sys
+
+value = os.environ["HF_TOKEN"]
+print("logging in with", value, repr(value), json.dumps({"token": value}), flush=True)
+for letter in value:
+    sys.stdout.write(letter)
+    sys.stdout.flush()
+print()
+print(f"still {value}", file=sys.stderr)
+raise ConnectionError(f"401 for {value}")
+"""
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_secret_is_nowhere_after_a_local_run_that_prints_it_in_every_way(
+    run_launch: RunLaunch,
+    write_job: WriteJob,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    output: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_TOKEN", 'hf-planted/"secret"-1234')
+    monkeypatch.delenv("CI", raising=False)
+    file = write_job(
+        secrets={"HF_TOKEN": "team/hf"},
+        resources={"instance_type": "ml.m5.xlarge", "instance_count": 1},
+        distribution={"strategy": "none"},
+    )
+    (tmp_path / "src" / "train.py").write_text(IN_PIECES)
+    form = ("--output", output)
+    printed = [*run_launch("plan", file, *form), *run_launch(file, "--local", *form)]
+    assert (printed[0], printed[3]) == (0, 1)
+    [name] = [each.name for each in (tmp_path / ".slipway" / "local").iterdir() if each.is_dir()]
+    for command in ("status", "diagnose", "logs"):
+        printed += run_launch(command, name, *form)
+    assert "401 for ***" in str(printed)
+    kept = [each.read_text(errors="replace") for each in tmp_path.rglob("*") if each.is_file()]
+    assert "logging in with *** " in "".join(kept)
+    assert_clean(*(each for each in printed if isinstance(each, str)), *kept, cached())
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_local_run_without_its_secret_is_refused_with_the_variable(
+    run_launch: RunLaunch,
+    write_job: WriteJob,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    value: str | None,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    if value is not None:
+        monkeypatch.setenv("HF_TOKEN", value)
+    file = write_job(secrets={"HF_TOKEN": "team/hf"}, distribution={"strategy": "none"})
+    code, _, err = run_launch(file, "--local")
+    assert code == 2
+    assert "IAM002" in err
+    assert "export HF_TOKEN=..." in err
+    assert not (tmp_path / ".slipway" / "local").exists()
+
+
+def test_a_credential_in_the_environment_is_a_warning_of_a_local_run(
+    run_launch: RunLaunch, write_job: WriteJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = write_job(
+        environment={"HF_TOKEN": "planted-token"},
+        code={"source_dir": "src", "entry_point": "train.py", "arguments": ["--token=planted-5678"]},
+        resources={"instance_type": "ml.m5.xlarge", "instance_count": 1},
+        distribution={"strategy": "none"},
+    )
+    code, out, err = run_launch(file, "--local")
+    assert code == 0
+    assert out.count("SPEC005") == 2
+    assert_clean(out, err)
+    code, out, err = run_launch(file, "--local", "--output", "json")
+    assert (code, json.loads(out)["job"]["code"]["arguments"]) == (0, ["--token=***"])
+    assert_clean(out, err)
+
+
+def test_a_request_names_a_secret_and_neither_it_nor_the_journal_has_the_value(
+    run_launch: RunLaunch,
+    write_job: WriteJob,
+    account: TrainingScript,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The launcher takes none of its own variables for it, and asks nobody for the value."""
+    caplog.set_level("DEBUG", logger="launcher")
+    monkeypatch.setenv("HF_TOKEN", "planted-in-environment")
+    file = write_job(secrets={"HF_TOKEN": "team/hf"}, cluster="dev", distribution={"strategy": "torchrun"})
+    printed = [*run_launch("plan", file), *run_launch(file, "--yes", "--output", "json")]
+    (request,) = account.requests
+    assert json.loads(request["Environment"]["SLIPWAY_SECRETS"]) == {"HF_TOKEN": "team/hf"}
+    assert "HF_TOKEN" not in request["Environment"]
+    _, checked, _ = run_launch("check", file, "--live")
+    assert "team/hf is not among the secrets of the cluster dev (none)" in " ".join(checked.split())
+    assert "could not verify that the role" in checked
+    printed.append(checked)
+    assert_clean(*(each for each in printed if isinstance(each, str)), json.dumps(request), cached())
+    assert_clean(caplog.text)

@@ -33,7 +33,7 @@ def test_every_planned_failure_mode_is_prevented() -> None:
         )
         prevented |= {mode.code for mode in modes}
 
-    assert prevented == {"EFA001", "EFA002", "EFA003", "EFA004", "FSX004", "IAM001"}
+    assert prevented == {"EFA001", "EFA002", "EFA003", "EFA004", "FSX004", "IAM001", "IAM002"}
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -67,9 +67,12 @@ def _concerns(statement: Mapping[str, Any], action: str, resource: str) -> bool:
 
 
 def _patterns(resources: str | list[str]) -> list[str]:
-    """moto takes what stands between the stars as a regular expression, so a dot would match anything."""
+    """moto takes what stands between the stars as a regular expression, so a dot would match anything.
+
+    A question mark of IAM's is any one character.
+    """
     each = [resources] if isinstance(resources, str) else resources
-    return ["*".join(map(re.escape, resource.split("*"))) for resource in each]
+    return ["*".join(map(re.escape, resource.split("*"))).replace(r"\?", ".") for resource in each]
 
 
 def _conditions_hold(statement: Mapping[str, Any], context: Context) -> bool:

@@ -24,7 +24,16 @@ def test_manifest_is_what_the_launcher_parses(dev: Synthesized) -> None:
 def test_manifest_has_every_field_even_if_null(dev: Synthesized) -> None:
     cluster = parsed(dev)
 
-    assert cluster.model_fields_set == set(Cluster.model_fields)
+    assert cluster.model_fields_set == set(Cluster.model_fields) - {"secrets"}
+
+
+def test_manifest_and_kept_file_name_secrets_only_where_there_are_some(dev: Synthesized) -> None:
+    """Launchers that do not know the field refuse it."""
+    with_secrets = synthesize(dev_spec(secrets=["team/hf"]))
+
+    assert parsed(with_secrets).secrets == ["team/hf"]
+    assert "secret" not in str(dev.template("manifest"))
+    assert (deployed_cluster_file(with_secrets.template("manifest")) or {})["secrets"] == ["team/hf"]
 
 
 def test_cluster_without_lustre_says_so() -> None:

@@ -8,8 +8,10 @@ from launcher.account.images import parse_image_uri
 from launcher.account.permissions import Check
 from launcher.account.questions.wanted import Wanted
 from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL, TRAINING_LOGS, host_name
+from launcher.cluster.secret_ids import is_arn
 from launcher.text.uris import split_uri
 
+_APPENDED = "AbCdEf"
 _DESCRIBED = ("DhcpOptions", "NetworkInterfaces", "SecurityGroups", "Subnets", "Vpcs")
 
 
@@ -30,6 +32,7 @@ def role_checks(wanted: Wanted) -> tuple[Check, ...]:
         *_interfaces(wanted),
         *_file_system(wanted),
         *_keys(wanted),
+        *_secrets(wanted),
     )
 
 
@@ -119,6 +122,16 @@ def _keys(wanted: Wanted) -> Iterator[Check]:
         yield Check(
             ("kms:CreateGrant",), volumes, {"kms:GrantIsForAWSResource": ("true",)}, resource_may_allow=True
         )
+
+
+def _secrets(wanted: Wanted) -> Iterator[Check]:
+    """Secrets have policies of their own. What the service appends to a name in the ARN is made up here."""
+    if wanted.secrets:
+        arns = (
+            each if is_arn(each) else _arn(wanted, "secretsmanager", f"secret:{each}-{_APPENDED}")
+            for each in wanted.secrets
+        )
+        yield Check(("secretsmanager:GetSecretValue",), tuple(arns), resource_may_allow=True)
 
 
 def _key_arns(wanted: Wanted, keys: Iterable[str]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ class Wanted:
     should hold something, or nothing, before it starts: the inputs and the checkpoints, not the code
     that is not yet uploaded. `image` is None where an algorithm is named instead. `bucket_owners` are the
     accounts that own the cluster's buckets, by their names; whose the others are is not known. `tags` are
-    the job's own.
+    the job's own, `secrets` the names or ARNs of those that the role reads.
     """
 
     region: str
@@ -38,6 +38,7 @@ class Wanted:
     volume_keys: tuple[str, ...]
     bucket_owners: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
 
     @property
     def buckets(self) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ from launcher.rules.job.requirements import (
     toolkit_knows_one_file,
     torch_is_that_of_the_image,
 )
+from launcher.rules.job.secrets import secrets_are_the_clusters
 from launcher.rules.job.source import (
     code_is_small,
     entry_point_is_packed,
@@ -71,6 +72,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     alternatives_need_retries,
     own_sync_is_in_the_script,
     no_credentials,
+    secrets_are_the_clusters,
     efa_is_not_turned_off,
     plugin_is_found,
     device_rdma_only_where_it_is,

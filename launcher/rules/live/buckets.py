@@ -80,6 +80,8 @@ def keys_may_admit_the_role(subject: LiveSubject) -> Iterator[Finding]:
     """What only the policy of a key can decide, which the simulation does not look at."""
     permissions = known(subject.account.permissions)
     for action, resource in permissions.undecided if permissions is not None else ():
+        if not is_about_data(action):
+            continue
         yield storage.S3_ACCESS_DENIED.at(
             ("role_arn",),
             f"could not verify that the role {subject.request.role_arn} may {action} on {resource}: its "

@@ -26,6 +26,7 @@ from launcher.rules.live.lustre import (
 )
 from launcher.rules.live.lustre_ports import lustre_ports_are_open
 from launcher.rules.live.role import caller_may_submit, role_has_what_the_job_needs, role_trusts_sagemaker
+from launcher.rules.live.secrets import role_may_read_the_secrets
 from launcher.rules.live.subject import LiveSubject
 from launcher.rules.live.way_out import acls_let_https_pass, hosts_reach_aws
 
@@ -53,6 +54,7 @@ RULES: tuple[Callable[[LiveSubject], Iterator[Finding]], ...] = (
     keys_may_admit_the_role,
     role_trusts_sagemaker,
     role_has_what_the_job_needs,
+    role_may_read_the_secrets,
     caller_may_submit,
     checkpoints_are_the_jobs_own,
     nothing_lies_at_the_checkpoints,

@@ -10,6 +10,7 @@ from launcher.failure_modes import storage
 from launcher.failure_modes.model import Finding, Stage
 from launcher.rules.live.buckets import is_about_data
 from launcher.rules.live.rule import live_rule
+from launcher.rules.live.secrets import is_about_secrets
 from launcher.rules.live.subject import LiveSubject, known
 
 
@@ -34,7 +35,7 @@ def role_trusts_sagemaker(subject: LiveSubject) -> Iterator[Finding]:
 
 @live_rule(storage.ROLE_INSUFFICIENT, "permissions")
 def role_has_what_the_job_needs(subject: LiveSubject) -> Iterator[Finding]:
-    """What IAM's simulation denies to the role, but for its data, which is S3002."""
+    """What IAM's simulation denies to the role, but for its data, which is S3002, and its secrets, IAM002."""
     permissions = known(subject.account.permissions)
     lacking = _lacking(permissions) if permissions else ""
     if permissions and lacking:
@@ -60,7 +61,7 @@ def caller_may_submit(subject: LiveSubject) -> Iterator[Finding]:
 def _lacking(permissions: Permissions) -> str:
     by_resource: dict[str, list[str]] = {}
     for action, resource in permissions.denied:
-        if not is_about_data(action):
+        if not is_about_data(action) and not is_about_secrets(action):
             by_resource.setdefault(resource, []).append(action)
     return "; ".join(f"{', '.join(actions)} on {resource}" for resource, actions in by_resource.items())
 

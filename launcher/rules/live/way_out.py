@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from launcher.account.facts import Unverified
 from launcher.account.network import Endpoint, Subnet
 from launcher.cluster.security_groups import ANY_IPV4, Passage, PortRange, SecurityGroup, passage
-from launcher.cluster.training_network import HTTPS_PORT, S3, SERVICES
+from launcher.cluster.training_network import HTTPS_PORT, S3, SECRETS, SERVICES
 from launcher.failure_modes import network
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.rules.live.acls import ANSWERS, lets_pass
@@ -38,7 +38,8 @@ def hosts_reach_aws(subject: LiveSubject) -> Iterator[Finding]:
             yield from (could_not_verify(network.NO_WAY_OUT, fact) for fact in unseen)
             return
         reached = _services_reached(subject, subnet)
-        missing = [service for service in SERVICES if service not in reached]
+        called = (*SERVICES, SECRETS) if subject.request.secrets else SERVICES
+        missing = [service for service in called if service not in reached]
         if S3 in missing:
             yield _no_way(subject, subnet, anywhere=anywhere, routes=routes)
         elif missing:
@@ -161,7 +162,11 @@ def _some_missing(subnet: Subnet, missing: list[str]) -> Finding:
     return network.NO_WAY_OUT.finding(
         Stage.LIVE,
         f"from {subnet.id} S3 is reached through its endpoint, but nothing leads to {', '.join(missing)}: "
-        "images from the account's own registry, logs, metrics or credentials would be missing",
+        + (
+            "the job would end before its script starts, without its secrets"
+            if SECRETS in missing
+            else "images from the account's own registry, logs, metrics or credentials would be missing"
+        ),
         remedy="Create these endpoints and allow TCP 443 to them, or give the subnet a route to a NAT "
         "gateway.",
         severity=Severity.WARNING,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -158,3 +159,13 @@ def test_a_job_of_several_instance_groups_has_no_type_to_simulate() -> None:
     )
 
     assert creates.context == {}
+
+
+def test_a_job_with_secrets_reads_them_and_their_own_policies_may_allow_it() -> None:
+    arn = f"arn:aws:secretsmanager:eu-west-1:{ACCOUNT}:secret:other-XyXyXy"
+    named = json.dumps({"A": "team/hf", "B": arn, "C": "team/hf"})
+    (check,) = of_the_role(Environment={"SLIPWAY_SECRETS": named})["secretsmanager:GetSecretValue"]
+
+    of_name = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:team/hf-AbCdEf"
+    assert (check.resources, check.resource_may_allow) == ((of_name, arn), True)
+    assert "secretsmanager:GetSecretValue" not in of_the_role()

@@ -253,6 +253,8 @@ CHANGES: Mapping[str, tuple[Change, ...]] = {
         *_top("buckets", {"checkpoint_versions": 3}, {"checkpoint_versions": 5}),
     ),
     "data_keys": _comes_and_goes(_CORPUS, {**_CORPUS, "data_keys": [_KEY]}),
+    "secrets": _comes_and_goes({}, {"secrets": ["team/hf"]}),
+    "secret_keys": _comes_and_goes({"secrets": ["team/hf"]}, {"secrets": ["team/hf"], "secret_keys": [_KEY]}),
     "role": _comes_and_goes({}, {"role": {"existing": _role("jobs")}}),
     "role.existing": _top("role", {"existing": _role("jobs")}, {"existing": _role("other-jobs")}),
     "role.permissions_boundary": (
