@@ -16,7 +16,6 @@ NO_GPU = (
     "ProcessGroupNCCL is only supported with GPUs",
     "torch.cuda.is_available() is False",
     "Cannot access accelerator device when none is available",
-    "invalid device ordinal",
     "0 active drivers ([])",
     "CUDA_HOME environment variable is not set",
     "'nvcc'",

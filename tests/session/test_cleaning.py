@@ -72,7 +72,7 @@ def test_a_run_whose_launcher_lives_is_never_deleted(home: Path) -> None:
 def test_a_run_whose_launcher_was_killed_has_ended(home: Path) -> None:
     write_run(home, "left", 9.0, JobState.IN_PROGRESS, ended=None)
     [old] = plan_cleaning(home, 0, NOW).goes
-    assert old.state == "Failed"
+    assert old.state == "Stopped"
 
 
 def test_a_run_of_which_a_process_lives_is_never_deleted(home: Path) -> None:
