@@ -41,6 +41,10 @@ def remedy(error: str, place: Place) -> str:
         "RuntimeError: Tried to instantiate dummy base class Stream",
         "MisconfigurationException: No supported gpu backend found!",
         "ValueError: fp16 mixed precision requires a GPU (not 'cpu').",
+        "ValueError: SyncBatchNorm layers only work with GPU modules",
+        "ValueError: DistributedDataParallel device_ids and output_device arguments only work with "
+        "single-device/multiple-device GPU modules or CPU modules, but got device_ids [device(type='cpu')], "
+        "output_device None, and module parameters {device(type='cpu')}.",
         "RuntimeError: 0 active drivers ([]). There should only be one.",
         "FileNotFoundError: [Errno 2] No such file or directory: 'nvcc'",
     ],
@@ -53,6 +57,12 @@ def test_a_missing_gpu_is_the_machines(error: str) -> None:
     assert "torch.cuda.is_available()" in said
     # A run of an older launcher does not say whether it had GPUs; what it printed does.
     assert remedy(error, Place(None, "ml.g5.12xlarge")) == said
+
+
+def test_triton_which_only_a_torch_for_gpus_brings_is_not_asked_of_requirements_txt() -> None:
+    cause = as_met_here(failed_with("ModuleNotFoundError: No module named 'triton'"), CPUS).root_cause
+    assert cause is not None
+    assert cause.finding.remedy.startswith("The hosts of this run see no GPU; on ml.g5.12xlarge the script")
 
 
 def test_where_the_instance_type_has_no_gpu_either_the_script_would_fail_there_too() -> None:
