@@ -71,12 +71,3 @@ class RequirementsFile:
     def needs_source(self) -> bool:
         """Whether pip reads more of the source folder than the files themselves."""
         return self.links_in_source or any(each.in_source for each in (*self.packages, *self.constraints))
-
-
-def without_credentials(url: str) -> str:
-    """An address as it may be shown: what stands before the host is hidden."""
-    scheme, separator, rest = url.partition("://")
-    host, slash, path = rest.partition("/")
-    if not separator or "@" not in host:
-        return url
-    return f"{scheme}://****@{host.rpartition('@')[2]}{slash}{path}"

@@ -49,6 +49,15 @@ def credential_in(text: str) -> str | None:
     return next((what for what, form in CREDENTIAL_FORMS if form.search(text)), None)
 
 
+def without_credentials(url: str) -> str:
+    """An address as it may be shown: what stands before the host is a credential, and masked."""
+    scheme, separator, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    if not separator or "@" not in host:
+        return url
+    return f"{scheme}://{MASK}@{host.rpartition('@')[2]}{slash}{path}"
+
+
 def without_secrets(text: str, form: re.Pattern[str]) -> str:
     """The text with the group `value` of each match replaced by `[hidden]`."""
 
