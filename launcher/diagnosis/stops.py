@@ -149,13 +149,16 @@ def _of_place(ending: Ending) -> Finding:
         "and the run ended with it",
         StopCause.QUEUE: f"taken out of the queue{when}{f': {shown(stop.who)}' if stop.who else ''}",
     }
-    return job_runtime.STOPPED.finding(Stage.LOG, whole[stop.cause], remedy=_remedy(stop, ending.job))
+    return job_runtime.STOPPED.finding(Stage.LOG, whole[stop.cause], remedy=_remedy(stop, ending))
 
 
-def _remedy(stop: Stop, job: str | None) -> str | None:
+def _remedy(stop: Stop, ending: Ending) -> str | None:
     """What to do, with commands to copy where the job can be resumed; else what the catalogue says."""
+    job = ending.job
     if job is None:
         return None
+    if not ending.checkpoints and stop.cause is not StopCause.QUEUE:
+        return _from_the_beginning(stop.cause)
     again = f"launch resume {job}"
     with_more = f"--set checkpoint.resume_from={job}"
     match stop.cause:
@@ -177,6 +180,20 @@ def _remedy(stop: Stop, job: str | None) -> str | None:
                 "alive with tmux or nohup."
             )
     return f"Nothing has to be repaired. Go on from the last checkpoint: {again} , or {with_more}"
+
+
+def _from_the_beginning(cause: StopCause) -> str:
+    """What to do about a job that left no checkpoint to go on from."""
+    first = {
+        StopCause.MAX_RUNTIME: "Raise limits.max_runtime, and launch",
+        StopCause.MAX_WAIT: "Raise limits.max_wait or leave out `capacity: spot`, and launch",
+        StopCause.LAUNCHER: "A local run ends with its launcher: keep that alive with tmux or nohup, and "
+        "launch",
+    }.get(cause, "Nothing has to be repaired. Launch")
+    return (
+        f"{first} the job file again. It left no checkpoint, so it starts from the beginning: what is "
+        "written to SM_CHECKPOINT_DIR is kept, with `checkpoint` in the job file."
+    )
 
 
 def _time(seconds: float) -> str:

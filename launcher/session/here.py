@@ -17,7 +17,6 @@ NO_GPU = (
     "ProcessGroupNCCL is only supported with GPUs",
     "torch.cuda.is_available() is False",
     "Cannot access accelerator device when none is available",
-    "invalid device ordinal",
     "0 active drivers ([])",
     "CUDA_HOME environment variable is not set",
     "'nvcc'",
@@ -27,9 +26,12 @@ NO_GPU = (
     "No supported gpu backend found",
     "mixed precision requires a GPU",
     "No GPU found. A GPU is needed for quantization",
+    "SyncBatchNorm layers only work with GPU modules",
+    "and module parameters {device(type='cpu')}",
 )
 """What is printed where a GPU, its driver or its compiler is missing: by torch (torch/cuda/__init__.py,
-c10/cuda, torch/csrc/distributed/c10d/init.cpp, torch/serialization.py, torch/utils/cpp_extension.py),
+c10/cuda, torch/csrc/distributed/c10d/init.cpp, torch/serialization.py, torch/utils/cpp_extension.py,
+torch/nn/parallel/distributed.py),
 triton (triton/runtime/driver.py), the loader, CUDA, DeepSpeed (op_builder/builder.py), Lightning
 (accelerator_connector.py), accelerate (accelerator.py) and transformers (quantizers)."""
 
@@ -38,9 +40,11 @@ CPU_BUILD = (
     "Distributed package doesn't have NCCL built in",
     "module 'torch._C' has no attribute '_cuda_",
     "Tried to instantiate dummy base class",
+    "No module named 'triton'",
 )
 """What a torch says that was built for CPUs (torch/cuda/__init__.py, torch/_utils.py,
-torch/distributed/distributed_c10d.py)."""
+torch/distributed/distributed_c10d.py), and what is said where triton is missing, which only a torch for
+CUDA requires."""
 
 NO_TORCH = "No module named 'torch'"
 

@@ -26,6 +26,12 @@ def places_of(status: JobStatus) -> Iterator[tuple[str, str]]:
             yield "output", status.output
 
 
+def left_checkpoints(status: JobStatus) -> bool:
+    """Whether a job may have left checkpoints: no, where it keeps none or their folder here is empty."""
+    place = status.checkpoints
+    return place is not None and ("://" in place or _holds_a_file(Path(place)))
+
+
 def _holds_results(root: Path) -> bool:
     """Whether a folder that stood for /opt/ml holds what the service would have kept."""
     data = root / "output" / "data"

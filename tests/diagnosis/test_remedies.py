@@ -93,3 +93,10 @@ def test_so_has_what_the_container_reported(text: str, code: str, retry: str, re
 )
 def test_what_is_tried_again_is_no_failure(text: str) -> None:
     assert diagnose([Record(None, "algo-1", f"[rank0]:{text}")]).root_cause is None
+
+
+def test_what_ended_without_a_word_is_not_sent_to_a_traceback() -> None:
+    found = diagnose([], failure_reason="AlgorithmError: CODE001 rank 0 on algo-1: exited with code 2")
+    assert judged(found) == ("CODE001", "never")
+    assert found.root_cause is not None
+    assert "`set -ex`" in found.root_cause.finding.remedy

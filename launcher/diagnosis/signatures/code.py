@@ -78,7 +78,7 @@ SIGNATURES = (
             r"(?P<what>(?:Found no NVIDIA driver on "
             r"your system|No CUDA GPUs are available|Torch not compiled with CUDA "
             r"enabled|ProcessGroupNCCL is only "
-            r"supported with GPUs, no GPUs found))"
+            r"supported with GPUs, no GPUs found|SyncBatchNorm layers only work with GPU modules))"
         ),
         example="RuntimeError: Found no NVIDIA driver on your system. Please check that you have an "
         "NVIDIA GPU and "
