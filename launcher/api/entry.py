@@ -109,7 +109,8 @@ def launch(
     it exits: with this process' own Python where that has torch, else with the one that the command line
     would choose. `inputs` then gives a folder for each of its channels. With a `run_id` a second launch of
     the same job in the same run, from whatever machine, returns the first one's; in CI it is that run's own
-    by default, and "" is none. Nobody stays to make other attempts (`limits.max_retries`): that is the command's.
+    by default, and "" is none. Nobody stays to make other attempts (`limits.max_retries`): that is the
+    command's.
 
     The other arguments are those of `plan`. Raises LaunchRefusedError with the findings that forbid the
     launch, Refusal for arguments that do not go together, AwsRefusal where AWS refuses.
