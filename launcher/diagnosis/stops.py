@@ -187,11 +187,12 @@ def _from_the_beginning(cause: StopCause) -> str:
     first = {
         StopCause.MAX_RUNTIME: "Raise limits.max_runtime, and launch",
         StopCause.MAX_WAIT: "Raise limits.max_wait or leave out `capacity: spot`, and launch",
-        StopCause.LAUNCHER: "A local run ends with its launcher: keep that alive with tmux or nohup, and launch",
+        StopCause.LAUNCHER: "A local run ends with its launcher: keep that alive with tmux or nohup, and "
+        "launch",
     }.get(cause, "Nothing has to be repaired. Launch")
     return (
-        f"{first} the job file again. It left no checkpoint, so it starts from the beginning: what is written "
-        "to SM_CHECKPOINT_DIR is kept, with `checkpoint` in the job file."
+        f"{first} the job file again. It left no checkpoint, so it starts from the beginning: what is "
+        "written to SM_CHECKPOINT_DIR is kept, with `checkpoint` in the job file."
     )
 
 

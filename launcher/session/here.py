@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from launcher.cluster.instances import instance_facts
 from launcher.diagnosis.model import Diagnosis, RootCause
+from launcher.diagnosis.signatures.hubs import NO_WAY
 from launcher.failure_modes.job_runtime import SCRIPT_RAISED
 
 NO_GPU = (
@@ -94,6 +95,13 @@ def _remedy(cause: RootCause, place: Place) -> str | None:
             "The code names /opt/ml by itself, the folder of a container: this run has another in its place. "
             "Read the folders from SM_MODEL_DIR, SM_OUTPUT_DATA_DIR, SLIPWAY_CHECKPOINT_DIR and "
             "SM_CHANNEL_NAME, or hand them over as arguments, in which /opt/ml is mapped."
+        )
+    if cause.finding.remedy == NO_WAY:
+        return (
+            "This machine did not reach it; see whether the hosts of a job on AWS would: subnets without a "
+            "NAT gateway reach AWS alone. Download beforehand and give it to the job as an input channel "
+            "(`inputs`, and here `--input NAME=FOLDER`); of Hugging Face with HF_HUB_OFFLINE=1 and HF_HOME "
+            "below the channel."
         )
     no_build = any(text in said for text in CPU_BUILD)
     if place.gpus is not True and (no_build or any(text in said for text in NO_GPU)):
