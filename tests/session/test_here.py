@@ -65,14 +65,6 @@ def test_triton_which_only_a_torch_for_gpus_brings_is_not_asked_of_requirements_
     assert cause.finding.remedy.startswith("The hosts of this run see no GPU; on ml.g5.12xlarge the script")
 
 
-def test_a_hub_that_is_not_reached_is_no_matter_of_subnets_here() -> None:
-    error = "httpx.ConnectError: [Errno -2] Name or service not known"
-    cause = as_met_here(failed_with(error), CPUS).root_cause
-    assert cause is not None
-    assert cause.finding.code == "HUB001"
-    assert cause.finding.remedy.startswith("This machine did not reach it")
-
-
 def test_where_the_instance_type_has_no_gpu_either_the_script_would_fail_there_too() -> None:
     said = remedy("RuntimeError: No CUDA GPUs are available", Place(False, "ml.m5.xlarge"))
     assert "ml.m5.xlarge has none either: it would fail there, too" in said
