@@ -50,8 +50,7 @@ SIGNATURES = (
         near_miss="train.py: error: unrecognized arguments: --dry-run true",
         says="{script} takes no value for a flag: unrecognized arguments: {words}",
         remedy="A flag (action='store_true') takes no value, and a hyperparameter always has one: take it "
-        "out of "
-        "`hyperparameters`, and where it is to be set write it into `code.arguments`, such as "
+        "out of `hyperparameters`, and where it is to be set write it into `code.arguments`, such as "
         "`arguments: [--dry-run]`.",
     ),
     Signature(
@@ -97,12 +96,14 @@ SIGNATURES = (
         literal=": error: ",
         pattern=re.compile(
             r"^(?P<script>\S+\.py): error: (?P<what>(?:unrecognized arguments|the following arguments are "
-            r"required|"
-            r"argument |ambiguous option).{0,200})"
+            r"required|argument |ambiguous option).{0,200})"
         ),
         example="train.py: error: unrecognized arguments: --local-rank=0",
         near_miss="INFO train.py: error: no unrecognized arguments",
         says="{script} refused its command line: {what}",
+        remedy="Hyperparameters reach the script as --NAME VALUE, or as `code.argument_style` says, beside "
+        "`code.arguments`. Declare with add_argument what it is to take, take out of the job file what it "
+        "does not know, and add what it requires; parse_known_args lets unknown ones pass.",
     ),
     Signature(
         mode=job_runtime.ENTRY_POINT_MISSING,
