@@ -26,6 +26,8 @@ _NO_WAY = re.compile(
     r"after connection broken by|Failed to establish a new connection|Max retries exceeded"
     r"|Name or service not known|Temporary failure in name resolution|Network is unreachable"
 )
+_NOT_FETCHED = re.compile(r"(?:× |errored out with exit status \d+: )(?P<tool>git|hg|svn|bzr) (?P<what>\S+)")
+_ADDRESS_FAILED = re.compile(r"× (?P<what>Failed to connect to \S+ while fetching [^\s?]+)")
 _DENIED = re.compile(r"(?:\b401 (?:Client )?Error|HTTP error 40[13]|\b403 (?:Client )?Error|User for \S+: )")
 _FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _NO_PIP = re.compile(r"No module named '?pip'?")
@@ -85,6 +87,16 @@ def _other(stdout: str, stderr: str, exit_code: int) -> str:
     if built is None and ("subprocess-exited-with-error" in stderr or "metadata-generation-failed" in stderr):
         arrows = _NOT_BUILT_IN_CONTEXT.findall(stderr)
         named = arrows[-1].strip() if arrows else "a package"
+    fetched = _NOT_FETCHED.search(stderr)
+    if fetched:
+        whose = named.partition(" ")[0] if named else "a package"
+        return (
+            f"{whose} cannot be fetched: {fetched['tool']} {fetched['what']} failed, whose own error stands "
+            "above in the log"
+        )
+    address = _ADDRESS_FAILED.search(stderr)
+    if address:
+        return address["what"]
     if named:
         return (
             f"{named} has no wheel for this Python and machine and cannot be built from its source here; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from launcher.api.telling import Telling, tell
 from launcher.aws.clients import Clients
 from launcher.aws.session import session_region
 from launcher.backends.local.backend import LocalBackend
+from launcher.backends.local.interpreter import interpreter_at
 from launcher.backends.local.machine import this_machine
 from launcher.failure_modes.model import Finding, Severity
 from launcher.failure_modes.refusal import Refusal
@@ -105,9 +107,10 @@ def launch(
     """Submit a job file to SageMaker once, without asking, and return a handle of the job at once.
 
     With `local` the job runs on this machine instead, in the background of this process, which ends it when
-    it exits; `inputs` then gives a folder for each of its channels. With a `run_id` a second launch of the
-    same job in the same run, from whatever machine, returns the first one's; in CI it is that run's own by
-    default, and "" is none. Nobody stays to make other attempts (`limits.retries`): that is the command's.
+    it exits: with this process' own Python where that has torch, else with the one that the command line
+    would choose. `inputs` then gives a folder for each of its channels. With a `run_id` a second launch of
+    the same job in the same run, from whatever machine, returns the first one's; in CI it is that run's own
+    by default, and "" is none. Nobody stays to make other attempts (`limits.retries`): that is the command's.
 
     The other arguments are those of `plan`. Raises LaunchRefusedError with the findings that forbid the
     launch, Refusal for arguments that do not go together, AwsRefusal where AWS refuses.
@@ -157,7 +160,7 @@ def _launched_on_aws(loaded: LoadedJob, ignore: Sequence[str], run_id: str | Non
 def _launched_here(
     loaded: LoadedJob, made: TrainingPlan, inputs: Mapping[str, Path], allow_env: Sequence[str] | None
 ) -> Job:
-    machine = this_machine(None, os.environ)
+    machine = this_machine(_kernel_python(), os.environ)
     found = look_before(loaded, made, machine, inputs)
     for note in found.notes:
         tell(f"here: {note}")
@@ -170,6 +173,11 @@ def _launched_here(
     backend = LocalBackend(made_home(), inputs, python=machine.python.path, variables=variables_of(allow_env))
     atexit.register(backend.close)
     return Job(backend, backend.submit(made, Telling().submission))
+
+
+def _kernel_python() -> str | None:
+    """The Python of the notebook itself, where it has torch; None leaves the choice to the machine."""
+    return sys.executable if sys.executable and interpreter_at(Path(sys.executable)).torch else None
 
 
 def _code(loaded: LoadedJob, telling: Telling) -> SourceTree | None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from launcher.failure_modes.model import Finding, Location, Severity
+from launcher.source.requirements import without_credentials
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,13 +45,15 @@ def _excerpt(location: Location) -> str:
     """The line of the file with a caret below the place, or nothing where there is no such line.
 
     Long lines are cut around the place; tabs count as one column, as in the location. Lines that may
-    hold a secret are not shown.
+    hold a secret are not shown, and credentials in addresses are hidden.
     """
     line = linecache.getline(location.file, location.line).rstrip("\n").replace("\t", " ")
     if not line.strip() or _may_hold_secret(location):
         return ""
-    start = max(0, location.column - 1 - EXCERPT_WIDTH // 2)
-    return f"\n  {line[start : start + EXCERPT_WIDTH]}\n  {' ' * (location.column - 1 - start)}^"
+    before = without_credentials(line[: location.column - 1])
+    shown = before + without_credentials(line[location.column - 1 :])
+    start = max(0, len(before) - EXCERPT_WIDTH // 2)
+    return f"\n  {shown[start : start + EXCERPT_WIDTH]}\n  {' ' * (len(before) - start)}^"
 
 
 def _may_hold_secret(location: Location) -> bool:

@@ -25,6 +25,11 @@ _ROLES: Mapping[Symptom | None, LineRole] = {
 """What a report of the container is in the story of the failure, by the symptom of its failure mode."""
 
 _WHO = re.compile(r"^(?:rank (?P<rank>\d+)|torchrun) on (?P<host>[\w.-]+): ", re.MULTILINE)
+_SILENT = re.compile(r"exited with code \d+")
+_SILENT_REMEDY = (
+    "It printed no traceback: what it wrote last is in its log. In a shell script, `set -ex` below the first "
+    "line prints each command and ends the script at the first that fails."
+)
 _PLACE = re.compile(r" \((?P<place>[^\s()]+:\d+)\)(?:\n|$)")
 
 
@@ -52,6 +57,9 @@ def _of_boot(failure_reason: str | None) -> Iterator[Sighting]:
     mode = CATALOGUE[finding.code]
     known, captured = _known_better(mode, what)
     mode = known.mode if known else mode
+    remedy = filled(known.remedy, captured) if known and known.remedy else None
+    if mode is SCRIPT_RAISED and _SILENT.fullmatch(what):
+        remedy = _SILENT_REMEDY
     yield Sighting(
         mode=mode,
         role=_ROLES[mode.symptom],
@@ -65,7 +73,7 @@ def _of_boot(failure_reason: str | None) -> Iterator[Sighting]:
         text=headline,
         details=tuple(details.splitlines()[-4:]),
         place=place["place"] if place else None,
-        remedy=filled(known.remedy, captured) if known and known.remedy else None,
+        remedy=remedy,
         retry=known.retry if known else None,
     )
 

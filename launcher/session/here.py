@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from launcher.cluster.instances import instance_facts
 from launcher.diagnosis.model import Diagnosis, RootCause
 from launcher.diagnosis.signatures.hubs import NO_WAY
-from launcher.failure_modes.job_runtime import SCRIPT_RAISED
+from launcher.failure_modes.job_runtime import HUB_UNREACHABLE, SCRIPT_RAISED
 
 NO_GPU = (
     "Found no NVIDIA driver",
@@ -17,7 +17,6 @@ NO_GPU = (
     "ProcessGroupNCCL is only supported with GPUs",
     "torch.cuda.is_available() is False",
     "Cannot access accelerator device when none is available",
-    "invalid device ordinal",
     "0 active drivers ([])",
     "CUDA_HOME environment variable is not set",
     "'nvcc'",
@@ -56,6 +55,12 @@ _BY_DEVICE = (
     'To run it here as well, let the script choose by what is there: `device = "cuda" if '
     'torch.cuda.is_available() else "cpu"`, and init_process_group(backend="nccl" if device == "cuda" else '
     '"gloo").'
+)
+_NO_WAY_HERE = (
+    "See whether this machine reaches it now; a run gets none of the launcher's variables, so that a proxy "
+    "has to stand in the job's `environment`. On AWS subnets without a NAT gateway reach it neither: what is "
+    "downloaded once beforehand and given as an input channel (`inputs`, here `--input NAME=DIR`), with "
+    "HF_HUB_OFFLINE=1 and HF_HOME below it, needs no network."
 )
 _REPAIR = (
     "Repair what the traceback of the first failing rank names, and run it here again. A main() decorated "
@@ -96,13 +101,8 @@ def _remedy(cause: RootCause, place: Place) -> str | None:
             "Read the folders from SM_MODEL_DIR, SM_OUTPUT_DATA_DIR, SLIPWAY_CHECKPOINT_DIR and "
             "SM_CHANNEL_NAME, or hand them over as arguments, in which /opt/ml is mapped."
         )
-    if cause.finding.remedy == NO_WAY:
-        return (
-            "This machine did not reach it; see whether the hosts of a job on AWS would: subnets without a "
-            "NAT gateway reach AWS alone. Download beforehand and give it to the job as an input channel "
-            "(`inputs`, and here `--input NAME=FOLDER`); of Hugging Face with HF_HUB_OFFLINE=1 and HF_HOME "
-            "below the channel."
-        )
+    if cause.finding.remedy in (NO_WAY, HUB_UNREACHABLE.remedy):
+        return _NO_WAY_HERE
     no_build = any(text in said for text in CPU_BUILD)
     if place.gpus is not True and (no_build or any(text in said for text in NO_GPU)):
         return f"{_no_gpu(place.instance_type)} {_BY_DEVICE}"

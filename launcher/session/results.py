@@ -29,7 +29,7 @@ def places_of(status: JobStatus) -> Iterator[tuple[str, str]]:
 def left_checkpoints(status: JobStatus) -> bool:
     """Whether a job may have left checkpoints: no, where it keeps none or their folder here is empty."""
     place = status.checkpoints
-    return bool(place) and ("://" in place or _holds_a_file(Path(place)))
+    return place is not None and ("://" in place or _holds_a_file(Path(place)))
 
 
 def _holds_results(root: Path) -> bool:

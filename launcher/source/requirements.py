@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,8 @@ from launcher.source.files import SourceFile
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
+
+_CREDENTIALS = re.compile(r"://[^/\s]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,6 @@ class RequirementsFile:
         return self.links_in_source or any(each.in_source for each in (*self.packages, *self.constraints))
 
 
-def without_credentials(url: str) -> str:
-    """An address as it may be shown: what stands before the host is hidden."""
-    scheme, separator, rest = url.partition("://")
-    host, slash, path = rest.partition("/")
-    if not separator or "@" not in host:
-        return url
-    return f"{scheme}://****@{host.rpartition('@')[2]}{slash}{path}"
+def without_credentials(text: str) -> str:
+    """A text as it may be shown: of each address in it, what stands before the host is hidden."""
+    return _CREDENTIALS.sub("://****@", text)

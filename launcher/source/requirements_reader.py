@@ -161,7 +161,7 @@ class _UnderWay:
             if not _is_address(value) or value.startswith("file:"):
                 here = posixpath.join(posixpath.dirname(place.file), value)
                 known = next((each for each in (here, value) if self._is_packed(each)), value)
-                self.found.links_in_source |= self._usable_path(known, value, place)
+                self.found.links_in_source |= self._usable_path(known, _shown(value), place)
 
     def _unknown(self, name: str, place: FileLine) -> None:
         near = nearest(name, [*_LONG, *_FLAGS])
@@ -176,13 +176,14 @@ class _UnderWay:
         if posixpath.isabs(value) or name.startswith("../") or name == "..":
             self._leaves(value, place)
         elif name in self.within:
-            self._refuse(place, f"{value} leads back to itself, and pip would not end", "Take it out.")
+            message = f"{_shown(value)} leads back to itself, and pip would not end"
+            self._refuse(place, message, "Take it out.")
         elif name not in self.packed:
             near = nearest(name, [each for each in self.packed if each.endswith((".txt", ".in"))])
             hint = f" Did you mean {near[0]}?" if near else ""
             self._refuse(
                 place,
-                f"{value} is not among the files that are packed, and pip would stop there",
+                f"{_shown(value)} is not among the files that are packed, and pip would stop there",
                 f"Correct the name, add the file, or see whether .gitignore leaves it out.{hint}",
             )
         elif len(self.found.files) >= MOST_FILES:
@@ -227,8 +228,8 @@ class _UnderWay:
                 self._add(WantedPackage(_shown(text), place), constraints)
             return
         path = _EXTRAS.sub("", text)
-        if self._usable_path(path, text, place):
-            self._add(WantedPackage(text, place, in_source=not posixpath.isabs(path)), constraints)
+        if self._usable_path(path, _shown(text), place):
+            self._add(WantedPackage(_shown(text), place, in_source=not posixpath.isabs(path)), constraints)
 
     def _usable_address(self, url: str, place: FileLine) -> bool:
         """Whether it is no way to a file; `file:./wheels/x.whl` is one within the source and no address."""
@@ -298,6 +299,5 @@ def _is_address(text: str) -> bool:
 
 def _shown(text: str) -> str:
     """The text as it may be shown, credentials hidden and not too long."""
-    name, at, url = text.partition(" @ ")
-    shown = f"{name}{at}{without_credentials(url)}" if at else without_credentials(text)
+    shown = without_credentials(text)
     return shown if len(shown) <= 200 else f"{shown[:199]}…"

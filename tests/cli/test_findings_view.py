@@ -53,6 +53,18 @@ def test_a_line_that_may_hold_a_secret_is_not_shown(shown: Shown, line: int) -> 
     assert f":{line}:3" in printed
 
 
+def test_credentials_of_an_address_are_hidden_in_the_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_text("--index https://me:planted@host/simple --bogus\n")
+    place = Location(str(file), 1, file.read_text().index("--bogus") + 1)
+    show_findings(console(), [INVALID_VALUE.finding(Stage.SPEC, "is wrong", remedy="Mend", location=place)])
+    text, caret = [line.rstrip() for line in capsys.readouterr().out.splitlines()][-3:-1]
+    assert "planted" not in text
+    assert caret.index("^") == text.index("--bogus")
+
+
 def test_a_place_outside_of_the_file_has_no_excerpt(shown: Shown) -> None:
     assert "^" not in shown(99, 1)
 

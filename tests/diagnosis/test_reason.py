@@ -123,6 +123,7 @@ def test_the_exit_code_of_the_service_stays_where_many_lines_say_nothing() -> No
             "HUB001",
             "input channel",
         ),
+        ("train.py: error: unrecognized arguments: --epochz", "CODE002", "Correct the name"),
         ("RuntimeError: operator torchvision::nms does not exist", "CODE005", "whl/cpu"),
         ("_pickle.UnpicklingError: Weights only load failed. This", "CODE001", "TORCH_FORCE_NO_WEIGHTS_ONLY"),
     ],

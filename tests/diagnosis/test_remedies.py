@@ -15,7 +15,12 @@ RESOLVE = (
 )
 FACTS = [
     ("train.py: error: unrecognized arguments: true", "CODE002", "never", "`code.arguments`"),
-    ("train.py: error: unrecognized arguments: --foo true", "CODE002", "never", "Declare every"),
+    (
+        "train.py: error: unrecognized arguments: --foo true",
+        "CODE002",
+        "never",
+        "declare it there with add_argument",
+    ),
     ("train.py: error: argument --n: invalid int value: ''", "CODE002", "never", "leave the argument out"),
     ("RuntimeError: Found no NVIDIA driver on your system. Please", "CODE001", "never", "type with GPUs"),
     ("AssertionError: Torch not compiled with CUDA enabled", "CODE001", "never", "type with GPUs"),
@@ -93,3 +98,10 @@ def test_so_has_what_the_container_reported(text: str, code: str, retry: str, re
 )
 def test_what_is_tried_again_is_no_failure(text: str) -> None:
     assert diagnose([Record(None, "algo-1", f"[rank0]:{text}")]).root_cause is None
+
+
+def test_what_ended_without_a_word_is_not_sent_to_a_traceback() -> None:
+    found = diagnose([], failure_reason="AlgorithmError: CODE001 rank 0 on algo-1: exited with code 2")
+    assert judged(found) == ("CODE001", "never")
+    assert found.root_cause is not None
+    assert "`set -ex`" in found.root_cause.finding.remedy

@@ -37,6 +37,15 @@ NOTHING = (
          "error: metadata-generation-failed\n\n× Encountered error while generating package metadata.\n"
          "╰─> flash-attn\n",
          "flash-attn has no wheel for this Python"),
+        ("  error: subprocess-exited-with-error\n\n  × git clone --quiet https://h/x /tmp/x did "
+         "not run successfully.\n  ╰─> No available output.\nERROR: Failed to build 'pkg' when git clone "
+         "--quiet https://h/x /tmp/x\n",
+         "pkg cannot be fetched: git clone failed, whose own error stands above in the log"),
+        ("ERROR: Command errored out with exit status 128: git clone -q https://h/x /tmp/x Check the logs\n",
+         "a package cannot be fetched: git clone failed"),
+        ("error: connection-failed\n\n× Failed to connect to h.org while fetching https://h.org/x.whl?token=s3\n"
+         "╰─> [Errno 111] Connection refused\n\nhint: Are you connected to the Internet?\n",
+         "Failed to connect to h.org while fetching https://h.org/x.whl"),
         ("ERROR: Failed to build 'apex' when getting requirements to build wheel\n", "apex has no wheel for"),
         ("ERROR: Invalid requirement: 'two words'\n", "Invalid requirement: 'two words'"),
         ("ERROR: Could not open requirements file: [Errno 2] No such file or directory: 'base.txt'\n",
@@ -50,6 +59,7 @@ def test_the_package_and_the_reason_are_named(stderr: str, reason: str) -> None:
     code, said = why_pip_failed("", stderr, 3)
     assert code == "CODE005"
     assert said.startswith(reason)
+    assert "token" not in said
 
 
 def test_a_conflict_is_told_with_what_causes_it() -> None:

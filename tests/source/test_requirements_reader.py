@@ -148,8 +148,19 @@ def test_the_file_that_may_have_been_meant_is_named(tmp_path: Path) -> None:
     assert unusable.remedy.endswith("Did you mean base.txt?")
 
 
-def test_a_credential_is_in_no_message(tmp_path: Path) -> None:
-    (unusable,) = read(tmp_path, "x @ file://me:s3cret@host/x.whl\n").unusable
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x @ file://me:s3cret@host/x.whl",
+        "no package https://me:s3cret@host/x",
+        "-f file://me:s3cret@host/wheels",
+        "-e ./https://me:s3cret@host",
+        "-r a/https://me:s3cret@host",
+        "einops --no https://me:s3cret@host",
+    ],
+)
+def test_a_credential_is_in_no_message(tmp_path: Path, line: str) -> None:
+    (unusable,) = read(tmp_path, f"{line}\n").unusable
     assert "s3cret" not in unusable.message
 
 

@@ -129,7 +129,7 @@ def _path_of(given: str) -> Path:
     if path.is_dir():
         inside = path / "bin" / "python"
         hint = f"--python {inside}" if _can_run(inside) else "the path of a python, such as .venv/bin/python"
-        raise BackendError(f"--python {given} is a folder, not a Python.", f"Give {hint}.")
+        raise BackendError(f"--python {given or repr(given)} is a folder, not a Python.", f"Give {hint}.")
     return path
 
 

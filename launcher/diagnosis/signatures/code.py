@@ -103,6 +103,9 @@ SIGNATURES = (
         example="train.py: error: unrecognized arguments: --local-rank=0",
         near_miss="INFO train.py: error: no unrecognized arguments",
         says="{script} refused its command line: {what}",
+        remedy="Correct the name or the value in `hyperparameters` or `code.arguments` to what the script "
+        "declares, or declare it there with add_argument. What the script reads from SM_HPS alone is not "
+        "passed with `argument_style: none`.",
     ),
     Signature(
         mode=job_runtime.ENTRY_POINT_MISSING,

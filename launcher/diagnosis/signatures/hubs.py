@@ -19,13 +19,11 @@ none."""
 
 NO_WAY = (
     "The hosts have no way to it: subnets without a NAT gateway reach AWS alone. Download beforehand and "
-    "give "
-    "it to the job as an input channel (`inputs`), with HF_HUB_OFFLINE=1 and HF_HOME below it; or give the "
-    "subnets a NAT gateway. Where they have one, the server was not there, and the same job may succeed "
+    "give it to the job as an input channel (`inputs`), with HF_HUB_OFFLINE=1 and HF_HOME below it; or give "
+    "the subnets a NAT gateway. Where they have one, the server was not there, and the same job may succeed "
     "later."
 )
-"""The remedy where the hosts reach no server."""
-
+"""Of a server that cannot be reached from hosts on AWS."""
 _TOKEN = (
     "The model is gated or private, or the token is missing or not allowed to read it: accept its terms with "
     "the account of the token, and name the secret that holds it as HF_TOKEN in the job file's `secrets`, "

@@ -46,6 +46,10 @@ from launcher.rules.job.requirements import (
     torch_is_that_of_the_image,
 )
 from launcher.rules.job.secrets import secrets_are_the_clusters
+from launcher.rules.job.shell_script import (
+    shell_script_has_unix_line_ends,
+    shell_script_is_run_by_what_it_names,
+)
 from launcher.rules.job.source import (
     code_is_small,
     entry_point_is_packed,
@@ -100,6 +104,8 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     source_can_be_packed,
     entry_point_is_packed,
     code_is_small,
+    shell_script_has_unix_line_ends,
+    shell_script_is_run_by_what_it_names,
     named_requirements_are_packed,
     requirements_can_be_read,
     packages_are_wanted_in_one_version,
@@ -114,6 +120,7 @@ SOURCE_RULES: tuple[Callable[[SourceSubject], Iterator[Finding]], ...] = (
     entry_point_is_packed,
     code_is_small,
     module_is_there,
+    shell_script_has_unix_line_ends,
 )
 """Those of RULES that judge the source alone, and so also where the job file has errors elsewhere."""
 
