@@ -104,8 +104,8 @@ SIGNATURES = (
         near_miss="INFO train.py: error: no unrecognized arguments",
         says="{script} refused its command line: {what}",
         remedy="Correct the name or the value in `hyperparameters` or `code.arguments` to what the script "
-        "declares, or declare it there with add_argument. What the script reads from SM_HPS alone is not "
-        "passed with `argument_style: none`.",
+        "declares, or declare it there with add_argument. With `argument_style: none` no "
+        "hyperparameter is passed, and the script reads them from SM_HPS.",
     ),
     Signature(
         mode=job_runtime.ENTRY_POINT_MISSING,
