@@ -68,10 +68,13 @@ def script_words(task: Task, hyperparameters: Mapping[str, str]) -> list[str]:
     """All words that the script is given, in the order that its style asks for.
 
     `spaced` has the hyperparameters first. In the other styles they come last: after a subcommand (`fit`),
-    whose options they are, and after a file of settings, which they override.
+    whose options they are, and after a file of settings, which they override. So they do for a shell script,
+    which takes its own arguments by their place (`$1`) and passes on the rest.
     """
     named = hyperparameter_arguments(hyperparameters, task.argument_style)
-    return [*named, *task.arguments] if task.argument_style == "spaced" else [*task.arguments, *named]
+    by_place = (task.entry_point or "").endswith(".sh")
+    named_first = task.argument_style == "spaced" and not by_place
+    return [*named, *task.arguments] if named_first else [*task.arguments, *named]
 
 
 def hyperparameter_arguments(hyperparameters: Mapping[str, str], style: str = "spaced") -> list[str]:

@@ -11,7 +11,7 @@ from launcher.diagnosis.record import Line, parse
 from launcher.diagnosis.sighting import Sighting, filled, sighting_of
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes.catalogue import CATALOGUE
-from launcher.failure_modes.job_runtime import SCRIPT_RAISED
+from launcher.failure_modes.job_runtime import ENTRY_POINT_MISSING, SCRIPT_RAISED
 from launcher.failure_modes.model import FailureMode, Symptom
 
 BEFORE_ALL_LINES = -1
@@ -71,7 +71,8 @@ def _of_boot(failure_reason: str | None) -> Iterator[Sighting]:
         clock=None,
         time=None,
         text=headline,
-        details=tuple(details.splitlines()[-4:]),
+        # Before a refused command line stands the parser's usage, of which the end tells nothing.
+        details=() if mode is ENTRY_POINT_MISSING else tuple(details.splitlines()[-4:]),
         place=place["place"] if place else None,
         remedy=remedy,
         retry=known.retry if known else None,

@@ -123,6 +123,7 @@ def test_the_exit_code_of_the_service_stays_where_many_lines_say_nothing() -> No
             "HUB001",
             "input channel",
         ),
+        ("train.py: error: unrecognized arguments: --epochz", "CODE002", "Correct the name"),
         ("RuntimeError: operator torchvision::nms does not exist", "CODE005", "whl/cpu"),
         ("_pickle.UnpicklingError: Weights only load failed. This", "CODE001", "TORCH_FORCE_NO_WEIGHTS_ONLY"),
     ],
@@ -135,3 +136,11 @@ def test_what_the_container_reports_of_a_script_is_told_by_who_knows_the_error(
     assert cause is not None
     assert cause.finding.code == code
     assert remedy in cause.finding.remedy
+
+
+def test_the_end_of_a_parsers_usage_is_no_evidence() -> None:
+    refused = "train.py: error: unrecognized arguments: --epochz"
+    reason = f"AlgorithmError: CODE002 rank 1 on algo-1: {refused}\n  [--depth DEPTH]\n  [DIR], exit code: 2"
+    cause = diagnose([], reason).root_cause
+    assert cause is not None
+    assert cause.evidence == (f"rank 1 on algo-1: {refused}",)

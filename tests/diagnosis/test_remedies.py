@@ -15,7 +15,12 @@ RESOLVE = (
 )
 FACTS = [
     ("train.py: error: unrecognized arguments: true", "CODE002", "never", "`code.arguments`"),
-    ("train.py: error: unrecognized arguments: --foo true", "CODE002", "never", "Declare with add_argument"),
+    (
+        "train.py: error: unrecognized arguments: --foo true",
+        "CODE002",
+        "never",
+        "declare it there with add_argument",
+    ),
     ("train.py: error: argument --n: invalid int value: ''", "CODE002", "never", "leave the argument out"),
     ("RuntimeError: Found no NVIDIA driver on your system. Please", "CODE001", "never", "type with GPUs"),
     ("AssertionError: Torch not compiled with CUDA enabled", "CODE001", "never", "type with GPUs"),

@@ -70,6 +70,11 @@ def test_hyperparameters_follow_the_subcommand_whose_options_they_are(
     assert script_words(task, {"lr": "1"}) == expected
 
 
+def test_a_shell_script_finds_its_own_arguments_where_it_counts_them() -> None:
+    task = Task("none", 1, ("8",), entry_point="distributed_train.sh")
+    assert script_words(task, {"lr": "1"}) == ["8", "--lr", "1"]
+
+
 def test_the_words_of_one_letter_are_what_argparse_declares() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("-e", type=int)

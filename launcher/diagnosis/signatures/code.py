@@ -101,9 +101,9 @@ SIGNATURES = (
         example="train.py: error: unrecognized arguments: --local-rank=0",
         near_miss="INFO train.py: error: no unrecognized arguments",
         says="{script} refused its command line: {what}",
-        remedy="Hyperparameters reach the script as --NAME VALUE, or as `code.argument_style` says, beside "
-        "`code.arguments`. Declare with add_argument what it is to take, take out of the job file what it "
-        "does not know, and add what it requires; parse_known_args lets unknown ones pass.",
+        remedy="Correct the name or the value in `hyperparameters` or `code.arguments` to what the script "
+        "declares, or declare it there with add_argument. With `argument_style: none` no "
+        "hyperparameter is passed, and the script reads them from SM_HPS.",
     ),
     Signature(
         mode=job_runtime.ENTRY_POINT_MISSING,
