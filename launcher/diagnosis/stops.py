@@ -31,6 +31,8 @@ _COMES_DOWN_SECONDS = 600.0
 _WENT_ON = 100
 """Lines of a host between an error and a stop: after so many the job had survived the error."""
 
+_KEEP_ALIVE = "A local run ends with its launcher: keep that alive with tmux or nohup."
+
 _BY_SIGNAL = frozenset(str(code) for number in (1, 2, 15) for code in (-number, 128 + number))
 """Exit codes of a process that was asked to end: SIGHUP, SIGINT, SIGTERM."""
 
@@ -149,13 +151,16 @@ def _of_place(ending: Ending) -> Finding:
         "and the run ended with it",
         StopCause.QUEUE: f"taken out of the queue{when}{f': {shown(stop.who)}' if stop.who else ''}",
     }
-    return job_runtime.STOPPED.finding(Stage.LOG, whole[stop.cause], remedy=_remedy(stop, ending.job))
+    return job_runtime.STOPPED.finding(Stage.LOG, whole[stop.cause], remedy=_remedy(stop, ending))
 
 
-def _remedy(stop: Stop, job: str | None) -> str | None:
+def _remedy(stop: Stop, ending: Ending) -> str | None:
     """What to do, with commands to copy where the job can be resumed; else what the catalogue says."""
+    job = ending.job
     if job is None:
         return None
+    if not ending.saved:
+        return _from_the_beginning(stop.cause)
     again = f"launch resume {job}"
     with_more = f"--set checkpoint.resume_from={job}"
     match stop.cause:
@@ -172,11 +177,14 @@ def _remedy(stop: Stop, job: str | None) -> str | None:
         case StopCause.QUEUE:
             return "Nothing had started. Launch the job file again when it may run."
         case StopCause.LAUNCHER:
-            return (
-                f"Go on from the last checkpoint: {again} . A local run ends with its launcher: keep that "
-                "alive with tmux or nohup."
-            )
+            return f"Go on from the last checkpoint: {again} . {_KEEP_ALIVE}"
     return f"Nothing has to be repaired. Go on from the last checkpoint: {again} , or {with_more}"
+
+
+def _from_the_beginning(cause: StopCause) -> str:
+    first = "Raise limits.max_runtime." if cause is StopCause.MAX_RUNTIME else "Nothing has to be repaired."
+    last = f" {_KEEP_ALIVE}" if cause is StopCause.LAUNCHER else ""
+    return f"{first} It left no checkpoint to go on from: launch its job file again.{last}"
 
 
 def _time(seconds: float) -> str:

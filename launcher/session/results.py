@@ -26,6 +26,12 @@ def places_of(status: JobStatus) -> Iterator[tuple[str, str]]:
             yield "output", status.output
 
 
+def left_no_checkpoint(status: JobStatus) -> bool:
+    """Whether the job is seen to have saved none: its folder of this machine is empty. S3 is not asked."""
+    place = status.checkpoints
+    return place is not None and "://" not in place and not _holds_a_file(Path(place))
+
+
 def _holds_results(root: Path) -> bool:
     """Whether a folder that stood for /opt/ml holds what the service would have kept."""
     data = root / "output" / "data"

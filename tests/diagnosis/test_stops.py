@@ -155,6 +155,23 @@ def test_a_stop_says_who_when_and_how_to_go_on(stop: Stop, words: str, remedy: s
     assert finding.severity is Severity.INFO
 
 
+@pytest.mark.parametrize(
+    ("cause", "remedy"),
+    [
+        (StopCause.ASKED, "Nothing has to be repaired"),
+        (StopCause.MAX_RUNTIME, "Raise limits.max_runtime"),
+        (StopCause.LAUNCHER, "keep that alive"),
+    ],
+)
+def test_a_job_that_left_no_checkpoint_is_not_told_to_go_on(cause: StopCause, remedy: str) -> None:
+    diagnosis = diagnose([], ending=Ending(End.STOPPED, "llama-1", Stop(cause, at=NOON), saved=False))
+    assert diagnosis.root_cause is not None
+    finding = diagnosis.root_cause.finding
+    assert remedy in finding.remedy
+    assert "left no checkpoint" in finding.remedy
+    assert "resume" not in finding.remedy
+
+
 def test_a_stop_of_which_nothing_is_known_is_one_all_the_same() -> None:
     assert said(diagnose([], ending=Ending(End.STOPPED))) == STOPPED
 

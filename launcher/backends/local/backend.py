@@ -262,7 +262,12 @@ class LocalBackend(Backend):
         secrets = secrets_here(request, self._variables)
         earlier = self._resumed(plan)
         equipped = python_with_requirements(
-            python, package.source, self._environments, request.environment, on_progress
+            python,
+            package.source,
+            self._environments,
+            request.environment,
+            on_progress,
+            withheld=request.secrets,
         )
         commands = {host: boot_command(request, host, equipped) for host in hosts}
         try:
