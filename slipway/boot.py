@@ -29,7 +29,7 @@ from slipway.requirements import WITHOUT_A_WAY_OUT, install
 from slipway.sagemaker_variables import folders
 from slipway.secrets import take_secrets
 from slipway.source import CODE_DIGEST_VARIABLE, unpack, verify
-from slipway.task import Task, hyperparameter_arguments, parse_task
+from slipway.task import Task, parse_task, script_words
 from slipway.torchrun import AFTER_INSTALLING, failed_ranks, torchrun_command
 
 
@@ -89,7 +89,7 @@ def run(
         verify(archive, submitted)
     unpack(archive, container.code)
     task, container, environment = with_folders(task, container, environment)
-    arguments = [*hyperparameter_arguments(container.hyperparameters, task.argument_style), *task.arguments]
+    arguments = script_words(task, container.hyperparameters)
     program = program_of(task, container.code, arguments, environment)
     if task.requirements is not None:
         install(

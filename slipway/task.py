@@ -12,6 +12,8 @@ STYLES = ("spaced", "equals", "hydra", "none")
 _LIBRARY = "mp_parameters"
 """The configuration of SageMaker's model parallel library, which comes among the hyperparameters."""
 
+_PYTHONS_WORDS = {"true": "True", "false": "False"}
+
 
 @dataclass(frozen=True)
 class Task:
@@ -62,20 +64,32 @@ def parse_task(arguments: Sequence[str]) -> Task:
     )
 
 
+def script_words(task: Task, hyperparameters: Mapping[str, str]) -> list[str]:
+    """All words that the script is given, in the order that its style asks for.
+
+    `spaced` has the hyperparameters first. In the other styles they come last: after a subcommand (`fit`),
+    whose options they are, and after a file of settings, which they override.
+    """
+    named = hyperparameter_arguments(hyperparameters, task.argument_style)
+    return [*named, *task.arguments] if task.argument_style == "spaced" else [*task.arguments, *named]
+
+
 def hyperparameter_arguments(hyperparameters: Mapping[str, str], style: str = "spaced") -> list[str]:
     """The words for the hyperparameters, in one of STYLES.
 
     `spaced` is what SageMaker's toolkit passes (mapping.py, to_cmd_args): `-e 5` where the name has one
-    letter.
+    letter. `equals` writes true and false as Python does: scripts of that style evaluate what they are
+    given (nanoGPT, Fire), and those that parse it take both.
     """
     if style == "none":
         return []
     if style == "spaced":
         return [word for name, value in hyperparameters.items() for word in (_option(name), str(value))]
-    dashes = "--" if style == "equals" else ""
     # Not the user's, and no script that takes these styles declares it: it is in SM_HP_MP_PARAMETERS.
     own = {name: value for name, value in hyperparameters.items() if name != _LIBRARY}
-    return [f"{dashes}{name}={value}" for name, value in own.items()]
+    if style == "hydra":
+        return [f"{name}={value}" for name, value in own.items()]
+    return [f"--{name}={_PYTHONS_WORDS.get(value, value)}" for name, value in own.items()]
 
 
 def _option(name: str) -> str:

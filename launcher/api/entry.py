@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from launcher.api.telling import Telling, tell
 from launcher.aws.clients import Clients
 from launcher.aws.session import session_region
 from launcher.backends.local.backend import LocalBackend
+from launcher.backends.local.interpreter import interpreter_at
 from launcher.backends.local.machine import this_machine
 from launcher.failure_modes.model import Finding, Severity
 from launcher.failure_modes.refusal import Refusal
@@ -23,9 +25,8 @@ from launcher.session.home import made_home
 from launcher.session.launching import Launch, plan_with_cluster
 from launcher.session.live import check_live
 from launcher.session.preflight import look_before
-from launcher.session.preparation import JobSource, prepare, read_job, source_of, variables_of
+from launcher.session.preparation import JobSource, code_of, prepare, read_job, variables_of
 from launcher.session.run_id import run_id_of
-from launcher.source.tree import SourceTree
 
 
 class LaunchRefusedError(Refusal):
@@ -84,7 +85,7 @@ def check(
         raise Refusal("a run on this machine asks nothing of an AWS account.", "Leave out `local` or `live`.")
     loaded, clients, telling = read_job(_source(job_file, cluster, set, allow_env)), Clients(), Telling()
     with loaded.substitutions.refusals():
-        code = _code(loaded, telling)
+        code = code_of(loaded, telling.reading)
         made = plan_with_cluster(loaded, clients, session_region=session_region(), ignore=ignore, source=code)
         if made.refused and made.placeholders:
             return made.findings
@@ -105,9 +106,11 @@ def launch(
     """Submit a job file to SageMaker once, without asking, and return a handle of the job at once.
 
     With `local` the job runs on this machine instead, in the background of this process, which ends it when
-    it exits; `inputs` then gives a folder for each of its channels. With a `run_id` a second launch of the
-    same job in the same run, from whatever machine, returns the first one's; in CI it is that run's own by
-    default, and "" is none. Nobody stays to make other attempts (`limits.retries`): that is the command's.
+    it exits: with this process' own Python where that has torch, else with the one that the command line
+    would choose. `inputs` then gives a folder for each of its channels. With a `run_id` a second launch of
+    the same job in the same run, from whatever machine, returns the first one's; in CI it is that run's own
+    by default, and "" is none. Nobody stays to make other attempts (`limits.max_retries`): that is the
+    command's.
 
     The other arguments are those of `plan`. Raises LaunchRefusedError with the findings that forbid the
     launch, Refusal for arguments that do not go together, AwsRefusal where AWS refuses.
@@ -129,7 +132,7 @@ def launch(
 
 
 def _planned(loaded: LoadedJob, ignore: Sequence[str], local: bool) -> TrainingPlan:
-    code = _code(loaded, Telling())
+    code = code_of(loaded, Telling().reading)
     made = prepare(loaded, session_region=session_region(), ignore=ignore, source=code, here=local)
     if not local:
         return made
@@ -147,7 +150,7 @@ def _launched_on_aws(loaded: LoadedJob, ignore: Sequence[str], run_id: str | Non
         run_id=run_id_of(run_id, os.environ),
         display=lambda: telling,
         on_progress=telling.submission,
-        source=_code(loaded, telling),
+        source=code_of(loaded, telling.reading),
     )
     made = _accepted(launching.plan())
     start = launching.submission(made).start
@@ -157,7 +160,7 @@ def _launched_on_aws(loaded: LoadedJob, ignore: Sequence[str], run_id: str | Non
 def _launched_here(
     loaded: LoadedJob, made: TrainingPlan, inputs: Mapping[str, Path], allow_env: Sequence[str] | None
 ) -> Job:
-    machine = this_machine(None, os.environ)
+    machine = this_machine(_kernel_python(), os.environ)
     found = look_before(loaded, made, machine, inputs)
     for note in found.notes:
         tell(f"here: {note}")
@@ -172,9 +175,9 @@ def _launched_here(
     return Job(backend, backend.submit(made, Telling().submission))
 
 
-def _code(loaded: LoadedJob, telling: Telling) -> SourceTree | None:
-    """The code of a job as it lies there; None where the job file does not say which."""
-    return source_of(loaded.spec, loaded.file.parent, telling.reading) if loaded.spec is not None else None
+def _kernel_python() -> str | None:
+    """The Python of the notebook itself, where it has torch; None leaves the choice to the machine."""
+    return sys.executable if sys.executable and interpreter_at(Path(sys.executable)).torch else None
 
 
 def _accepted(made: TrainingPlan) -> TrainingPlan:

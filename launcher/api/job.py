@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from launcher.api.card import card, lines_as_html
@@ -13,12 +12,11 @@ from launcher.api.sdk_resource import sdk_resource
 from launcher.api.telling import tell
 from launcher.aws.bounded import LOOK_SECONDS, bounded
 from launcher.backends.interface import Backend, JobStatus, LogLine
-from launcher.cluster.sagemaker_names import host_name
 from launcher.diagnosis.model import Diagnosis
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.training_plan import Operation
 from launcher.session.diagnosis import diagnose_job
-from launcher.session.following.log_filter import LogFilter, compile_pattern, parse_since
+from launcher.session.following.log_filter import log_filter
 from launcher.session.following.progress import TrainingProgress
 from launcher.session.following.stall import Moving, Stall
 from launcher.session.outcome import Outcome, outcome_of
@@ -67,16 +65,10 @@ class Job:
 
         Only the lines of a global `rank`, of a `host` (2 or "algo-2"), that match the regular expression
         `grep`, or `since` a span or time ("10m", "2026-08-20T11:30Z"); all conditions together. Raises
-        Refusal for an expression or a time that is none.
+        Refusal for a rank or a host that the job does not have, and for an expression or a time that is none.
         """
-        hosts = None if host is None else frozenset([host_name(host) if isinstance(host, int) else host])
-        chosen = LogFilter(
-            hosts=hosts,
-            rank=rank,
-            pattern=compile_pattern(grep) if grep else None,
-            since=parse_since(since, datetime.now().astimezone()).timestamp() if since else None,
-            processes_per_host=self.status().processes_per_host,
-        )
+        hosts = () if host is None else (host,)
+        chosen = log_filter(self.status(), hosts=hosts, rank=rank, grep=grep, since=since)
         screen = _Gathered()
         show_logs(self._backend, self.name, screen, chosen)
         return JobLogs(screen.gathered)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from launcher.failure_modes.model import Finding, Location, Severity
-from launcher.source.requirements import without_credentials
+from launcher.text.secrets import without_credentials
 
 if TYPE_CHECKING:
     from rich.console import Console

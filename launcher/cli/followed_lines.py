@@ -26,6 +26,7 @@ FollowedPattern = Annotated[
     Parameter(name="--grep", help="Follow the lines that match a regular expression, of every rank."),
 ]
 
+_MOST_DIGITS = 8
 HIDDEN = "other ranks are hidden but for their errors: --rank all shows them, `launch logs` has all"
 
 
@@ -37,22 +38,22 @@ def followed_lines(
     Raises Refusal for a rank that the job does not have, and for what is no regular expression.
     """
     from launcher.session.following.digest import Digest
-    from launcher.session.following.log_filter import LogFilter, compile_pattern
+    from launcher.session.following.log_filter import LogFilter, check_rank, compile_pattern
 
     processes, hosts = (view.processes_per_host, view.hosts) if view is not None else (None, None)
-    world = processes * hosts if processes and hosts else None
     if rank is None and grep is None:
-        return Digest(processes, world, tell)
+        return Digest(processes, processes * hosts if processes and hosts else None, tell)
     pattern = compile_pattern(grep) if grep else None
-    number = _number(rank, world) if rank is not None and rank != "all" else None
+    number = _number(rank) if rank is not None and rank != "all" else None
     if number is None and pattern is None:
         return None
+    if number is not None:
+        check_rank(number, processes, hosts)
     return LogFilter(rank=number, pattern=pattern, processes_per_host=processes)
 
 
-def _number(rank: str, world: int | None) -> int:
-    highest = f" from 0 to {world - 1}" if world else ""
-    number = int(rank) if rank.isdecimal() and len(rank) < 9 else -1
-    if number < 0 or (world is not None and number >= world):
-        raise Refusal(f"--rank {rank} is no rank of this job.", f"Give a rank{highest}, or all.")
-    return number
+def _number(rank: str) -> int:
+    if not rank.isdecimal() or len(rank) > _MOST_DIGITS:
+        shown = rank if len(rank) <= _MOST_DIGITS else f"{rank[:_MOST_DIGITS]}…"
+        raise Refusal(f"--rank {shown} is not the number of a rank.", "Give a number from 0 on, or all.")
+    return int(rank)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -13,8 +12,6 @@ from launcher.cli.attendance import attend, leave, screen_for
 from launcher.cli.job_options import OutputOption
 from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, message, print_json
 from launcher.cli.status import JobName
-from launcher.cluster.sagemaker_names import host_name
-from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
     from launcher.backends.interface import JobStatus, LogLine
@@ -45,46 +42,17 @@ def logs(
     from launcher.aws.bounded import FIND_SECONDS, bounded
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
+    from launcher.session.following.log_filter import log_filter
     from launcher.session.jobs import find_job
 
     clients = Clients(brisk=not follow)
     job = bounded(FIND_SECONDS, f"find {name}", lambda: find_job(name, clients, session_region()))
-    chosen = _filter(job, host, rank, grep, since)
+    chosen = log_filter(job.status, hosts=host or (), rank=rank, grep=grep, since=since)
     if output is OutputFormat.JSON:
         return _print_json(job, chosen, follow)
     if follow:
         return _follow(job, chosen)
     return _show(job, chosen)
-
-
-def _filter(
-    job: FoundJob, hosts: list[str] | None, rank: int | None, grep: str | None, since: str | None
-) -> LogFilter:
-    from launcher.session.following.log_filter import LogFilter, compile_pattern, parse_since
-
-    processes, count = job.status.processes_per_host, job.status.hosts
-    if rank is not None and processes and count and not 0 <= rank < processes * count:
-        raise Refusal(
-            f"--rank {rank}: {job.name} has {count} hosts with {processes} processes each.",
-            f"Give a rank from 0 to {processes * count - 1}.",
-        )
-    return LogFilter(
-        hosts=frozenset(_host(job, text) for text in hosts) if hosts else None,
-        rank=rank,
-        pattern=compile_pattern(grep) if grep else None,
-        since=parse_since(since, datetime.now().astimezone()).timestamp() if since else None,
-        processes_per_host=processes,
-    )
-
-
-def _host(job: FoundJob, text: str) -> str:
-    host = host_name(text) if text.isdigit() else text
-    count = job.status.hosts
-    if count and host not in set(map(host_name, range(1, count + 1))):
-        raise Refusal(
-            f"--host {text}: {job.name} has no such host.", f"Give {host_name(1)} to {host_name(count)}."
-        )
-    return host
 
 
 def _follow(job: FoundJob, chosen: LogFilter) -> int:

@@ -48,9 +48,9 @@ class ReadingView:
 
 def read_code(loaded: LoadedJob) -> SourceTree | None:
     """The code of a job as it lies there; None where the job file does not say which."""
-    from launcher.session.preparation import source_of
+    from launcher.session.preparation import code_of
 
-    return source_of(loaded.spec, loaded.file.parent, ReadingView()) if loaded.spec is not None else None
+    return code_of(loaded, ReadingView())
 
 
 def source_rows(source: SourceTree) -> dict[str, str]:

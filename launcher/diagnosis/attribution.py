@@ -185,7 +185,9 @@ def _root_cause(root: Sighting, others: Sequence[Sighting], context: str | None)
         subject=root.subject,
     )
     mates = [sign for sign in others if sign.rank == root.rank and sign.host == root.host]
-    lines = [*_where(root, mates), root.text]
+    # Under `none` the container knows the rank, and its lines do not.
+    beside = [sign for sign in others if sign.rank in (root.rank, None) and sign.host == root.host]
+    lines = [*_where(root, beside), root.text]
     if context:
         lines.insert(0, context)
     lines += [sign.text for sign in mates if sign.index != BEFORE_ALL_LINES]

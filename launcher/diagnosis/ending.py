@@ -53,10 +53,10 @@ class Ending:
     """How a job ended, as its place tells it; by default nobody does.
 
     `job` is the name under which the launcher can resume it, None where it cannot. `stop` is what ended, or
-    is about to end, the job from outside. `saved` is False where its place sees that it left no checkpoint.
+    is about to end, the job from outside. `checkpoints` is False where it is known to have left none.
     """
 
     end: End = End.NOT_TOLD
     job: str | None = None
     stop: Stop | None = None
-    saved: bool = True
+    checkpoints: bool = True

@@ -31,8 +31,6 @@ _COMES_DOWN_SECONDS = 600.0
 _WENT_ON = 100
 """Lines of a host between an error and a stop: after so many the job had survived the error."""
 
-_KEEP_ALIVE = "A local run ends with its launcher: keep that alive with tmux or nohup."
-
 _BY_SIGNAL = frozenset(str(code) for number in (1, 2, 15) for code in (-number, 128 + number))
 """Exit codes of a process that was asked to end: SIGHUP, SIGINT, SIGTERM."""
 
@@ -159,7 +157,7 @@ def _remedy(stop: Stop, ending: Ending) -> str | None:
     job = ending.job
     if job is None:
         return None
-    if not ending.saved:
+    if not ending.checkpoints and stop.cause is not StopCause.QUEUE:
         return _from_the_beginning(stop.cause)
     again = f"launch resume {job}"
     with_more = f"--set checkpoint.resume_from={job}"
@@ -177,14 +175,25 @@ def _remedy(stop: Stop, ending: Ending) -> str | None:
         case StopCause.QUEUE:
             return "Nothing had started. Launch the job file again when it may run."
         case StopCause.LAUNCHER:
-            return f"Go on from the last checkpoint: {again} . {_KEEP_ALIVE}"
+            return (
+                f"Go on from the last checkpoint: {again} . A local run ends with its launcher: keep that "
+                "alive with tmux or nohup."
+            )
     return f"Nothing has to be repaired. Go on from the last checkpoint: {again} , or {with_more}"
 
 
 def _from_the_beginning(cause: StopCause) -> str:
-    first = "Raise limits.max_runtime." if cause is StopCause.MAX_RUNTIME else "Nothing has to be repaired."
-    last = f" {_KEEP_ALIVE}" if cause is StopCause.LAUNCHER else ""
-    return f"{first} It left no checkpoint to go on from: launch its job file again.{last}"
+    """What to do about a job that left no checkpoint to go on from."""
+    first = {
+        StopCause.MAX_RUNTIME: "Raise limits.max_runtime, and launch",
+        StopCause.MAX_WAIT: "Raise limits.max_wait or leave out `capacity: spot`, and launch",
+        StopCause.LAUNCHER: "A local run ends with its launcher: keep that alive with tmux or nohup, and "
+        "launch",
+    }.get(cause, "Nothing has to be repaired. Launch")
+    return (
+        f"{first} the job file again. It left no checkpoint, so it starts from the beginning: what is "
+        "written to SM_CHECKPOINT_DIR is kept, with `checkpoint` in the job file."
+    )
 
 
 def _time(seconds: float) -> str:

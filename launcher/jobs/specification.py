@@ -19,6 +19,7 @@ from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Path
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, Checkpoint
 from launcher.jobs.code import Code, Framework
+from launcher.jobs.inputs import RESERVED_CHANNEL, Channel, ChannelName, Input
 from launcher.jobs.metrics import MetricName, MetricRegex
 from launcher.jobs.resources import Resources
 from launcher.jobs.secrets import SECRETS_VARIABLE, SecretId, SecretVariable, check_secrets
@@ -39,9 +40,6 @@ AS_WRITTEN: tuple[Path, ...] = (
 
 MAX_NAME_LENGTH = 45
 """63 characters of a training job's name less the 18 of the unique part."""
-
-RESERVED_CHANNEL = "code"
-"""The channel in which the launcher ships the user's source and the boot."""
 
 
 class Strategy(StrEnum):
@@ -75,33 +73,6 @@ class Distribution(Part):
         if self.strategy is not Strategy.SMP:
             return None
         return 1 if str(self.options.get("version")) == "1" else 2
-
-
-class Input(Part):
-    """One input channel: from S3, or from the cluster's Lustre file system."""
-
-    s3_uri: S3Uri | None = Field(None, description="s3://bucket/prefix")
-    distribution: Literal["FullyReplicated", "ShardedByS3Key"] = "FullyReplicated"
-    mode: Literal["File", "FastFile", "Pipe"] = "File"
-    lustre: str | None = Field(None, pattern=r"^/", description="Path below the file system's mount.")
-    access: Literal["ro", "rw"] = "ro"
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Input:
-        if (self.s3_uri is None) == (self.lustre is None):
-            raise ValueError("give exactly one of s3_uri and lustre")
-        return self
-
-
-def _input(value: Any) -> Any:
-    return {"s3_uri": value} if isinstance(value, str) else value
-
-
-ChannelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9.\-_]{1,64}$")]
-
-
-Channel = Annotated[Input, BeforeValidator(_input, json_schema_input_type=S3Uri | Input)]
-"""An S3 URI alone, or a mapping."""
 
 
 class Model(Part):

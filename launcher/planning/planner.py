@@ -93,7 +93,7 @@ def plan_job(
             facts=facts,
         )
         if job.tuning is not None:
-            request = tuning_request(job, job.tuning, request)
+            request = tuning_request(job.tuning, request)
         package = SourcePackage(source, destination.code, strategy.archive_name, strategy.with_boot)
     operation: Operation = "CreateHyperParameterTuningJob" if job.tuning else "CreateTrainingJob"
     return TrainingPlan(

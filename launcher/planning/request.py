@@ -10,7 +10,8 @@ from launcher.cluster.manifest import Lustre
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Severity
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL
-from launcher.jobs.specification import RESERVED_CHANNEL, Input, JobSpec
+from launcher.jobs.inputs import RESERVED_CHANNEL, Input
+from launcher.jobs.specification import JobSpec
 from launcher.planning.checkpoints import PlannedCheckpoints
 from launcher.planning.debugger import PlannedDebugger
 from launcher.planning.destination import Destination

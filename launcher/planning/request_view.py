@@ -18,8 +18,8 @@ from typing import Any
 
 from launcher.jobs.checkpoint import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE
 from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH
+from launcher.jobs.inputs import RESERVED_CHANNEL
 from launcher.jobs.secrets import SECRETS_VARIABLE
-from launcher.jobs.specification import RESERVED_CHANNEL
 from launcher.planning.request_parts import (
     CODE_ARCHIVE_HYPERPARAMETER,
     MPI_PROCESSES_HYPERPARAMETER,

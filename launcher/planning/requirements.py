@@ -8,8 +8,8 @@ from typing import Any
 from launcher.jobs.code import Code
 from launcher.planning.shown import shown_text
 from launcher.planning.training_plan import TrainingPlan
-from launcher.source.requirements import without_credentials
 from launcher.source.tree import SourceTree
+from launcher.text.secrets import without_credentials
 
 CODE_ARTIFACT_VARIABLE = "CA_REPOSITORY_ARN"
 """The environment variable with the CodeArtifact repository that packages come from, which the images'

@@ -4,7 +4,6 @@ without what was found to be a credential."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from launcher.failure_modes.model import Path
@@ -78,11 +77,6 @@ def shown_earlier(plan: TrainingPlan, earlier: Request) -> Request:
 
     made: Request = _walked(earlier, (), shown)
     return made
-
-
-def as_shown(plan: TrainingPlan) -> TrainingPlan:
-    """The plan with its job and its request as they are shown: to print, not to send."""
-    return replace(plan, job=shown_job(plan), request=shown_request(plan))
 
 
 def _walked(value: Any, place: Path, shown: Shown, named: Shown = lambda key, _: key) -> Any:

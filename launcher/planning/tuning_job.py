@@ -58,7 +58,7 @@ def not_tunable(job: JobSpec, name: str) -> Iterator[Finding]:
         )
 
 
-def tuning_request(job: JobSpec, tuning: Tuning, training: Request) -> Request:
+def tuning_request(tuning: Tuning, training: Request) -> Request:
     """The request for a tuning job around the CreateTrainingJob request of one of its jobs."""
     algorithm = training["AlgorithmSpecification"]
     request: Request = {

@@ -4,6 +4,7 @@
 `live` asks the account, `preflight` looks at this machine, `home` finds the local runs; `submission` starts a
 job once, with `journal` for a launch that was killed and `run_id` for one that is repeated elsewhere;
 `attempts` and `retry` decide what comes after a failure. `following` watches a job to its end; `here` tells
-of a failure what this machine lacked, and `cleaning` deletes old local runs. The session hands clients and
+of a failure what this machine lacked, `left_out` which file was not packed, `results` where something lies,
+and `cleaning` deletes old local runs. The session hands clients and
 clocks down and is handed what shows its progress.
 """

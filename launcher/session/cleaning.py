@@ -17,14 +17,15 @@ from enum import StrEnum
 from pathlib import Path
 
 from launcher.backends.interface import BackendError, UnknownJob
+from launcher.backends.local.overlay import files_beside, is_in_the_making
 from launcher.backends.local.processes import busy_jobs
 from launcher.backends.local.state_files import UnreadableJob
 from launcher.backends.local.store import JobStore
 from launcher.session.home import ENVIRONMENTS
 
 UNUSED_SECONDS = 7 * 86_400.0
-"""An environment that no kept run was started with goes once it was not changed for so long, and at once
-where no run is kept; it can be made again."""
+"""An environment that no kept run was started with goes once it was not used for so long, and at once where
+no run is kept; it can be made again."""
 
 _HALF_DELETED = ".deleting-"
 """How the name of what is being deleted begins: no name of a run does, so that a broken deletion leaves
@@ -78,7 +79,8 @@ class _Run:
     folder: Path
     state: str | None
     created: float
-    python: Path | None
+    environments: tuple[Path, ...] = ()
+    """What it was started with, and so is resumed with."""
 
 
 def plan_cleaning(home: Path, keep: int, now: float | None = None) -> Cleaning:
@@ -121,6 +123,9 @@ def delete(old: Old) -> None:
         place = place.with_name(f"{_HALF_DELETED}{place.name}-{time.time_ns()}")
         with contextlib.suppress(FileNotFoundError):
             old.folder.rename(place)
+    if old.kind is Kind.ENVIRONMENT:
+        for file in files_beside(old.folder):
+            file.unlink(missing_ok=True)
     try:
         shutil.rmtree(place)
     except FileNotFoundError:
@@ -134,8 +139,9 @@ def _look_at(store: JobStore, name: str) -> tuple[_Run, bool]:
     try:
         record = store.living_record(name)
     except UnreadableJob:
-        return _Run(folder, None, _changed(folder), None), True
-    return _Run(folder, record.state.value, record.started, record.python), record.state.is_final
+        return _Run(folder, None, _changed(folder)), True
+    used = tuple(path for path in (record.environment, record.python) if path is not None)
+    return _Run(folder, record.state.value, record.started, used), record.state.is_final
 
 
 def _remains(home: Path) -> Iterator[Old]:
@@ -147,9 +153,11 @@ def _remains(home: Path) -> Iterator[Old]:
 
 def _environments(parent: Path, kept: list[_Run], before: float) -> Iterator[Old]:
     for folder in _folders(parent):
-        used = any(run.python is not None and run.python.is_relative_to(folder) for run in kept)
+        used = any(path.is_relative_to(folder) for run in kept for path in run.environments)
         changed = _changed(folder)
-        if not used and changed <= before and not folder.name.startswith(_HALF_DELETED):
+        if used or changed > before or folder.name.startswith(_HALF_DELETED):
+            continue
+        if not is_in_the_making(folder):
             yield Old(folder, Kind.ENVIRONMENT, None, changed, _size(folder))
 
 

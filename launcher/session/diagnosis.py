@@ -14,7 +14,7 @@ from launcher.failure_modes.model import Finding
 from launcher.failure_modes.refusal import AwsRefusal
 from launcher.session.here import Place, as_met_here
 from launcher.session.left_out import noted_left_out, told_what_was_left_out
-from launcher.session.results import left_no_checkpoint
+from launcher.session.results import left_checkpoints
 
 _ENDS = {
     JobState.COMPLETED: End.COMPLETED,
@@ -64,8 +64,9 @@ def _diagnosed(backend: Backend, status: JobStatus) -> Diagnosis:
 
 def ending_of(status: JobStatus) -> Ending:
     """How a job ended, in the diagnosis' words."""
-    end = _ENDS.get(status.state, End.RUNNING)
-    return Ending(end, status.name, status.stop, saved=not left_no_checkpoint(status))
+    return Ending(
+        _ENDS.get(status.state, End.RUNNING), status.name, status.stop, checkpoints=left_checkpoints(status)
+    )
 
 
 def _lines(backend: Backend, name: str) -> Iterator[LogLine]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from launcher.cluster.instances import instance_facts
 from launcher.diagnosis.model import Diagnosis, RootCause
-from launcher.failure_modes.job_runtime import SCRIPT_RAISED
+from launcher.diagnosis.signatures.hubs import NO_WAY
+from launcher.failure_modes.job_runtime import HUB_UNREACHABLE, SCRIPT_RAISED
 
 NO_GPU = (
     "Found no NVIDIA driver",
@@ -16,7 +17,6 @@ NO_GPU = (
     "ProcessGroupNCCL is only supported with GPUs",
     "torch.cuda.is_available() is False",
     "Cannot access accelerator device when none is available",
-    "invalid device ordinal",
     "0 active drivers ([])",
     "CUDA_HOME environment variable is not set",
     "'nvcc'",
@@ -26,9 +26,12 @@ NO_GPU = (
     "No supported gpu backend found",
     "mixed precision requires a GPU",
     "No GPU found. A GPU is needed for quantization",
+    "SyncBatchNorm layers only work with GPU modules",
+    "and module parameters {device(type='cpu')}",
 )
 """What is printed where a GPU, its driver or its compiler is missing: by torch (torch/cuda/__init__.py,
-c10/cuda, torch/csrc/distributed/c10d/init.cpp, torch/serialization.py, torch/utils/cpp_extension.py),
+c10/cuda, torch/csrc/distributed/c10d/init.cpp, torch/serialization.py, torch/utils/cpp_extension.py,
+torch/nn/parallel/distributed.py),
 triton (triton/runtime/driver.py), the loader, CUDA, DeepSpeed (op_builder/builder.py), Lightning
 (accelerator_connector.py), accelerate (accelerator.py) and transformers (quantizers)."""
 
@@ -37,9 +40,11 @@ CPU_BUILD = (
     "Distributed package doesn't have NCCL built in",
     "module 'torch._C' has no attribute '_cuda_",
     "Tried to instantiate dummy base class",
+    "No module named 'triton'",
 )
 """What a torch says that was built for CPUs (torch/cuda/__init__.py, torch/_utils.py,
-torch/distributed/distributed_c10d.py)."""
+torch/distributed/distributed_c10d.py), and what is said where triton is missing, which only a torch for
+CUDA requires."""
 
 NO_TORCH = "No module named 'torch'"
 
@@ -50,6 +55,12 @@ _BY_DEVICE = (
     'To run it here as well, let the script choose by what is there: `device = "cuda" if '
     'torch.cuda.is_available() else "cpu"`, and init_process_group(backend="nccl" if device == "cuda" else '
     '"gloo").'
+)
+_NO_WAY_HERE = (
+    "See whether this machine reaches it now; a run gets none of the launcher's variables, so that a proxy "
+    "has to stand in the job's `environment`. On AWS subnets without a NAT gateway reach it neither: what is "
+    "downloaded once beforehand and given as an input channel (`inputs`, here `--input NAME=DIR`), with "
+    "HF_HUB_OFFLINE=1 and HF_HOME below it, needs no network."
 )
 _REPAIR = (
     "Repair what the traceback of the first failing rank names, and run it here again. A main() decorated "
@@ -90,6 +101,8 @@ def _remedy(cause: RootCause, place: Place) -> str | None:
             "Read the folders from SM_MODEL_DIR, SM_OUTPUT_DATA_DIR, SLIPWAY_CHECKPOINT_DIR and "
             "SM_CHANNEL_NAME, or hand them over as arguments, in which /opt/ml is mapped."
         )
+    if cause.finding.remedy in (NO_WAY, HUB_UNREACHABLE.remedy):
+        return _NO_WAY_HERE
     no_build = any(text in said for text in CPU_BUILD)
     if place.gpus is not True and (no_build or any(text in said for text in NO_GPU)):
         return f"{_no_gpu(place.instance_type)} {_BY_DEVICE}"

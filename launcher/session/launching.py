@@ -29,7 +29,7 @@ from launcher.session.attempts import AttemptsDisplay, run_attempts
 from launcher.session.jobs import queue_backend, sagemaker_backend
 from launcher.session.live import check_before_submission
 from launcher.session.outcome import Outcome
-from launcher.session.preparation import note_on_cluster, prepare, prepare_for, source_of
+from launcher.session.preparation import code_of, note_on_cluster, prepare, prepare_for
 from launcher.session.submission import Begun, Start
 from launcher.source.tree import SourceTree
 
@@ -178,17 +178,17 @@ def plan_for_submission(
     where AWS refuses.
     """
     job = loaded.spec
-    if job is not None and source is None:
-        # Once for both plans: it reads every file that would be packed.
-        source = source_of(job, loaded.file.parent)
+    # Once for both plans: it reads every file that would be packed.
+    source = source or code_of(loaded)
     if job is not None and source is not None and (_is_named(job.cluster) or source.is_unread):
         note = note_on_cluster(
             f"the cluster {job.cluster} was not read from AWS, as the job file has errors without it; the "
             "plan shows placeholders",
             "Correct the errors; the next launch reads the cluster.",
         )
+        notes = [note] if _is_named(job.cluster) else []
         draft = prepare_for(
-            loaded, None, session_region=session_region, ignore=ignore, source=source, notes=[note]
+            loaded, None, session_region=session_region, ignore=ignore, source=source, notes=notes
         )
         if draft.refused:
             return draft
@@ -209,13 +209,11 @@ def plan_with_cluster(
 
     The manifest is kept on this machine, for planning offline; where it cannot be, a finding says so.
     """
-    job = loaded.spec
-    if job is not None:
-        source = source or source_of(job, loaded.file.parent)
-        if source.is_unread:
-            s3 = clients("s3", job.region or session_region)
-            read = read_stored_source(s3, source.place, source.entry_point, TELLING_NAMES)
-            source = read.requiring(job.code.requirements_file)
+    job, source = loaded.spec, source or code_of(loaded)
+    if job is not None and source is not None and source.is_unread:
+        s3 = clients("s3", job.region or session_region)
+        read = read_stored_source(s3, source.place, source.entry_point, TELLING_NAMES)
+        source = read.requiring(job.code.requirements_file)
     if job is None or job.cluster is None or not _is_named(job.cluster):
         return prepare(loaded, session_region=session_region, ignore=ignore, source=source)
     name, ssm = job.cluster, clients("ssm", job.region or session_region, BRISK)

@@ -24,6 +24,15 @@ MOST_PROCESSES_PER_CORE = 2
 """More than so many for each core are asked about: each waits for the others at every step, and each takes
 memory of its own."""
 
+BRING_TORCH = frozenset(
+    {
+        "torch", "torchvision", "torchaudio", "torchdata", "torchmetrics", "torchtitan", "accelerate",
+        "deepspeed", "fairscale", "lightning", "peft", "pytorch-lightning", "sentence-transformers", "timm",
+        "trl",
+    }
+)  # fmt: skip
+"""Packages that depend on torch, by what they declare on PyPI: pip installs it with them."""
+
 _MINOR = re.compile(r"(\d+)\.(\d+)")
 
 
@@ -67,7 +76,7 @@ def look_before(
     check_inputs(plan.view, inputs)
     notes = list(_gpus(plan, machine))
     why = _why_torch(plan)
-    if why is not None:
+    if why is not None and not (machine.python.torch is None and _is_installed_with(plan)):
         _check_torch(machine, why)
         wanted = torch_version(loaded.spec) if loaded.spec else None
         notes = [*_version(machine, wanted), *notes]
@@ -81,6 +90,17 @@ def _why_torch(plan: TrainingPlan) -> str | None:
     if plan.package is not None and plan.package.source.uses({"torch"}):
         return "the code imports it"
     return None
+
+
+def _is_installed_with(plan: TrainingPlan) -> bool:
+    """Whether torch may come with what the job requires; what only pip can read may bring it, too."""
+    wanted = plan.package.source.requirements if plan.package is not None else None
+    if wanted is None:
+        return False
+    named = [each.requirement for each in wanted.packages]
+    return bool(wanted.fetched) or any(
+        each is None or each.name.lower().replace("_", "-") in BRING_TORCH for each in named
+    )
 
 
 def _check_torch(machine: Machine, why: str) -> None:

@@ -144,6 +144,11 @@ def source_of(job: JobSpec, folder: Path, on_read: OnRead | None = None) -> Sour
     return _source_of(job.code, folder, on_read)
 
 
+def code_of(loaded: LoadedJob, on_read: OnRead | None = None) -> SourceTree | None:
+    """`source_of` a loaded job; None where its file has errors that leave open which code it is."""
+    return source_of(loaded.spec, loaded.file.parent, on_read) if loaded.spec is not None else None
+
+
 def _source_of(code: Code, folder: Path, on_read: OnRead | None = None) -> SourceTree:
     # Of a module it is read where it would be; that it may be elsewhere is the rules' matter.
     script = code.entry_point or module_files(code.module or "")[0]

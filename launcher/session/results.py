@@ -26,10 +26,10 @@ def places_of(status: JobStatus) -> Iterator[tuple[str, str]]:
             yield "output", status.output
 
 
-def left_no_checkpoint(status: JobStatus) -> bool:
-    """Whether the job is seen to have saved none: its folder of this machine is empty. S3 is not asked."""
+def left_checkpoints(status: JobStatus) -> bool:
+    """Whether a job may have left checkpoints: no, where it keeps none or their folder here is empty."""
     place = status.checkpoints
-    return place is not None and "://" not in place and not _holds_a_file(Path(place))
+    return place is not None and ("://" in place or _holds_a_file(Path(place)))
 
 
 def _holds_results(root: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +10,6 @@ from launcher.source.files import SourceFile
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
-
-_CREDENTIALS = re.compile(r"://[^/\s]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +71,3 @@ class RequirementsFile:
     def needs_source(self) -> bool:
         """Whether pip reads more of the source folder than the files themselves."""
         return self.links_in_source or any(each.in_source for each in (*self.packages, *self.constraints))
-
-
-def without_credentials(text: str) -> str:
-    """A text as it may be shown: of each address in it, what stands before the host is hidden."""
-    return _CREDENTIALS.sub("://****@", text)

@@ -16,14 +16,10 @@ from urllib.parse import urlsplit
 
 from launcher.source.errors import SourceError
 from launcher.source.files import SourceFile
-from launcher.source.requirements import (
-    FileLine,
-    RequirementsFile,
-    UnusableLine,
-    WantedPackage,
-    without_credentials,
-)
+from launcher.source.requirements import FileLine, RequirementsFile, UnusableLine, WantedPackage
+from launcher.source.requirements_lines import logical_lines
 from launcher.text.nearest import nearest
+from launcher.text.secrets import without_credentials
 
 MOST_BYTES = 1_000_000
 """Of one file; lists of every package with its hashes have a tenth of that."""
@@ -37,7 +33,6 @@ _IN_CONTAINER = "/opt/ml/"
 """What lies below it, such as wheels in a channel, is there on the hosts, though not here."""
 
 _ARCHIVES = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
-_COMMENT = re.compile(r"(?:^|(?<=\s))#.*$")
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?!\\)")
 _EXTRAS = re.compile(r"\[[\w.,\s-]*\]$")
 _FLAGS = frozenset({"--no-index", "--pre", "--prefer-binary", "--require-hashes"})
@@ -110,26 +105,12 @@ class _UnderWay:
         except UnicodeDecodeError:
             self._refuse(place, "is not text in UTF-8", "Save it as UTF-8, without null characters.")
             return
-        joined, start = "", 0
-        for number, line in enumerate(text.splitlines(), start=1):
-            self.lines += 1
-            if self.lines > MOST_LINES:
-                self._refuse(FileLine(file.name, number, file.path), "goes on for too long", "Shorten it.")
-                return
-            start = start or number
-            # A comment may stand between the lines of a continued one, and does not end it.
-            commented = joined and line.lstrip().startswith("#")
-            continues = line.endswith("\\") and not commented
-            joined += "" if commented else line[:-1].rstrip() + " " if continues else line
-            if continues or commented:
-                continue
-            bare = _COMMENT.sub("", joined).strip()
-            if bare:
-                yield start, bare
-            joined, start = "", 0
-        bare = _COMMENT.sub("", joined).strip()
-        if bare:
-            yield start, bare
+        lines = text.splitlines()
+        self.lines += len(lines)
+        if self.lines > MOST_LINES:
+            self._refuse(place, f"makes more than {MOST_LINES:,} lines of all files together", "Shorten it.")
+            return
+        yield from logical_lines(lines)
 
     def _option(self, text: str, place: FileLine, constraints: bool) -> None:
         try:

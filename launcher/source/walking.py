@@ -11,13 +11,13 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from launcher.source.errors import SourceError
 from launcher.source.files import MOST_BYTES, IgnoredPath, SourceFile, largest, sizes_in_words
+from launcher.source.layers import Layers, unreadable
 from launcher.source.links import refused, target_of
-from launcher.source.patterns import Layer, layers_in, what_is_said
+from launcher.source.patterns import Layer, what_is_said
 from launcher.text.sizes import size_in_words
 
 SKIPPED_FOLDERS = frozenset({".git", "__pycache__", ".venv", ".slipway"})
@@ -107,12 +107,12 @@ class _Walking:
         self.scripts: list[str] = []
         self.problems: list[SourceError] = []
         self._source_dir = source_dir
-        self._layers: dict[Path, Sequence[Layer]] = {}
+        self._layers = Layers(source_dir, self.problems)
         self._linked = 0
 
     def begin(self) -> None:
         """Take up the source folder and all below it, each folder's entries where it stands among others."""
-        top = self._visit("", (_View(self._source_dir, self._layers_above()),))
+        top = self._visit("", (_View(self._source_dir, self._layers.above()),))
         self.scripts = [entry.name for entry in top.entries if entry.name.endswith(".py")]
         # A stack of our own: folders may nest more deeply than calls.
         under_way = [(iter(top.entries), top)]
@@ -125,7 +125,7 @@ class _Walking:
             try:
                 below = self._take(entry, visit)
             except OSError as error:
-                self.problems.append(_unreadable(self._source_dir, error))
+                self.problems.append(unreadable(self._source_dir, error))
                 continue
             if below is not None:
                 under_way.append((iter(below.entries), below))
@@ -133,13 +133,13 @@ class _Walking:
     def _visit(self, name: str, views: Sequence[_View], jumps: tuple[Path, ...] = ()) -> _Visit:
         """Look at a folder; `views` have the patterns of the folders above, and get its own."""
         *links, lies = views
-        layers = self._extended(lies.path, lies.layers)
+        layers = self._layers.extended(lies.path, lies.layers)
         views = (*links, _View(lies.path, layers))
         try:
             with os.scandir(lies.path) as scan:
                 return _Visit(name, sorted(scan, key=lambda entry: entry.name), views, jumps)
         except OSError as error:
-            self.problems.append(_unreadable(self._source_dir, error))
+            self.problems.append(unreadable(self._source_dir, error))
             return _Visit(name, (), views, jumps)
 
     def _take(self, entry: os.DirEntry[str], visit: _Visit) -> _Visit | None:
@@ -211,7 +211,7 @@ class _Walking:
             holds = f"it leads to {target}, which holds the link itself: there would be no end"
             self.problems.append(refused(self._source_dir / name, holds))
             return None
-        lies = _View(target, self._layers_of(target.parent))
+        lies = _View(target, self._layers.of(target.parent))
         return self._visit(f"{name}/", (*views, lies), (*visit.jumps, lies_in))
 
     def _pack(self, name: str, path: Path, status: os.stat_result) -> None:
@@ -231,50 +231,11 @@ class _Walking:
             if self._source_dir in each.parents:
                 is_folder = each.is_dir()
                 name = each.relative_to(self._source_dir).as_posix()
-                view = _View(each.parent, self._layers_of(each.parent))
+                view = _View(each.parent, self._layers.of(each.parent))
                 left_out = self._left_out(each.name, name, is_folder, False, (view,))
                 if left_out is not None:
                     return left_out
         return None
-
-    def _layers_above(self) -> list[Layer]:
-        """The patterns of the repository above the source folder; none where they leave it out altogether."""
-        parents = self._source_dir.parents
-        root = next((folder for folder in parents if (folder / ".git").exists()), None)
-        if root is None or (self._source_dir / ".git").exists():
-            return []
-        above = [folder for folder in parents if folder == root or root in folder.parents]
-        layers = [layer for folder in reversed(above) for layer in self._own_layers(folder)]
-        for folder in (self._source_dir, *above[:-1]):
-            match = what_is_said(folder, True, [layer for layer in layers if layer.folder in folder.parents])
-            if match is not None and match.ignores:
-                return []
-        return layers
-
-    def _layers_of(self, folder: Path) -> Sequence[Layer]:
-        """All patterns that speak of what a folder below the source folder holds, visited or not."""
-        unknown = [folder]
-        while unknown[-1] not in self._layers:
-            unknown.append(unknown[-1].parent)
-        for above, below in pairwise(reversed(unknown)):
-            self._extended(below, self._layers[above])
-        return self._layers[folder]
-
-    def _extended(self, folder: Path, above: Sequence[Layer]) -> Sequence[Layer]:
-        """The patterns above a folder and its own ones, read once, however often it is visited."""
-        if folder not in self._layers:
-            own = self._own_layers(folder)
-            self._layers[folder] = (*above, *own) if own else above
-        return self._layers[folder]
-
-    def _own_layers(self, folder: Path) -> list[Layer]:
-        try:
-            return layers_in(folder)
-        except SourceError as error:
-            self.problems.append(error)
-        except OSError as error:
-            self.problems.append(_unreadable(self._source_dir, error))
-        return []
 
 
 def _reason(left_out: IgnoredPath) -> str:
@@ -296,13 +257,6 @@ def _problems_of_all(source_dir: Path, files: Sequence[SourceFile], explained: b
             f"{sizes_in_words(largest(files))}; every host would download it.",
             "Leave data out by .slipwayignore and give it as an input, or correct `code.source_dir`.",
         )
-
-
-def _unreadable(source_dir: Path, error: OSError) -> SourceError:
-    return SourceError(
-        f"the source folder {source_dir} cannot be read: {error.filename}: {error.strerror}.",
-        "Make it readable, or leave it out by a line in .slipwayignore.",
-    )
 
 
 def _parts(file: SourceFile) -> tuple[str, ...]:

@@ -44,9 +44,17 @@ CREDENTIAL_FORMS: Final = tuple(
 """What each is called, and its form; the group `value` is the part that must not be shown."""
 
 
+_BEFORE_THE_HOST = re.compile(r"://[^/\s]*@")
+
+
 def credential_in(text: str) -> str | None:
     """What the first credential in a text is, such as `a GitHub token`; None where there is none."""
     return next((what for what, form in CREDENTIAL_FORMS if form.search(text)), None)
+
+
+def without_credentials(text: str) -> str:
+    """The text with what stands before the host in each of its addresses masked, such as an index's token."""
+    return _BEFORE_THE_HOST.sub(f"://{MASK}@", text)
 
 
 def without_secrets(text: str, form: re.Pattern[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -132,6 +133,31 @@ def test_a_local_run_ends_with_its_process(local_job: Callable[[str], Path], tmp
     assert run.returncode == 0, run.stderr
     status = (tmp_path / ".slipway/local" / run.stdout.strip() / "status.json").read_text()
     assert '"Stopped"' in status
+
+
+@pytest.mark.parametrize("torch", ["2.8.0", None])
+def test_a_local_run_has_the_python_of_the_notebook_where_that_has_torch(
+    local_job: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: str | None
+) -> None:
+    kernel, active = (_python(tmp_path / name / "bin" / "python", torch) for name in ("kernel", "active"))
+    monkeypatch.setattr(sys, "executable", str(kernel))
+    monkeypatch.setenv("VIRTUAL_ENV", str(active.parents[1]))
+    _python(active, "2.7.0")
+    job = launcher.launch(local_job("print('ran')"), local=True)
+    assert job.wait(60).succeeded
+    status = json.loads((tmp_path / ".slipway/local" / job.name / "status.json").read_text())
+    assert status["python"] == str(kernel if torch else active)
+
+
+def _python(path: Path, torch: str | None) -> Path:
+    """A Python that says to have that torch, and is this one."""
+    answer = json.dumps({"slipway": 1, "version": [3, 12, 1], "torch": torch, "cuda": None})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        f'#!/bin/sh\nif [ "$1" = -c ]; then echo \'{answer}\'; else exec {sys.executable} "$@"; fi\n'
+    )
+    path.chmod(0o755)
+    return path
 
 
 def test_importing_the_package_loads_nothing_of_it() -> None:

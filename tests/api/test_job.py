@@ -29,7 +29,10 @@ def test_a_local_job_is_waited_for_and_read(
     assert "[Completed]" in printed.err
     assert [line.text for line in job.logs(grep="^t")] == ["two"]
     assert str(job.logs(host=1, grep="^one")) == "algo-1 one"
-    assert str(job.logs(host="algo-2")) == ""
+    with pytest.raises(Refusal, match="no rank 99"):
+        job.logs(rank=99)
+    with pytest.raises(Refusal, match="has no host algo-2"):
+        job.logs(host="algo-2")
     assert job.wait() is outcome
     assert ">Completed<" in job._repr_html_()
 

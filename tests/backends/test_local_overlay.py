@@ -219,6 +219,7 @@ def test_a_local_job_runs_with_what_it_requires_and_so_does_its_resumption(
         assert texts(local, "algo-1")[-1] == "1.2"
         assert not [line for line in texts(local, "algo-1") if "installing" in line]
         again = {**plan.request, "TrainingJobName": "job-2"}
+        workplace.shared("step-1").touch()
         local.resume("job-1", again)
         assert finish(local, "job-2").state is JobState.COMPLETED
     request = json.loads((workplace.home / "job-1" / "request.json").read_text())["request"]

@@ -81,6 +81,7 @@ def test_a_resumed_job_takes_its_secrets_anew(workplace: Workplace) -> None:
     with local(workplace, values=GIVEN) as backend:
         backend.submit(plan)
         finish(backend)
+        workplace.shared("step-1").touch()
         request = {**backend.request_of("job-1"), "TrainingJobName": "job-2"}
     with pytest.raises(BackendError, match="HF_TOKEN, KEY are not set"):
         local(workplace, values={}).resume("job-1", request)

@@ -158,13 +158,13 @@ def test_what_will_be_installed_is_said_with_its_file_and_index(
         "einops==0.8.0\n# later: more\ntransformers\n--extra-index-url https://me:s3cret@x.example/simple\n"
     )
     row, printed = plan_of_requirements(run_launch, write_job(), text)
-    assert row == "2 of requirements.txt, from PyPI, https://****@x.example/simple"
+    assert row == "2 of requirements.txt, from PyPI, https://***@x.example/simple"
     assert printed["requirements"] == {
         "file": "requirements.txt",
         "installed_by": "boot",
         "packages": ["einops==0.8.0", "transformers"],
         "index": "PyPI",
-        "links": ["https://****@x.example/simple"],
+        "links": ["https://***@x.example/simple"],
     }
     arguments = printed["request"]["AlgorithmSpecification"]["ContainerArguments"]
     assert arguments[-2:] == ["--requirements", "requirements.txt"]

@@ -82,3 +82,8 @@ def test_what_the_container_reported_is_shown_by_the_same_traceback_in_the_log()
         f"    return F.linear(input, self.weight, self.bias)\n{ERROR}, exit code: 1"
     )
     assert evidence(IN_TORCH, "[rank1]:", reason)[:2] == FIRST
+
+
+def test_the_same_traceback_is_found_in_a_log_whose_lines_name_no_rank() -> None:
+    reason = f"AlgorithmError: CODE001 rank 0 on algo-1: {ERROR} (pkg/model.py:12)\n    cut off\n{ERROR}"
+    assert evidence(IN_TORCH, "", reason)[:2] == FIRST

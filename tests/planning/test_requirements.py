@@ -18,9 +18,11 @@ from launcher.source.tree import read_source
         pytest.param({}, False, None, id="the default that is not there"),
         pytest.param({"requirements": "none"}, True, None, id="nothing is wanted"),
         pytest.param({"requirements": "gpu.txt"}, False, "gpu.txt", id="named"),
-        pytest.param({"source_dir": "s3://b/source.tar.gz"}, False, "requirements.txt", id="not seen here"),
         pytest.param(
-            {"source_dir": "s3://b/x.tar.gz", "requirements": "none"}, False, None, id="not seen, none"
+            {"source_dir": "s3://bucket/source.tar.gz"}, False, "requirements.txt", id="not seen here"
+        ),
+        pytest.param(
+            {"source_dir": "s3://bucket/x.tar.gz", "requirements": "none"}, False, None, id="not seen, none"
         ),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -41,6 +42,8 @@ def write_run(
 def write_environment(home: Path, name: str, age: float) -> Path:
     folder = home.parent / "environments" / name
     (folder / "bin").mkdir(parents=True)
+    for beside in (".lock", ".log"):
+        folder.with_suffix(beside).touch()
     os.utime(folder, (NOW - age, NOW - age))
     return folder
 
@@ -72,7 +75,7 @@ def test_a_run_whose_launcher_lives_is_never_deleted(home: Path) -> None:
 def test_a_run_whose_launcher_was_killed_has_ended(home: Path) -> None:
     write_run(home, "left", 9.0, JobState.IN_PROGRESS, ended=None)
     [old] = plan_cleaning(home, 0, NOW).goes
-    assert old.state == "Failed"
+    assert old.state == "Stopped"
 
 
 def test_a_run_of_which_a_process_lives_is_never_deleted(home: Path) -> None:
@@ -165,12 +168,27 @@ def test_environments_go_that_no_kept_run_uses_and_nobody_changed_of_late(home: 
     used = write_environment(home, "used", 30 * DAY)
     write_environment(home, "new", 6 * DAY)
     write_environment(home, "unused", 8 * DAY)
-    write_run(home, "run", python=used / "bin" / "python")
+    write_run(home, "run", python=Path(sys.executable), environment=used)
     assert names(home, 1) == ["unused"]
     # Who keeps no run needs none of them.
     assert names(home, 0) == ["run", "new", "unused", "used"]
     write_run(home, "running", 0.0, JobState.IN_PROGRESS, launcher=ProcessId.of_this_process(), ended=None)
     assert names(home, 0) == ["run"]
+
+
+def test_nothing_stays_of_an_environment_that_goes(home: Path) -> None:
+    folder = write_environment(home, "unused", 8 * DAY)
+    [old] = plan_cleaning(home, 1, NOW).goes
+    delete(old)
+    assert list(folder.parent.iterdir()) == []
+
+
+def test_an_environment_in_the_making_stays(home: Path) -> None:
+    folder = write_environment(home, "new", 0.0)
+    with folder.with_suffix(".lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert names(home, 0) == []
+    assert names(home, 0) == ["new"]
 
 
 def test_very_deep_folders_are_counted_and_said_to_be_too_deep(home: Path) -> None:

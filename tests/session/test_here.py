@@ -6,6 +6,7 @@ import pytest
 
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.model import Diagnosis
+from launcher.diagnosis.record import Record
 from launcher.session.here import Place, as_met_here
 
 CPUS = Place(gpus=False, instance_type="ml.g5.12xlarge")
@@ -22,7 +23,7 @@ def remedy(error: str, place: Place) -> str:
     assert found.root_cause is not None
     # What is listed and what is told first are the same.
     assert found.findings[0] == found.root_cause.finding
-    assert found.root_cause.finding.code == "CODE001"
+    assert found.root_cause.finding.code in ("CODE001", "DIST003")
     assert "launch JOB.yaml --local` before" not in found.root_cause.finding.remedy
     return found.root_cause.finding.remedy
 
@@ -36,11 +37,14 @@ def remedy(error: str, place: Place) -> str:
         "RuntimeError: No CUDA GPUs are available",
         "RuntimeError: Distributed package doesn't have NCCL built in",
         "RuntimeError: Attempting to deserialize on a CUDA device but torch.cuda.is_available() is False.",
-        "RuntimeError: CUDA error: invalid device ordinal",
         "AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'",
         "RuntimeError: Tried to instantiate dummy base class Stream",
         "MisconfigurationException: No supported gpu backend found!",
         "ValueError: fp16 mixed precision requires a GPU (not 'cpu').",
+        "ValueError: SyncBatchNorm layers only work with GPU modules",
+        "ValueError: DistributedDataParallel device_ids and output_device arguments only work with "
+        "single-device/multiple-device GPU modules or CPU modules, but got device_ids [device(type='cpu')], "
+        "output_device None, and module parameters {device(type='cpu')}.",
         "RuntimeError: 0 active drivers ([]). There should only be one.",
         "FileNotFoundError: [Errno 2] No such file or directory: 'nvcc'",
     ],
@@ -55,6 +59,12 @@ def test_a_missing_gpu_is_the_machines(error: str) -> None:
     assert remedy(error, Place(None, "ml.g5.12xlarge")) == said
 
 
+def test_triton_which_only_a_torch_for_gpus_brings_is_not_asked_of_requirements_txt() -> None:
+    cause = as_met_here(failed_with("ModuleNotFoundError: No module named 'triton'"), CPUS).root_cause
+    assert cause is not None
+    assert cause.finding.remedy.startswith("The hosts of this run see no GPU; on ml.g5.12xlarge the script")
+
+
 def test_where_the_instance_type_has_no_gpu_either_the_script_would_fail_there_too() -> None:
     said = remedy("RuntimeError: No CUDA GPUs are available", Place(False, "ml.m5.xlarge"))
     assert "ml.m5.xlarge has none either: it would fail there, too" in said
@@ -62,9 +72,9 @@ def test_where_the_instance_type_has_no_gpu_either_the_script_would_fail_there_t
 
 def test_with_gpus_here_the_script_or_the_build_of_torch_is_at_fault() -> None:
     assert "Install one with CUDA" in remedy("AssertionError: Torch not compiled with CUDA enabled", GPUS)
-    assert remedy("RuntimeError: CUDA error: invalid device ordinal", GPUS).startswith(
-        "Repair what the traceback"
-    )
+    assert "see no GPU" not in remedy("RuntimeError: No CUDA GPUs are available", GPUS)
+    too_many = failed_with("RuntimeError: CUDA error: invalid device ordinal")
+    assert as_met_here(too_many, GPUS) == too_many
 
 
 def test_a_python_without_torch_is_named_with_the_option_for_another() -> None:
@@ -83,6 +93,19 @@ def test_a_containers_folder_in_the_code_is_said_to_be_elsewhere_here() -> None:
     assert "SM_MODEL_DIR" not in remedy(
         "FileNotFoundError: [Errno 2] No such file or directory: '/data'", CPUS
     )
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["httpx.ConnectError: [Errno -2] Name or service not known", "urllib.error.HTTPError: HTTP Error 503: x"],
+)
+def test_a_hub_that_this_machine_cannot_reach_is_looked_for_from_here(line: str) -> None:
+    found = diagnose([Record(1.0, "algo-1", f"[rank0]: {line}")])
+    assert found.root_cause is not None
+    assert found.root_cause.finding.code == "HUB001"
+    [finding] = as_met_here(found, CPUS).findings
+    assert "See whether this machine reaches it" in finding.remedy
+    assert "give the subnets" not in finding.remedy
 
 
 def test_what_was_run_here_is_not_advised_to_be_run_here() -> None:

@@ -132,7 +132,10 @@ def test_code_on_s3_is_not_read_for_a_file_that_is_refused_without(write_job: Wr
     clients = CountedClients()
     code = {"source_dir": "s3://nobodys-bucket/source.tar.gz", "entry_point": "train.py"}
     file = write_job(code=code, resources={"instance_type": "ml.p9.huge", "instance_count": 1})
-    assert plan_for_submission(read_job(JobSource(file)), clients, session_region=REGION).refused
+    plan = plan_for_submission(read_job(JobSource(file)), clients, session_region=REGION)
+    assert plan.refused
+    # There is no cluster of which anything could be said.
+    assert not [finding for finding in plan.findings if finding.path == ("cluster",)]
     assert clients.calls == Counter()
 
 

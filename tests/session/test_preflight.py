@@ -31,12 +31,14 @@ def look(write_job: Callable[..., Path], tmp_path: Path) -> Look:
         machine: Machine,
         *,
         script: str = "",
+        requirements: str = "",
         processes: int | None = None,
         **changes: Any,
     ) -> Preflight:
         job = {"resources": {"instance_type": "ml.g5.12xlarge", "instance_count": 2}, **changes}
         file = write_job(**job)
         (tmp_path / "src" / "train.py").write_text(script)
+        (tmp_path / "src" / "requirements.txt").write_text(requirements)
         loaded = load_job(file)
         plan = prepare(loaded, session_region="us-east-1", ignore=["DIST001"])
         assert not plan.refused, plan.findings
@@ -61,6 +63,25 @@ def test_a_python_without_torch_is_refused_where_torch_is_needed(look: Look) -> 
     with pytest.raises(BackendError, match="the code imports it"):
         look(WITHOUT_TORCH, script="from torch import nn", **none)
     assert look(WITHOUT_TORCH, script="print('without torch')", **none) == Preflight()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "brings"),
+    [
+        ("torch==2.8.0", True),
+        ("pytorch_lightning", True),
+        ("git+https://a.example/x.git", True),
+        ("einops", False),
+    ],
+)
+def test_a_python_without_torch_will_do_where_the_requirements_bring_it(
+    look: Look, wanted: str, brings: bool
+) -> None:
+    if brings:
+        assert look(WITHOUT_TORCH, requirements=wanted) == Preflight()
+    else:
+        with pytest.raises(BackendError, match="has no torch"):
+            look(WITHOUT_TORCH, requirements=wanted)
 
 
 @pytest.mark.parametrize(("torch", "said"), [("2.8.1", False), ("2.13.0+cpu", True), ("2.7.0", True)])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from launcher.backends.interface import JobState, JobStatus
-from launcher.session.results import places_of
+from launcher.session.results import left_checkpoints, places_of
 
 
 def job(checkpoints: object, output: object) -> JobStatus:
@@ -56,3 +56,11 @@ def test_of_s3_is_said_only_what_goes_there() -> None:
         ("output goes to", "s3://b/output"),
     ]
     assert list(places_of(JobStatus("job", JobState.FAILED, "Failed"))) == []
+
+
+def test_checkpoints_are_left_on_s3_or_where_a_file_lies(run: Path) -> None:
+    assert left_checkpoints(job("s3://bucket/checkpoints/job", run))
+    assert not left_checkpoints(job(run / "checkpoints", run))
+    assert not left_checkpoints(JobStatus("job", JobState.STOPPED, "Stopped"))
+    (run / "checkpoints" / "step-1.pt").touch()
+    assert left_checkpoints(job(run / "checkpoints", run))

@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from slipway.task import Task, hyperparameter_arguments, parse_task
+from slipway.task import Task, hyperparameter_arguments, parse_task, script_words
 
 STRATEGY = ["--strategy", "torchrun"]
 
@@ -42,6 +42,32 @@ def test_exactly_one_program_is_started(program: list[str], capsys: pytest.Captu
 )
 def test_hyperparameters_become_words_in_the_style_of_the_script(style: str, expected: list[str]) -> None:
     assert hyperparameter_arguments({"lr": "0.10", "e": "5", "name": "a b"}, style) == expected
+
+
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [("equals", ["--compile=False", "--wandb=True"]), ("hydra", ["compile=false", "wandb=true"])],
+)
+def test_scripts_that_evaluate_their_words_find_the_truth_as_python_writes_it(
+    style: str, expected: list[str]
+) -> None:
+    assert hyperparameter_arguments({"compile": "false", "wandb": "true"}, style) == expected
+
+
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [
+        ("spaced", ["--lr", "1", "fit", "--seed=2"]),
+        ("equals", ["fit", "--seed=2", "--lr=1"]),
+        ("hydra", ["fit", "--seed=2", "lr=1"]),
+        ("none", ["fit", "--seed=2"]),
+    ],
+)
+def test_hyperparameters_follow_the_subcommand_whose_options_they_are(
+    style: str, expected: list[str]
+) -> None:
+    task = Task("none", 1, ("fit", "--seed=2"), entry_point="train.py", argument_style=style)
+    assert script_words(task, {"lr": "1"}) == expected
 
 
 def test_the_words_of_one_letter_are_what_argparse_declares() -> None:

@@ -47,7 +47,7 @@ def test_packages_are_read_with_their_lines(tmp_path: Path) -> None:
         ("einops==0.8.0", 2),
         ("transformers[torch]>=4.40, <5 ; python_version >= '3.9'", 4),
         ("numpy==2.0.0", 5),
-        ("tool @ git+https://****@github.com/org/tool@v1#egg=tool", 9),
+        ("tool @ git+https://***@github.com/org/tool@v1#egg=tool", 9),
         ("git+https://github.com/org/other.git", 10),
         ("https://example.com/wheels/thing-1.0-py3-none-any.whl", 11),
     ]
@@ -84,8 +84,8 @@ def test_indexes_are_told_without_their_credentials(tmp_path: Path) -> None:
         "--only-binary :all:\n",
     )
     assert found.unusable == []
-    assert found.index == "https://****@team.d.codeartifact.eu-west-1.amazonaws.com/pypi/python/simple/"
-    assert found.links == ["https://****@pypi.example.com/simple", "https://example.com/wheels"]
+    assert found.index == "https://***@team.d.codeartifact.eu-west-1.amazonaws.com/pypi/python/simple/"
+    assert found.links == ["https://***@pypi.example.com/simple", "https://example.com/wheels"]
     assert found.no_index
 
 

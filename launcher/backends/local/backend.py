@@ -8,8 +8,6 @@ this launcher runs, what it has in memory counts; those files are for other laun
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -31,18 +29,15 @@ from launcher.backends.interface import (
     OnProgress,
     Polling,
     UnknownJob,
-    UnusablePlan,
 )
 from launcher.backends.local.hosts import hosts_of
-from launcher.backends.local.interpreter import check_can_run
 from launcher.backends.local.job import Grace, LocalJob
 from launcher.backends.local.logs import Position, read_lines
-from launcher.backends.local.machine import visible_devices
 from launcher.backends.local.processes import ProcessId, kill_all
-from launcher.backends.local.state_files import UnreadableJob, write_state
+from launcher.backends.local.state_files import UnreadableJob
 from launcher.backends.local.status import JobRecord
 from launcher.backends.local.stop_request import STOP_FILE, ask_to_stop
-from launcher.backends.local.store import REQUEST_FILE, JobStore, no_request
+from launcher.backends.local.store import JobStore, no_request
 
 if TYPE_CHECKING:
     from launcher.jobs.variables import Variables
@@ -230,128 +225,26 @@ class LocalBackend(Backend):
         python: Path,
         on_progress: OnProgress | None,
     ) -> str:
-        # What lays out a job needs the job file's models, what looks at one does not.
-        from launcher.backends.local.layout import (
-            boot_command,
-            check_boot_starts,
-            check_inputs,
-            choose_rendezvous,
-            debugging_here,
-            host_environment,
-            lay_out,
-            share_devices,
-            share_threads,
-        )
-        from launcher.backends.local.overlay import python_with_requirements
-        from launcher.backends.local.secrets import secrets_here
+        # What starts a job needs the job file's models, what looks at one does not.
+        from launcher.backends.local.starting import start_job
 
-        request, package = plan.view, plan.package
-        if plan.refused or request is None or package is None:
-            raise UnusablePlan
-        if plan.operation != "CreateTrainingJob":
-            raise BackendError(
-                "a tuning job is SageMaker's own: nothing here chooses the next hyperparameters.",
-                "Run one of its jobs: a job file without `tuning`, with values in `hyperparameters`.",
-            )
-        name = str(request.name)
-        folder = self._store.folder(name)
-        hosts = hosts_of(folder, request.hosts or 1)
-        check_can_run(python)
-        check_boot_starts(request)
-        check_inputs(request, inputs)
-        secrets = secrets_here(request, self._variables)
-        earlier = self._resumed(plan)
-        equipped = python_with_requirements(
-            python,
-            package.source,
-            self._environments,
-            request.environment,
-            on_progress,
-            withheld=request.secrets,
-        )
-        commands = {host: boot_command(request, host, equipped) for host in hosts}
-        try:
-            folder.mkdir(mode=0o700, parents=True)
-        except FileExistsError:
-            raise BackendError(f"there is a local job {name} already.", "Use another name.") from None
-        except OSError as error:
-            raise _no_room(folder, error) from error
-        processes = plan.job.get("distribution", {}).get("processes_per_host") or 1
-        devices = share_devices(visible_devices(os.environ), len(hosts), processes)
-        record = JobRecord(
-            folder,
-            ProcessId.of_this_process(),
-            len(hosts),
+        job = start_job(
+            plan,
+            self._store,
+            inputs=inputs,
             python=python,
-            gpus=bool(devices[0].get("CUDA_VISIBLE_DEVICES")),
+            environments=self._environments,
+            variables=self._variables,
+            grace=self._grace,
+            on_progress=on_progress,
         )
-        job = LocalJob(record, hosts, max_seconds=request.max_runtime_seconds, grace=self._grace)
-        try:
-            # From here on a launcher that is killed leaves a job that failed, and is listed as one.
-            record.write()
-            write_state(folder / REQUEST_FILE, {"request": plan.request})
-            if earlier is not None:
-                shutil.copytree(earlier, folder / "checkpoints")
-            lay_out(folder, request, package, inputs)
-            rendezvous = choose_rendezvous(request)
-            given = plan.job.get("environment", {})
-            threads = share_threads(len(hosts) * processes, given)
-            environments = {
-                host: {
-                    **host_environment(
-                        request,
-                        host,
-                        rendezvous,
-                        equipped,
-                        seen,
-                        {**threads, **debugging_here(request, seen, given)},
-                    ),
-                    **secrets,
-                }
-                for host, seen in zip(hosts, devices, strict=True)
-            }
-            job.launch(commands, environments)
-        except BaseException as error:
-            shutil.rmtree(folder, ignore_errors=True)
-            if isinstance(error, OSError):
-                raise _no_room(folder, error) from error
-            raise
-        self._mine[name], self._requests[name] = job, dict(request.request)
+        name = job.record.name
+        self._mine[name], self._requests[name] = job, dict(plan.request or {})
         return name
 
     def _record(self, job_name: str) -> JobRecord:
         mine = self._mine.get(job_name)
         return self._store.living_record(job_name) if mine is None else mine.record
-
-    def _resumed(self, plan: TrainingPlan) -> Path | None:
-        """The checkpoints of the job to resume from, or None for a job that starts from nothing."""
-        name: str | None = (plan.job.get("checkpoint") or {}).get("resume_from")
-        if not name:
-            return None
-        checkpoints = self._store.home / name / "checkpoints"
-        if not self._store.holds(name) or not checkpoints.is_dir():
-            raise BackendError(
-                f"there is no local job {name} to resume from; there are: {self._store.known()}.",
-                "Give the name of a job that ran here in `checkpoint.resume_from`.",
-            )
-        # As on AWS: who asks to go on does not want to start at step 0.
-        if not any(files for _, _, files in os.walk(checkpoints)):
-            raise BackendError(
-                f"there is no checkpoint in {checkpoints} to resume from.",
-                "Launch the job file to start from the beginning; where it has `checkpoint.resume_from`, "
-                "correct that or leave it out.",
-            )
-        return checkpoints
-
-
-def _no_room(folder: Path, error: OSError) -> BackendError:
-    """The refusal of a job whose folder could not be made: a full disk, a read-only folder."""
-    return BackendError(
-        f"the local run cannot be prepared in {folder}: {error.strerror or error}"
-        f"{f' ({error.filename})' if error.filename else ''}.",
-        f"Free some of the disk, such as old runs in {folder.parent}, or launch from a folder that you may "
-        "write to.",
-    )
 
 
 def _summary(record: JobRecord) -> JobSummary:

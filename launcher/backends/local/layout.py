@@ -21,7 +21,7 @@ from launcher.backends.local.interpreter import python_environment
 from launcher.backends.local.mapping import below, leads_inside
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, CHECKPOINT_DIR_VARIABLE
 from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH, channel_folder
-from launcher.jobs.specification import RESERVED_CHANNEL
+from launcher.jobs.inputs import RESERVED_CHANNEL
 from launcher.planning.request_parts import REQUIREMENTS_OPTION, RequestChannel, S3Channel
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import SourcePackage

@@ -76,7 +76,7 @@ def python_with_requirements(
     made = folder / "bin" / "python"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(folder.with_suffix(".lock"), on_progress) as lock:
+        with _locked(_lock_of(folder), on_progress) as lock:
             if not (folder / _COMPLETE).is_file():
                 count = len(lacking)
                 _tell(on_progress, f"installing {count} package{'' if count == 1 else 's'} of {wanted.file}")
@@ -142,7 +142,7 @@ def _install(
     folder: Path, wanted: RequirementsFile, source: SourceTree, variables: Mapping[str, str], lock: IO[str]
 ) -> None:
     """Run pip in the environment as the boot runs it in a container, on a copy of the files."""
-    copy, boot, log = folder / "source", folder / "slipway.pyz", folder.with_suffix(".log")
+    copy, boot, log = folder / "source", folder / "slipway.pyz", _log_of(folder)
     _copy(source, wanted, copy)
     build_boot(boot)
     environment = {**variables, "PYTHONPATH": str(boot)}
@@ -225,13 +225,42 @@ def _for_pip(environment: Mapping[str, str], settings: Mapping[str, str]) -> dic
 @contextlib.contextmanager
 def _locked(path: Path, on_progress: OnProgress | None) -> Iterator[IO[str]]:
     """Keep other launchers away from an environment; however this process ends, the lock ends with it."""
-    with path.open("a", encoding="utf-8") as lock:
-        try:
+    while True:
+        with path.open("a", encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                _tell(on_progress, "waiting for another launcher that installs the same packages")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            # One that was deleted meanwhile, with its environment, keeps nobody away.
+            if os.fstat(lock.fileno()).st_nlink:
+                yield lock
+                return
+
+
+def is_in_the_making(folder: Path) -> bool:
+    """Whether a launcher makes the environment at this moment."""
+    try:
+        with _lock_of(folder).open(encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _tell(on_progress, "waiting for another launcher that installs the same packages")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield lock
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False  # Nobody ever locked it.
+    return False
+
+
+def files_beside(folder: Path) -> tuple[Path, Path]:
+    """What belongs to an environment and lies beside it: its lock, and what pip said."""
+    return _lock_of(folder), _log_of(folder)
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_suffix(".lock")
+
+
+def _log_of(folder: Path) -> Path:
+    return folder.with_suffix(".log")
 
 
 def _tell(on_progress: OnProgress | None, step: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from launcher.backends.interface import BackendError
 from launcher.backends.local.hosts import hosts_of
 from launcher.documents.files import open_regular
-from launcher.jobs.specification import RESERVED_CHANNEL
+from launcher.jobs.inputs import RESERVED_CHANNEL
 from launcher.planning.request_parts import ENTRY_POINT_OPTION, REQUIREMENTS_OPTION
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import Request, SourcePackage, TrainingPlan

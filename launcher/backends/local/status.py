@@ -27,9 +27,10 @@ LATEST = 253_402_300_799.0
 class JobRecord:
     """A job at one moment, as its status file holds it. Times are seconds since the epoch.
 
-    `folder` is where the job lies, which the file need not say; `python` is what runs it, and `gpus` whether
-    its hosts see any, both None for runs of older launchers. `stop` is what ended the job from outside, or is
-    about to.
+    `folder` is where the job lies, which the file need not say; `python` is the Python that was chosen for
+    it, `environment` the folder with what it requires besides, None where that is nothing; `gpus` says
+    whether its hosts see any, None like `python` for runs of older launchers. `stop` is what ended the job
+    from outside, or is about to.
     """
 
     folder: Path
@@ -41,6 +42,7 @@ class JobRecord:
     started: float = field(default_factory=time.time)
     ended: float | None = None
     python: Path | None = None
+    environment: Path | None = None
     gpus: bool | None = None
     stop: Stop | None = None
 
@@ -68,8 +70,10 @@ class JobRecord:
 
     def write(self) -> None:
         """Write the file. Raises OSError, such as on a full disk."""
-        content = {"name": self.name, **asdict(self), "python": str(self.python) if self.python else None}
+        content = {"name": self.name, **asdict(self)}
         del content["folder"]
+        for name in ("python", "environment"):
+            content[name] = str(content[name]) if content[name] else None
         write_state(status_file(self.folder), content)
 
     def status(self) -> JobStatus:
@@ -102,7 +106,10 @@ def read_record(folder: Path) -> JobRecord:
             raise UnreadableJob(file, f"its {name} is {_shown(value)}")
         return value
 
-    python = checked("python", lambda value: value is None or isinstance(value, str))
+    def path(name: str) -> Path | None:
+        text = checked(name, lambda value: value is None or isinstance(value, str))
+        return Path(text) if text else None
+
     launcher = checked("launcher", lambda value: isinstance(value, dict))
     return JobRecord(
         folder=folder,
@@ -116,7 +123,8 @@ def read_record(folder: Path) -> JobRecord:
         failure_reason=checked("failure_reason", lambda value: value is None or isinstance(value, str)),
         started=checked("started", _is_time),
         ended=checked("ended", lambda value: value is None or _is_time(value)),
-        python=Path(python) if python else None,
+        python=path("python"),
+        environment=path("environment"),
         gpus=checked("gpus", lambda value: value is None or isinstance(value, bool)),
         stop=_stop_in(checked("stop", lambda value: value is None or _is_stop(value))),
     )

@@ -17,13 +17,13 @@ _ELSEWHERE = r"(?![\w.-]*(?:amazonaws\.com|wandb|comet\.com|mlflow|neptune|sentr
 """AWS's own endpoints have modes of their own, and who cannot be told of the training's progress ends
 none."""
 
-_NO_WAY = (
+NO_WAY = (
     "The hosts have no way to it: subnets without a NAT gateway reach AWS alone. Download beforehand and "
-    "give "
-    "it to the job as an input channel (`inputs`), with HF_HUB_OFFLINE=1 and HF_HOME below it; or give the "
-    "subnets a NAT gateway. Where they have one, the server was not there, and the same job may succeed "
+    "give it to the job as an input channel (`inputs`), with HF_HUB_OFFLINE=1 and HF_HOME below it; or give "
+    "the subnets a NAT gateway. Where they have one, the server was not there, and the same job may succeed "
     "later."
 )
+"""Of a server that cannot be reached from hosts on AWS."""
 _TOKEN = (
     "The model is gated or private, or the token is missing or not allowed to read it: accept its terms with "
     "the account of the token, and name the secret that holds it as HF_TOKEN in the job file's `secrets`, "
@@ -54,7 +54,7 @@ SIGNATURES = (
         near_miss="wandb: ERROR HTTPSConnectionPool(host='api.wandb.ai', port=443): Max retries exceeded "
         "with url: /",
         says="{server} cannot be reached from the hosts",
-        remedy=_NO_WAY,
+        remedy=NO_WAY,
         retry=Retry.NEVER,
     ),
     Signature(
@@ -69,7 +69,7 @@ SIGNATURES = (
         "in the cached files.",
         near_miss="WARNING we couldn't connect to 'https://huggingface.co', using the cache",
         says="{server} cannot be reached from the hosts, and what is wanted is in no cache",
-        remedy=_NO_WAY,
+        remedy=NO_WAY,
         retry=Retry.NEVER,
     ),
     Signature(
@@ -82,7 +82,7 @@ SIGNATURES = (
         "on the Hub and we cannot find the requested files in the local cache.",
         near_miss="INFO caught LocalEntryNotFoundError: downloading",
         says="the hub cannot be reached from the hosts, and what is wanted is in no cache",
-        remedy=_NO_WAY,
+        remedy=NO_WAY,
         retry=Retry.NEVER,
     ),
     Signature(
@@ -95,7 +95,7 @@ SIGNATURES = (
         example="urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>",
         near_miss="urllib.error.URLError: <urlopen error unknown url type: s3>",
         says="a download failed: {why}",
-        remedy=_NO_WAY,
+        remedy=NO_WAY,
         retry=Retry.NEVER,
     ),
     Signature(
@@ -106,18 +106,20 @@ SIGNATURES = (
         example="httpx.ConnectError: [Errno -2] Name or service not known",
         near_miss="httpx.ConnectError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed",
         says="a server cannot be reached from the hosts: {why}",
-        remedy=_NO_WAY,
+        remedy=NO_WAY,
         retry=Retry.NEVER,
     ),
     Signature(
         mode=job_runtime.HUB_UNREACHABLE,
         role=LineRole.INITIATOR,
         literal="error downloading ",
-        pattern=re.compile(r"^RuntimeError: Error downloading (?P<file>\S{1,200})$"),
-        example="RuntimeError: Error downloading train-images-idx3-ubyte.gz",
+        pattern=re.compile(r"^RuntimeError: Error downloading (?P<file>[^\s:]{1,200})(?:$|:(?:$| Tried ))"),
+        example="RuntimeError: Error downloading train-images-idx3-ubyte.gz: Tried "
+        "https://ossci-datasets.s3.amazonaws.com/mnist/, got: <urlopen error [Errno -2] Name or "
+        "service not known>",
         near_miss="INFO no error downloading train-images-idx3-ubyte.gz",
         says="the download of {file} failed",
-        remedy=_NO_WAY,
+        remedy=NO_WAY,
         retry=Retry.NEVER,
     ),
     Signature(

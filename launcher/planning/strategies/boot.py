@@ -10,7 +10,8 @@ from launcher.cluster.instances import InstanceFacts
 from launcher.documents.document import AsWritten
 from launcher.failure_modes.model import Finding
 from launcher.jobs.container_paths import channel_folder
-from launcher.jobs.specification import RESERVED_CHANNEL, JobSpec
+from launcher.jobs.inputs import RESERVED_CHANNEL
+from launcher.jobs.specification import JobSpec
 from launcher.planning.request_parts import (
     ARGUMENT_STYLE_OPTION,
     ENTRY_POINT_OPTION,

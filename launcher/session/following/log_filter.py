@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from launcher.backends.interface import LogLine
-from launcher.cluster.sagemaker_names import HOST_NAME
+from launcher.backends.interface import JobStatus, LogLine
+from launcher.cluster.sagemaker_names import HOST_NAME, host_name
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.values import parse_duration
 from launcher.text.controls import without_controls
@@ -48,6 +48,48 @@ class LogFilter:
         if self.rank is not None and rank_of(line, self.processes_per_host) != self.rank:
             return False
         return self.pattern is None or self.pattern.search(line.text) is not None
+
+
+def log_filter(
+    job: JobStatus,
+    *,
+    hosts: Sequence[str | int] = (),
+    rank: int | None = None,
+    grep: str | None = None,
+    since: str | None = None,
+) -> LogFilter:
+    """The filter of a job's lines by what a person asks for; a host is `algo-2` or its number.
+
+    Raises Refusal for a host or a rank that the job does not have, and for an expression or a time that is
+    none.
+    """
+    if rank is not None:
+        check_rank(rank, job.processes_per_host, job.hosts)
+    return LogFilter(
+        hosts=frozenset(_host(job, each) for each in hosts) if hosts else None,
+        rank=rank,
+        pattern=compile_pattern(grep) if grep else None,
+        since=parse_since(since, datetime.now().astimezone()).timestamp() if since else None,
+        processes_per_host=job.processes_per_host,
+    )
+
+
+def check_rank(rank: int, processes_per_host: int | None, hosts: int | None) -> None:
+    """Raise Refusal for a rank that a job of so many hosts does not have; what is not known forbids none."""
+    world = processes_per_host * hosts if processes_per_host and hosts else None
+    if rank < 0 or (world is not None and rank >= world):
+        has = f": it has {hosts} hosts with {processes_per_host} processes each" if world else ""
+        raise Refusal(
+            f"the job has no rank {rank}{has}.",
+            f"Give a rank from 0 to {world - 1}." if world else "Give a rank from 0 on.",
+        )
+
+
+def _host(job: JobStatus, given: str | int) -> str:
+    host = host_name(given) if isinstance(given, int) or given.isdecimal() else given
+    if job.hosts and host not in set(map(host_name, range(1, job.hosts + 1))):
+        raise Refusal(f"{job.name} has no host {given}.", f"Give {host_name(1)} to {host_name(job.hosts)}.")
+    return host
 
 
 def rank_of(line: LogLine, processes_per_host: int | None = None) -> int | None:
