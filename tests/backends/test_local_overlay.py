@@ -104,6 +104,22 @@ def test_torch_stays_the_users(shop: Shop) -> None:
         shop.equip("torch==1.13\n")
 
 
+def test_a_build_does_not_see_the_jobs_secrets(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "planted-token")
+    package = shop.folder / "src" / "pkg"
+    package.mkdir(parents=True)
+    (package / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "builder"\nbackend-path = ["."]\n'
+    )
+    asking = "import os\nraise SystemExit('built with ' + str(os.environ.get('HF_TOKEN')))\n"
+    (package / "builder.py").write_text(asking)
+    source = shop.source("./pkg\n")
+    with pytest.raises(BackendError, match="cannot be built"):
+        python_with_requirements(shop.python, source, shop.environments, {}, withheld=["HF_TOKEN"])
+    (log,) = shop.environments.glob("*.log")
+    assert "built with None" in log.read_text()
+
+
 def test_an_environment_that_is_half_made_is_made_anew(shop: Shop) -> None:
     equipped = shop.equip("tinyone\n")
     folder = equipped.parent.parent

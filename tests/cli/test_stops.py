@@ -180,3 +180,19 @@ def test_a_launcher_that_is_killed_leaves_a_run_that_was_stopped(
     assert (diagnose, why["root_cause"]["code"]) == (0, "STOP001")
     _, out, _ = run_launch("status", name)
     assert f"its launcher (process {run.pid}) was killed at" in out
+
+
+def test_what_the_script_itself_moved_to_s3_can_be_gone_on_from(
+    run_launch: RunLaunch, account: TrainingScript
+) -> None:
+    """With `checkpoint.sync: slipway` the request has no CheckpointConfig, and yet the job resumes."""
+    account.phases, account.stopped_as = ("Training",), "Stopped"
+    moved = {"SLIPWAY_CHECKPOINT_URI": "s3://bucket/checkpoints/mine"}
+    request = {**REQUEST, "Environment": moved}
+    del request["CheckpointConfig"]
+    boto3.client("sagemaker", region_name=REGION).create_training_job(**request)
+    for _ in range(5):
+        run_launch("logs", NAME)
+    _, seen, _, _ = told(run_launch, NAME)
+    assert seen["checkpoints"] == "s3://bucket/checkpoints/mine"
+    assert f"launch resume {NAME}" in seen["stop"]["remedy"]

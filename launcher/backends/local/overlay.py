@@ -16,7 +16,7 @@ import os
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -53,12 +53,15 @@ def python_with_requirements(
     environments: Path,
     given: Mapping[str, str],
     on_progress: OnProgress | None = None,
+    *,
+    withheld: Collection[str] = (),
 ) -> Path:
     """The Python to run a job's boots and ranks with: `python` itself where it has all that is required.
 
     Else that of an environment below `environments`, which is made where it is not there yet. `given` is
-    the job's own environment, of which pip gets what is meant for it. Raises BackendError where a package
-    cannot be installed.
+    the job's own environment, of which pip gets what is meant for it; of this process' environment it gets
+    all but the variables `withheld`, the job's secrets: as in a container, no build sees or prints them.
+    Raises BackendError where a package cannot be installed.
     """
     wanted = source.requirements
     if wanted is None:
@@ -68,6 +71,7 @@ def python_with_requirements(
     if not lacking and not wanted.fetched:
         return python
     settings = {name: value for name, value in given.items() if name.startswith(_OF_PIP)}
+    inherited = {name: value for name, value in os.environ.items() if name not in withheld}
     folder = environments.absolute() / _digest(python, installed, wanted, source, settings)
     made = folder / "bin" / "python"
     try:
@@ -77,8 +81,8 @@ def python_with_requirements(
                 count = len(lacking)
                 _tell(on_progress, f"installing {count} package{'' if count == 1 else 's'} of {wanted.file}")
                 shutil.rmtree(folder, ignore_errors=True)
-                _make(folder, python, installed)
-                _install(folder, wanted, source, settings, lock)
+                _make(folder, python, installed, inherited)
+                _install(folder, wanted, source, _for_pip(inherited, settings), lock)
                 _add_commands(folder, installed)
                 (folder / _COMPLETE).touch()
             os.utime(folder)  # When it was used last, by which `launch clean` goes.
@@ -113,14 +117,14 @@ def _hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _make(folder: Path, python: Path, installed: InstalledPackages) -> None:
+def _make(folder: Path, python: Path, installed: InstalledPackages, inherited: Mapping[str, str]) -> None:
     """A virtual environment behind whose packages come those of the Python that it is made of.
 
     Not by --system-site-packages: of a Python that is in a virtual environment itself, that would show the
     packages of the one below.
     """
     words = [str(python), "-m", "venv", *(["--without-pip"] if installed.has_pip else []), str(folder)]
-    run = subprocess.run(words, env=_for_pip(os.environ, {}), capture_output=True, text=True, check=False)
+    run = subprocess.run(words, env=_for_pip(inherited, {}), capture_output=True, text=True, check=False)
     if run.returncode != 0:
         said = (run.stderr or run.stdout).strip().rpartition("\n")[2]
         raise BackendError(
@@ -135,13 +139,13 @@ def _make(folder: Path, python: Path, installed: InstalledPackages) -> None:
 
 
 def _install(
-    folder: Path, wanted: RequirementsFile, source: SourceTree, settings: Mapping[str, str], lock: IO[str]
+    folder: Path, wanted: RequirementsFile, source: SourceTree, variables: Mapping[str, str], lock: IO[str]
 ) -> None:
     """Run pip in the environment as the boot runs it in a container, on a copy of the files."""
     copy, boot, log = folder / "source", folder / "slipway.pyz", _log_of(folder)
     _copy(source, wanted, copy)
     build_boot(boot)
-    environment = {**_for_pip(os.environ, settings), "PYTHONPATH": str(boot)}
+    environment = {**variables, "PYTHONPATH": str(boot)}
     reading, writing = os.pipe()
     try:
         with log.open("w", encoding="utf-8") as output:

@@ -70,7 +70,12 @@ def start_job(
     secrets = secrets_here(request, variables)
     earlier = _checkpoints_to_resume(plan, store)
     equipped = python_with_requirements(
-        python, package.source, environments, request.environment, on_progress
+        python,
+        package.source,
+        environments,
+        request.environment,
+        on_progress,
+        withheld=request.secrets,
     )
     commands = {host: boot_command(request, host, equipped) for host in hosts}
     try:

@@ -30,7 +30,7 @@ def status_of(job: Mapping[str, Any]) -> JobStatus:
         state=job_state(job["TrainingJobStatus"]),
         phase=job.get("SecondaryStatus", job["TrainingJobStatus"]),
         failure_reason=job.get("FailureReason"),
-        checkpoints=request.checkpoints.moved_by_service,
+        checkpoints=request.checkpoints.prefix,
         output=job.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
         seconds=seconds_of(job),
         explanation=_explanation(job),

@@ -32,6 +32,8 @@ def entry_point_is_there(subject: SourceSubject) -> Iterator[Finding]:
             f"the source directory {source.folder} does not exist",
             remedy="Correct `code.source_dir`; it is relative to the job file.",
         )
+    elif not source.files and source.problems:
+        return  # `source_can_be_packed` says why nothing can be seen of it.
     elif entry_point is not None and not source.has_entry_point:
         near = nearest(entry_point, source.scripts)
         scripts = ", ".join(source.scripts) or "no scripts"

@@ -40,6 +40,12 @@ def test_all_that_is_in_the_way_of_packing_is_told(judge, src: Path) -> None:
     assert not finding.message.endswith(".")
 
 
+def test_of_an_archive_that_cannot_be_read_no_script_is_missed(judge, tmp_path: Path) -> None:
+    (tmp_path / "source.tar.gz").write_text("no archive")
+    (finding,) = judge("CODE002", code_section={**TRAIN, "source_dir": "source.tar.gz"})
+    assert "cannot be read as tar.gz" in finding.message
+
+
 def test_a_source_that_cannot_be_packed_may_lack_its_script_too(judge, src: Path) -> None:
     os.mkfifo(src / "pipe")
     found = judge("CODE002", code_section={**TRAIN, "entry_point": "missing.py"})
