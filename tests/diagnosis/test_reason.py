@@ -112,3 +112,26 @@ def test_the_exit_code_of_the_service_stays_where_many_lines_say_nothing() -> No
     assert (
         diagnose(lines, "AlgorithmError: framework error, exit code: 1").root_cause.finding.code == "CODE001"
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "remedy"),
+    [
+        (
+            "RuntimeError: Error downloading train-images-idx3-ubyte.gz: Tried https://x/mnist/, got: "
+            "<urlopen error [Errno -2] Name or service not known>",
+            "HUB001",
+            "input channel",
+        ),
+        ("RuntimeError: operator torchvision::nms does not exist", "CODE005", "whl/cpu"),
+        ("_pickle.UnpicklingError: Weights only load failed. This", "CODE001", "TORCH_FORCE_NO_WEIGHTS_ONLY"),
+    ],
+)
+def test_what_the_container_reports_of_a_script_is_told_by_who_knows_the_error(
+    error: str, code: str, remedy: str
+) -> None:
+    reason = f"AlgorithmError: CODE001 rank 2 on algo-2: {error} (train.py:97)\n  x = f(y), exit code: 1"
+    cause = diagnose([], reason).root_cause
+    assert cause is not None
+    assert cause.finding.code == code
+    assert remedy in cause.finding.remedy

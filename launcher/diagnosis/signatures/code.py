@@ -126,6 +126,20 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
         role=LineRole.INITIATOR,
+        literal="weights only load failed",
+        pattern=re.compile(r"^(?:_?pickle\.)?UnpicklingError: Weights only load failed\."),
+        example="_pickle.UnpicklingError: Weights only load failed. This file can still be loaded, to do so "
+        "you have two options, do those steps only if you trust the source of the checkpoint.",
+        near_miss="INFO Weights only load failed, loading all of it",
+        says="the checkpoint holds more than weights, which torch.load refuses by default from torch 2.6 on",
+        remedy="Where you trust the checkpoint, because a job of yours wrote it: set "
+        "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD to '1' in `environment`, or pass weights_only=False to torch.load. "
+        "To stay without: save tensors and plain values alone, or name the classes with "
+        "torch.serialization.add_safe_globals.",
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.INITIATOR,
         literal="key(s) in state_dict",
         pattern=re.compile(r"(?:Missing|Unexpected) key\(s\) in state_dict: \"(?P<key>[^\"]+)\""),
         example='\tMissing key(s) in state_dict: "module.bn.weight".\n\tUnexpected key(s) in state_dict: '

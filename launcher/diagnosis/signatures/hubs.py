@@ -113,8 +113,10 @@ SIGNATURES = (
         mode=job_runtime.HUB_UNREACHABLE,
         role=LineRole.INITIATOR,
         literal="error downloading ",
-        pattern=re.compile(r"^RuntimeError: Error downloading (?P<file>\S{1,200})$"),
-        example="RuntimeError: Error downloading train-images-idx3-ubyte.gz",
+        pattern=re.compile(r"^RuntimeError: Error downloading (?P<file>[^\s:]{1,200})(?:$|:(?:$| Tried ))"),
+        example="RuntimeError: Error downloading train-images-idx3-ubyte.gz: Tried "
+        "https://ossci-datasets.s3.amazonaws.com/mnist/, got: <urlopen error [Errno -2] Name or "
+        "service not known>",
         near_miss="INFO no error downloading train-images-idx3-ubyte.gz",
         says="the download of {file} failed",
         remedy=NO_WAY,

@@ -61,6 +61,19 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.REQUIREMENT_MISSING,
         role=LineRole.INITIATOR,
+        literal="operator torchvision::",
+        pattern=re.compile(r"^RuntimeError: operator torchvision::\w+ does not exist"),
+        example="RuntimeError: operator torchvision::nms does not exist",
+        near_miss="INFO operator torchvision::nms is registered",
+        says="torchvision is not built for the torch that is there: its operators cannot be loaded",
+        remedy="torch and torchvision have to come from one index and in versions that belong together. "
+        "AWS's images have such a pair: leave versions of both out of requirements.txt. Into the Python of a "
+        "local run install them yourself, as with `pip install torch torchvision --index-url "
+        "https://download.pytorch.org/whl/cpu`: what is there is not installed again.",
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
         literal="could not find a version that satisfies the requirement",
         pattern=re.compile(
             r"ERROR: Could not find a version that satisfies the requirement (?P<package>.{1,200}?) "

@@ -51,6 +51,8 @@ class _Writer:
 class Digest:
     """Chooses the lines of rank 0 and of the first host, warnings of the other hosts, errors of every rank.
 
+    Of a traceback that another rank has printed, only the exception is shown, which may tell more.
+
     `processes_per_host` is None where it is not known; `world_size` 1 hides nobody. `tell` is called once,
     when the first line of another rank is left out.
     """
@@ -63,6 +65,7 @@ class Digest:
         self._tell = tell
         self._told = False
         self._writers: dict[tuple[str, int | None], _Writer] = {}
+        self._shown: set[tuple[str, ...]] = set()
 
     def keep(self, lines: Sequence[LogLine]) -> list[LogLine]:
         """The chosen lines, in their order; those of a traceback may come with a later call."""
@@ -95,9 +98,25 @@ class Digest:
             # Whose it is tells its last line alone.
             writer.held.append(line)
             return self._released(writer)
+        writer.held.append(line)
+        if self._is_shown_at_once(rank):
+            released, writer.held = writer.held, []
+        else:
+            released = self._first_of_its_kind(writer)
         if writer.traceback.is_complete:
+            self._shown.add(_kind_of(writer.traceback))
             writer.traceback = None
-        return [line]
+        return released
+
+    def _is_shown_at_once(self, rank: int | None) -> bool:
+        return rank == 0 or not self._hides
+
+    def _first_of_its_kind(self, writer: _Writer) -> list[LogLine]:
+        """A traceback of another rank once it is complete; of one that is known already, its last line."""
+        if writer.traceback is None or not writer.traceback.is_complete:
+            return []
+        held, writer.held = writer.held, []
+        return held[-1:] if _kind_of(writer.traceback) in self._shown else held
 
     def _released(self, writer: _Writer) -> list[LogLine]:
         traceback = writer.traceback
@@ -122,7 +141,7 @@ class Digest:
         return any(words in text for words in _TORCHRUNS)
 
     def _is_chosen(self, line: LogLine, rank: int | None, text: str) -> bool:
-        if rank == 0 or not self._hides or text.startswith(_OF_SLIPWAY):
+        if self._is_shown_at_once(rank) or text.startswith(_OF_SLIPWAY):
             return True
         if rank is None and line.host == host_name(1):
             return True
@@ -134,3 +153,8 @@ class Digest:
             self._told = True
             self._tell()
         return []
+
+
+def _kind_of(traceback: Traceback) -> tuple[str, ...]:
+    """What is alike in the tracebacks of ranks that fail of one cause, on whichever host."""
+    return (traceback.kind, *(frame.place for frame in traceback.frames))

@@ -37,6 +37,27 @@ def test_a_traceback_of_another_rank_is_shown_whole() -> None:
     assert seen(given) == failing.split("\n")
 
 
+def test_of_a_traceback_that_another_rank_has_printed_the_exception_is_shown() -> None:
+    other = RAISED.replace("KeyError: 'label'", "KeyError: 'image'")
+    first, second = of_rank(1, RAISED), of_rank(3, other)
+    given = [*lines(first), *lines(second, of_rank(2, RAISED), host="algo-2")]
+    assert seen(given) == [*first.split("\n"), "[rank3]:KeyError: 'image'", "[rank2]:KeyError: 'label'"]
+
+
+def test_ranks_that_fail_elsewhere_and_rank_0_are_shown_whole() -> None:
+    elsewhere = of_rank(1, RAISED.replace("line ", "line 7"))
+    given = lines(of_rank(2, RAISED), elsewhere, of_rank(0, RAISED))
+    assert seen(given) == [line.text for line in given]
+
+
+def test_ranks_that_print_their_tracebacks_at_the_same_time_are_told_apart() -> None:
+    rows = zip(of_rank(1, RAISED).split("\n"), of_rank(0, RAISED).split("\n"), strict=True)
+    given = lines(*(line for row in rows for line in row))
+    shown = seen(given)
+    assert [line for line in shown if line.startswith("[rank0]")] == of_rank(0, RAISED).split("\n")
+    assert "[rank1]:KeyError: 'label'" in shown
+
+
 @pytest.mark.parametrize(
     "text",
     [
