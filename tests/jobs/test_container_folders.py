@@ -19,7 +19,7 @@ WHERE_THE_NAME_IS = "/opt/ml/input/data/checkpoints/job"
 def test_what_a_plan_takes_for_a_folder_is_what_the_boot_puts_in(
     write_job: Callable[..., Path], channels: tuple[str, ...]
 ) -> None:
-    job = load_job(write_job(inputs={name: "s3://my-bucket/data" for name in channels})).spec
+    job = load_job(write_job(inputs=dict.fromkeys(channels, "s3://my-bucket/data"))).spec
     assert job is not None
     container = Container(
         root=Path("/opt/ml"),
