@@ -19,16 +19,13 @@ from constructs.permissions import (
     written_bucket_keys,
 )
 from constructs.policy_sizes import INLINE_POLICIES_SIZE, in_chunks, packed
+from constructs.secret_permissions import secret_permissions
 
 from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL, TRAINING_LOGS
-from launcher.cluster.secret_ids import is_arn
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import FailureMode
 
 PREVENTS: tuple[FailureMode, ...] = (storage.ROLE_INSUFFICIENT, storage.SECRET_UNREADABLE)
-
-_SECRETS_IN_A_STATEMENT = 8
-"""Of the longest names, so that a statement fits into a managed policy."""
 
 
 class TrainingRole(iam.Role):
@@ -92,8 +89,7 @@ class TrainingRole(iam.Role):
             *_read_keys(read_with),
             *written_bucket_keys(written_with),
             *_data([bucket_arn(bucket, stack) for bucket in data_buckets]),
-            *_secrets([_secret_arn(stack, secret) for secret in secrets]),
-            *_secret_keys(stack, secret_keys),
+            *secret_permissions(stack, secrets, secret_keys),
         ]
         inline, *others = packed(permissions, stack, first=INLINE_POLICIES_SIZE)
         super().__init__(
@@ -167,45 +163,6 @@ def _data(buckets: Sequence[str]) -> list[Permission]:
             ),
         ]
     return permissions
-
-
-def _secret_arn(stack: cdk.Stack, secret: str) -> str:
-    """A secret's ARN; of one that is named, with what Secrets Manager appends to the name."""
-    if is_arn(secret):
-        return secret
-    return stack.format_arn(
-        service="secretsmanager",
-        resource="secret",
-        resource_name=f"{secret}-??????",
-        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-    )
-
-
-def _secrets(arns: Sequence[str]) -> list[Permission]:
-    return [
-        Permission(
-            f"ReadSecrets{number}",
-            ["secretsmanager:GetSecretValue"],
-            list(some),
-            "The boot fetches what a job names, before its script starts; the end of an ARN is Secrets "
-            "Manager's own choice.",
-        )
-        for number, some in in_chunks(arns, _SECRETS_IN_A_STATEMENT)
-    ]
-
-
-def _secret_keys(stack: cdk.Stack, arns: Sequence[str]) -> list[Permission]:
-    if not arns:
-        return []
-    return [
-        Permission(
-            "DecryptSecrets",
-            ["kms:Decrypt"],
-            list(arns),
-            "Which secret has which of the keys is not known here; nothing but secrets can be decrypted.",
-            {"StringEquals": {"kms:ViaService": f"secretsmanager.{stack.region}.amazonaws.com"}},
-        )
-    ]
 
 
 def _read_keys(arns: Sequence[str]) -> list[Permission]:

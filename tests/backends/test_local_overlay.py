@@ -20,6 +20,7 @@ from launcher.backends.local.hosts import hosts_of
 from launcher.backends.local.installed import InstalledPackages, missing
 from launcher.backends.local.layout import boot_command
 from launcher.backends.local.overlay import python_with_requirements
+from launcher.backends.local.status import read_record
 from launcher.planning.request_view import RequestView
 from launcher.source.packaging import BOOT_NAME, build_source
 from launcher.source.requirements import RequirementsFile
@@ -224,6 +225,11 @@ def test_a_local_job_runs_with_what_it_requires_and_so_does_its_resumption(
         assert finish(local, "job-2").state is JobState.COMPLETED
     request = json.loads((workplace.home / "job-1" / "request.json").read_text())["request"]
     assert request["AlgorithmSpecification"]["ContainerArguments"] == words
+    # By which `launch clean` knows that it is needed for a resumption.
+    record = read_record(workplace.home / "job-1")
+    assert record.python == shop.python
+    assert record.environment is not None
+    assert (record.environment / "complete").is_file()
 
 
 def test_the_boot_is_not_asked_to_install_what_is_installed() -> None:
