@@ -22,6 +22,7 @@ HELPERS = {
     "mounted_file_system",
     "permissions",
     "policy_sizes",
+    "secret_permissions",
     "weak_references",
 }
 """Modules without a construct of their own."""
