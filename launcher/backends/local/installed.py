@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.backends.interface import BackendError
-from launcher.backends.local.interpreter import BOUND_SECONDS, python_environment
+from launcher.backends.local.interpreter import answer_of
 from launcher.source.requirements import RequirementsFile, WantedPackage
 
 if TYPE_CHECKING:
@@ -35,6 +31,7 @@ for each in metadata.distributions():
                 commands.setdefault(entry.name, entry.value)
 folders = site.getsitepackages() + ([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])
 print(json.dumps({
+    "slipway": 1,
     "packages": packages,
     "commands": commands,
     "folders": [folder for folder in folders if os.path.isdir(folder)],
@@ -73,31 +70,14 @@ class InstalledPackages:
 
 def packages_of(python: Path) -> InstalledPackages:
     """Ask a Python what it has installed. Raises BackendError where it does not say."""
-    try:
-        run = subprocess.run(
-            [str(python), "-c", _QUESTION],
-            env=python_environment(python, os.environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=BOUND_SECONDS,
-            check=True,
-        )
-        # What a sitecustomize prints comes before.
-        found = json.loads(run.stdout.strip().rpartition("\n")[2])
-        return InstalledPackages(
-            packages={name: (version, tuple(needs)) for name, (version, needs) in found["packages"].items()},
-            commands=found["commands"],
-            folders=tuple(found["folders"]),
-            has_pip=found["pip"],
-            markers=found["markers"],
-        )
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
-        said = getattr(error, "stderr", None) or str(error)
-        raise BackendError(
-            f"{python} does not say what it has installed: {str(said).strip().rpartition(chr(10))[2][:200]}.",
-            "Give another one with --python PATH.",
-        ) from error
+    found = answer_of(python, _QUESTION)
+    return InstalledPackages(
+        packages={name: (version, tuple(needs)) for name, (version, needs) in found["packages"].items()},
+        commands=found["commands"],
+        folders=tuple(found["folders"]),
+        has_pip=found["pip"],
+        markers=found["markers"],
+    )
 
 
 def missing(wanted: RequirementsFile, installed: InstalledPackages) -> list[WantedPackage]:

@@ -103,7 +103,7 @@ def python_environment(python: Path, environment: Mapping[str, str]) -> dict[str
 @cache
 def interpreter_at(path: Path) -> Interpreter:
     """Ask a Python what it has, once. Raises BackendError where it is none, or one that is too old."""
-    found = _answer(path)
+    found = answer_of(path, _QUESTION)
     version = tuple(found["version"])
     if version < OLDEST:
         raise BackendError(
@@ -113,31 +113,15 @@ def interpreter_at(path: Path) -> Interpreter:
     return Interpreter(path, version, found["torch"], found["cuda"])
 
 
-def check_can_run(path: Path) -> None:
-    """Raise BackendError where no program lies at the path of a Python."""
-    if not _can_run(path):
-        raise BackendError(
-            f"there is no Python {path}.",
-            "Give the path of one with --python, such as .venv/bin/python; instead of resuming a run, launch "
-            "its job file, with --python PATH --set checkpoint.resume_from=NAME.",
-        )
+def answer_of(path: Path, question: str) -> dict[str, Any]:
+    """What a Python prints last for a program that prints a JSON object with `"slipway": 1` in it.
 
-
-def _path_of(given: str) -> Path:
-    """The path of what was given: a path, or a program's name. Links stay links: they lie in the venv."""
-    path = Path(given if os.sep in given else shutil.which(given) or given).expanduser().absolute()
-    if path.is_dir():
-        inside = path / "bin" / "python"
-        hint = f"--python {inside}" if _can_run(inside) else "the path of a python, such as .venv/bin/python"
-        raise BackendError(f"--python {given or repr(given)} is a folder, not a Python.", f"Give {hint}.")
-    return path
-
-
-def _answer(path: Path) -> dict[str, Any]:
+    Raises BackendError where it is no Python, or gives no such answer in time.
+    """
     check_can_run(path)
     try:
         run = subprocess.run(
-            [str(path), "-c", _QUESTION],
+            [str(path), "-c", question],
             env=python_environment(path, os.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -159,6 +143,26 @@ def _answer(path: Path) -> dict[str, Any]:
     said = run.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
     words = f" and said: {said}" if said else ""
     raise _no_python(path, f"it ended with exit code {run.returncode}{words}")
+
+
+def check_can_run(path: Path) -> None:
+    """Raise BackendError where no program lies at the path of a Python."""
+    if not _can_run(path):
+        raise BackendError(
+            f"there is no Python {path}.",
+            "Give the path of one with --python, such as .venv/bin/python; instead of resuming a run, launch "
+            "its job file, with --python PATH --set checkpoint.resume_from=NAME.",
+        )
+
+
+def _path_of(given: str) -> Path:
+    """The path of what was given: a path, or a program's name. Links stay links: they lie in the venv."""
+    path = Path(given if os.sep in given else shutil.which(given) or given).expanduser().absolute()
+    if path.is_dir():
+        inside = path / "bin" / "python"
+        hint = f"--python {inside}" if _can_run(inside) else "the path of a python, such as .venv/bin/python"
+        raise BackendError(f"--python {given or repr(given)} is a folder, not a Python.", f"Give {hint}.")
+    return path
 
 
 def _no_python(path: Path, problem: str) -> BackendError:
