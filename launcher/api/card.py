@@ -1,4 +1,7 @@
-"""A job in a notebook: its state, name and time, and why it failed. All that it says is escaped."""
+"""A job in a notebook: its state, name and time, why it failed, or what speaks against its success.
+
+All that it says is escaped.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from html import escape
 
 from launcher.backends.interface import JobState, JobStatus
 from launcher.diagnosis.redaction import redacted
+from launcher.failure_modes.model import Finding
 from launcher.session.outcome import Outcome
 from launcher.text.controls import without_controls
 from launcher.text.durations import elapsed_time
@@ -23,19 +27,23 @@ def card(outcome: Outcome | None, name: str = "", trouble: str = "") -> str:
     took = f" {elapsed_time(status.seconds)}" if status.seconds is not None else ""
     rows = [f"{state} <code>{_plain(status.name)}</code>{took}"]
     if cause is not None:
-        where = f"{cause.subject}: " if cause.subject else ""
-        rows.append(f"<b>{_plain(cause.code)}</b> {_plain(where + cause.message)}")
-        rows.append(f"→ {_plain(cause.remedy)}")
+        rows += _told(cause)
     elif status.failure_reason:
         rows.append(_plain(redacted(status.failure_reason)))
     elif status.explanation:
         rows.append(_plain(status.explanation))
+    for warning in outcome.warnings or ():
+        rows += _told(warning)
     return _block(*rows)
 
 
 def lines_as_html(text: str) -> str:
     """Log lines as preformatted text."""
     return f"<pre>{_plain(text)}</pre>"
+
+
+def _told(finding: Finding) -> tuple[str, str]:
+    return f"<b>{_plain(finding.code)}</b> {_plain(finding.message)}", f"→ {_plain(finding.remedy)}"
 
 
 def _state(status: JobStatus) -> str:
