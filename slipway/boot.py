@@ -7,7 +7,7 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,20 +17,19 @@ from slipway.evidence import judge
 from slipway.failure import STOPPED, BootError, Cause, RankEnd, exit_status, root_cause, write_failure
 from slipway.joined import meeting_of
 from slipway.kept_log import everything_kept_in
-from slipway.kept_masked import kept_masked
 from slipway.left_behind import tell_of_lost_work
 from slipway.masking import NOTHING_MASKED, Masking
-from slipway.processes import Ended, StopRequest, itself, running_below, supervise, workers
+from slipway.processes import Ended, StopRequest
 from slipway.program import program_of
-from slipway.rank_files import RankFiles
 from slipway.references import replaced
 from slipway.rendezvous import Rendezvous, check_port, find_rendezvous
 from slipway.requirements import WITHOUT_A_WAY_OUT, install
 from slipway.sagemaker_variables import folders
 from slipway.secrets import take_secrets
 from slipway.source import CODE_DIGEST_VARIABLE, unpack, verify
+from slipway.starting import HostRun, alone, under_torchrun
 from slipway.task import Task, parse_task, script_words
-from slipway.torchrun import AFTER_INSTALLING, failed_ranks, torchrun_command
+from slipway.torchrun import failed_ranks
 
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
@@ -114,41 +113,8 @@ def run(
     make_folders(inner)
     print(_announcement(task, container, rendezvous), flush=True)
     meeting, started = meeting_of(task, container, rendezvous), time.time()
-    if torchrun:
-        with kept_masked(container.logs, masking) as logs:
-            command = torchrun_command(
-                container,
-                rendezvous,
-                task.processes_per_host,
-                program,
-                logs,
-                # pip takes longer on one host than on another, and the first must not give the others up.
-                patience=None if task.requirements is None else AFTER_INSTALLING,
-            )
-            ended = supervise(
-                command,
-                environment=inner,
-                folder=container.code,
-                stop=stop,
-                targets=ranks_to_stop(logs),
-                # What its ranks print on stdout would pass by unmasked.
-                streams=(None, None) if secrets else None,
-                beside=all_of(RankFiles(logs).trim, meeting.look),
-                masking=masking,
-            )
-    else:
-        streams = (container.logs / "stdout.log", container.logs / "stderr.log")
-        ended = supervise(
-            program.command,
-            environment=inner,
-            folder=container.code,
-            stop=stop,
-            targets=running_below if program.by_shell else itself,
-            beside=meeting.look,
-            # What is kept as this host's log already is not kept twice.
-            streams=(None, None) if "SLIPWAY_LOG" in environment else streams,
-            masking=masking,
-        )
+    start = under_torchrun if torchrun else alone
+    ended = start(HostRun(task, container, rendezvous, program, inner, masking), stop, beside=meeting.look)
     if ended.exit_code == 0 and stop.at is None:
         meeting.tell_of_the_end()
         tell_of_lost_work(container, inner, started)
@@ -191,31 +157,6 @@ def conclude(task: Task, container: Container, ended: Ended, stop: StopRequest) 
     print(f"slipway: {text.splitlines()[0]}", file=sys.stderr, flush=True)
     write_failure(container.failure_file, text, cause.time)
     return exit_status(cause.exit_code or ended.exit_code)
-
-
-def ranks_to_stop(logs: Path) -> Callable[[int], list[int]]:
-    """Whom to send a stop signal, by torchrun's process id: its workers.
-
-    torchrun would give them 30 s and then kill them, and report a failure afterwards. Asked themselves,
-    they have the whole grace, and when they save and exit torchrun ends as usual. It is asked itself
-    only before it starts them; afterwards it waits for the other hosts, and not long.
-    """
-
-    def targets(torchrun: int) -> list[int]:
-        found = workers(torchrun)
-        return found or ([] if any(logs.glob("*/attempt_*")) else [torchrun])
-
-    return targets
-
-
-def all_of(*watchers: Callable[[int], None]) -> Callable[[int], None]:
-    """The watchers as one, called in their order."""
-
-    def watch(pid: int) -> None:
-        for watcher in watchers:
-            watcher(pid)
-
-    return watch
 
 
 def package_path() -> Path:

@@ -43,11 +43,13 @@ def torchrun_command(
     logs: Path,
     *,
     patience: int | None = None,
+    passes_on: bool = True,
 ) -> list[str]:
     """The command that starts this host's ranks with a static rendezvous on the first host.
 
     `program` is what each of them runs; `logs` the folder for what they print; `patience` for how many
-    seconds the hosts wait for each other, where torchrun's default is not enough.
+    seconds the hosts wait for each other, where torchrun's default is not enough. What the ranks print
+    goes into the files, and with `passes_on` torchrun hands it on as well.
     """
     return [
         sys.executable, "-m", "torch.distributed.run",
@@ -60,8 +62,8 @@ def torchrun_command(
         "--monitor_interval", "0.1",
         *([] if patience is None else ["--rdzv_conf", f"timeout={patience}"]),
         "--log_dir", str(logs),
-        # 3: stdout and stderr, into files and on.
-        "--tee", "3",
+        # 3: stdout and stderr.
+        "--tee" if passes_on else "--redirects", "3",
         *(["--module"] if program.is_module else []),
         # argparse takes what looks like an abbreviation of torchrun's options (`--log`, `--node`) for one
         # even behind the script; after two dashes it does not, and drops these from what the script gets.
