@@ -39,7 +39,7 @@ time.sleep(60)
 
 SAVES_AND_ENDS = """
 import os, pathlib
-state = pathlib.Path(os.environ["SLIPWAY_CHECKPOINT_DIR"], "state")
+state = pathlib.Path(os.environ["SLIPWAY_CHECKPOINT_DIR"], os.environ["SM_CURRENT_HOST"])
 job = os.environ["TRAINING_JOB_NAME"]
 if state.exists() and state.read_text() != job:
     print("resumed from", state.read_text(), flush=True)
