@@ -6,8 +6,9 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from launcher.cluster.cluster_files import ClusterFileError
 from launcher.cluster.existing_file_system import IN_FULL, ExistingFileSystem
-from launcher.cluster.specification import ClusterFileError, ClusterSpec
+from launcher.cluster.specification import ClusterSpec
 
 _SERVING = ("AVAILABLE", "UPDATING")
 """The states in which it can be mounted (FSx API reference, FileSystem, Lifecycle)."""

@@ -27,9 +27,9 @@ from launcher.backends.local.backend import LocalBackend
 from launcher.cli.app import main
 from launcher.cli.job_view import JobView
 from launcher.cli.output import print_json
+from launcher.cluster.cluster_files import ClusterFileError, load_cluster_file
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.manifest_store import cached_manifests
-from launcher.cluster.specification import ClusterFileError, load_cluster_file
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.redaction import shown
 from launcher.failure_modes.refusal import Refusal

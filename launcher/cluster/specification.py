@@ -1,13 +1,11 @@
 """The cluster file: what is to be provisioned, `clusters/NAME.yaml`, typed and validated.
 
-`ClusterSpec` is its schema, its documentation and, with `load_cluster_file`, its parser. What comes
+`ClusterSpec` is its schema and its documentation, `launcher.cluster.cluster_files` reads the file. What comes
 out of the deployment is `launcher.cluster.manifest.Cluster`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
@@ -39,27 +37,12 @@ from launcher.cluster.section import BucketName, Section, refuse
 from launcher.cluster.stack_names import CLUSTER_NAME
 from launcher.cluster.storage_specification import BucketsSpec, LustreSpec
 from launcher.cluster.zones import check_zones
-from launcher.documents.document import DocumentError, read_document
-from launcher.documents.validation import validate
-from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Finding
 
 AWS_MANAGED, NEW_KEY = "aws-managed", "new-key"
 """The values of `encryption` that are not the ARN of a key."""
 
 _TAG_CHARACTERS = r"[\p{L}\p{Z}\p{N}_.:/=+\-@]"
 """What IAM, the strictest of the services, takes in tags (IAM API reference, Tag)."""
-
-_AS_WRITTEN = (("account",), ("tags", "*"))
-"""Account numbers and tags are text: `cost-centre: 0070` needs no quotes."""
-
-
-class ClusterFileError(Exception):
-    """A cluster file that cannot be used; `problems` has one text for each thing wrong with it."""
-
-    def __init__(self, *problems: str) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
 
 
 class ClusterSpec(Section):
@@ -311,35 +294,6 @@ class ClusterSpec(Section):
         """How many hosts the jobs of the queue may use at the same time."""
         asked = self.queue.max_instances if self.queue else None
         return asked or sum(each.count for each in self.hosts)
-
-
-def load_cluster_file(path: Path) -> ClusterSpec:
-    """Read and validate a cluster file.
-
-    Raises:
-        ClusterFileError: the file cannot be read, is not YAML or does not fit the schema; all
-            problems of the schema are reported at once, with line, column and code.
-    """
-    try:
-        document = read_document(path, _AS_WRITTEN)
-    except OSError as error:
-        raise ClusterFileError(f"{path}: cannot be read: {error.strerror}") from error
-    except DocumentError as error:
-        code = job_file.UNREADABLE.code
-        raise ClusterFileError(f"{error.location}: {code} {error.message}") from error
-    spec, findings = validate(ClusterSpec, document)
-    if spec is None:
-        raise ClusterFileError(*_told(found.located(document.location) for found in findings))
-    return spec
-
-
-def _told(findings: Iterable[Finding]) -> Iterator[str]:
-    """Each finding with its remedy; a remedy that several share, such as a table, is told once."""
-    remedies: set[str] = set()
-    for found in findings:
-        remedy = "See above for what is possible." if found.remedy in remedies else found.remedy
-        remedies.add(found.remedy)
-        yield f"{found.location}: {found.code} {found.message}. {remedy}"
 
 
 def _capacity(lustre: LustreSpec | None) -> int:

@@ -12,8 +12,8 @@ import pytest
 import yaml
 from moto import mock_aws
 
+from launcher.cluster.cluster_files import load_cluster_file
 from launcher.cluster.manifest import Lustre
-from launcher.cluster.specification import load_cluster_file
 from launcher.session.clusters import destroy as end
 from launcher.session.clusters.kept_lustre import KeptLustre
 from tests.cli.conftest import RunLaunch

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cluster.specification import ClusterFileError, ClusterSpec, load_cluster_file
+from launcher.cluster.cluster_files import ClusterFileError, load_cluster_file
+from launcher.cluster.specification import ClusterSpec
 
 ID = "fs-0123456789abcdef0"
 PLACE = "subnet_id: subnet-0123456789abcdef0, security_group_id: sg-0123456789abcdef0"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from launcher.cluster.specification import ClusterFileError, ClusterSpec, load_cluster_file
+from launcher.cluster.cluster_files import ClusterFileError, load_cluster_file
+from launcher.cluster.specification import ClusterSpec
 
 CLUSTERS = Path(__file__).parents[2] / "clusters"
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import aws_cdk as cdk
 
-from launcher.cluster.specification import ClusterSpec, load_cluster_file
+from launcher.cluster.cluster_files import load_cluster_file
+from launcher.cluster.specification import ClusterSpec
 from launcher.cluster.stack_names import PARTS
 from stacks.slipway_app import ClusterStacks, add_stacks
 

@@ -12,7 +12,8 @@ import botocore.session
 import pytest
 from botocore import xform_name
 
-from launcher.cluster.specification import ClusterSpec, load_cluster_file
+from launcher.cluster.cluster_files import load_cluster_file
+from launcher.cluster.specification import ClusterSpec
 from tests.stacks.synthesis import synthesize
 
 ROOT = Path(__file__).parents[2]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from launcher.cluster.changes import changes, deployed_cluster_file
+from launcher.cluster.cluster_files import load_cluster_file
 from launcher.cluster.manifest import Cluster
-from launcher.cluster.specification import load_cluster_file
 from launcher.cluster.stack_names import PARTS
 from tests.stacks.synthesis import ROOT, Synthesized, cluster, dev_spec, synthesize
 

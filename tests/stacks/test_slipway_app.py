@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cluster.cluster_files import load_cluster
-from launcher.cluster.specification import ClusterFileError
+from launcher.cluster.cluster_files import ClusterFileError, load_cluster
 from tests.stacks.synthesis import ROOT, dev_spec, synthesize
 
 CLUSTERS = ROOT / "clusters"

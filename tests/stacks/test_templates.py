@@ -11,7 +11,7 @@ from cdk_nag import AwsSolutionsChecks
 from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 
-from launcher.cluster.specification import load_cluster_file
+from launcher.cluster.cluster_files import load_cluster_file
 from tests.stacks import synthesis
 from tests.stacks.synthesis import CLUSTERS, ROOT, Synthesized, dev_spec, new_stack, synthesize
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from launcher.cluster.specification import ClusterSpec, load_cluster_file
+from launcher.cluster.cluster_files import load_cluster_file
+from launcher.cluster.specification import ClusterSpec
 from launcher.cluster.stack_names import PARTS
 from launcher.provisioning.create_only import create_only, values_at
 from tests.stacks.synthesis import ROOT, Synthesized, cluster, synthesize

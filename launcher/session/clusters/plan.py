@@ -10,8 +10,8 @@ from typing import Any
 from launcher.aws.clients import Clients
 from launcher.aws.stacks import DeployedStack, fetch_stacks
 from launcher.cluster.changes import FieldChange, changes, deployed_cluster_file
-from launcher.cluster.cluster_files import CLUSTERS, load_cluster
-from launcher.cluster.specification import ClusterFileError, ClusterSpec
+from launcher.cluster.cluster_files import CLUSTERS, ClusterFileError, load_cluster
+from launcher.cluster.specification import ClusterSpec
 from launcher.cluster.stack_names import stack_name
 from launcher.cluster.update_effects import Policy
 from launcher.failure_modes.model import Finding
