@@ -1,6 +1,6 @@
 """What each example promises, seen by running it on this machine.
 
-Those that install packages from an index run with `make gallery` alone.
+Those that install packages from an index, and the longest, run with `make gallery` alone.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import pytest
 
 from tests.gallery.conftest import RunExample
 
-installs = pytest.mark.gallery
-"""Needs packages that the tests' own environment lacks."""
+in_the_gallery = pytest.mark.gallery
+"""Needs packages that the tests' own environment lacks, or most of a minute."""
 
 
 def measured(log: str, name: str) -> float:
@@ -22,7 +22,7 @@ def measured(log: str, name: str) -> float:
     return float(found[-1])
 
 
-@installs
+@in_the_gallery
 def test_ddp_learns_the_digits(run_example: RunExample) -> None:
     run = run_example("ddp")
     assert (run.exit_code, run.result["state"]) == (0, "Completed"), run.log
@@ -30,6 +30,7 @@ def test_ddp_learns_the_digits(run_example: RunExample) -> None:
     assert (run.model / "model.pt").is_file()
 
 
+@in_the_gallery
 def test_fsdp_goes_on_from_its_shards_as_if_it_had_never_stopped(run_example: RunExample) -> None:
     stopped = run_example("fsdp", **{"hyperparameters.steps": 20})
     resumed = run_example("fsdp", **{"hyperparameters.steps": 40, "checkpoint.resume_from": stopped.name})
@@ -51,7 +52,7 @@ def test_a_shell_script_prepares_and_trains(run_example: RunExample) -> None:
     assert (run.model / "model.pt").is_file()
 
 
-@installs
+@in_the_gallery
 def test_accelerate_makes_one_training_of_all_ranks_and_resumes(run_example: RunExample) -> None:
     first = run_example("accelerate", **{"hyperparameters.epochs": 2})
     resumed = run_example("accelerate", **{"checkpoint.resume_from": first.name})
@@ -63,7 +64,7 @@ def test_accelerate_makes_one_training_of_all_ranks_and_resumes(run_example: Run
     assert (resumed.model / "model.safetensors").is_file()
 
 
-@installs
+@in_the_gallery
 def test_lightning_makes_one_training_of_all_ranks_and_resumes(run_example: RunExample) -> None:
     first = run_example("lightning", **{"hyperparameters.epochs": 2})
     resumed = run_example("lightning", **{"checkpoint.resume_from": first.name})
@@ -74,7 +75,7 @@ def test_lightning_makes_one_training_of_all_ranks_and_resumes(run_example: RunE
     assert (resumed.checkpoints / "last.ckpt").is_file()
 
 
-@installs
+@in_the_gallery
 def test_transformers_trains_once_and_keeps_two_checkpoints(run_example: RunExample) -> None:
     run = run_example("transformers")
     assert (run.exit_code, run.result["state"]) == (0, "Completed"), run.log
@@ -86,7 +87,7 @@ def test_transformers_trains_once_and_keeps_two_checkpoints(run_example: RunExam
     assert (run.model / "model.safetensors").is_file()
 
 
-@installs
+@in_the_gallery
 def test_a_module_gets_hydras_overrides_and_keeps_what_hydra_writes(run_example: RunExample) -> None:
     run = run_example("hydra", **{"hyperparameters.epochs": 2})
     assert (run.exit_code, run.result["state"]) == (0, "Completed"), run.log
@@ -96,7 +97,7 @@ def test_a_module_gets_hydras_overrides_and_keeps_what_hydra_writes(run_example:
     assert (kept / "train.log").is_file()
 
 
-@installs
+@in_the_gallery
 @pytest.mark.parametrize("example", ["accelerate", "lightning", "transformers", "hydra"])
 def test_what_an_example_requires_is_installed_once(run_example: RunExample, example: str) -> None:
     short = {"hyperparameters.epochs": 1} if example != "transformers" else {"hyperparameters.max_steps": 10}

@@ -7,6 +7,7 @@ computes with them. The text is a module of Python's own standard library, so no
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 from datetime import timedelta
 from pathlib import Path
@@ -34,7 +35,15 @@ CONTEXT = 64
 def main() -> None:
     """Train from the newest complete checkpoint, or from the start, and leave the whole model."""
     arguments = parse_arguments()
-    device = join_process_group()
+    train(arguments, join_process_group())
+    # Model and optimizer hold on to the process group until they are collected. A group that outlives this
+    # line dies with the interpreter instead, and its threads then abort the rank now and then.
+    gc.collect()
+    dist.destroy_process_group()
+
+
+def train(arguments: argparse.Namespace, device: torch.device) -> None:
+    """All steps that are left, with a checkpoint after every 20."""
     torch.manual_seed(0)
     model = shard(LanguageModel(width=64, depth=4), device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.lr)
@@ -58,7 +67,6 @@ def main() -> None:
         torch.save(whole, MODEL / "model.pt")
         report(f"saved {sum(each.numel() for each in whole.values())} parameters")
     dist.barrier()
-    dist.destroy_process_group()
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -20,10 +21,18 @@ MODEL = Path(os.environ.get("SM_MODEL_DIR", "/opt/ml/model"))
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
 def main(config: DictConfig) -> None:
-    """Train, and leave a model."""
+    """Meet the other ranks, and train with them."""
     on_gpu = torch.cuda.is_available()
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if on_gpu else torch.device("cpu")
     dist.init_process_group("nccl" if on_gpu else "gloo")
+    train(config, torch.device("cuda", int(os.environ["LOCAL_RANK"])) if on_gpu else torch.device("cpu"))
+    # The model holds on to the process group until it is collected, and a group that outlives this line may
+    # abort the rank at its end.
+    gc.collect()
+    dist.destroy_process_group()
+
+
+def train(config: DictConfig, device: torch.device) -> None:
+    """Train, and leave a model."""
     torch.manual_seed(0)
     network = nn.Sequential(nn.Flatten(), nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)).to(device)
     model = DistributedDataParallel(network)
@@ -47,7 +56,6 @@ def main(config: DictConfig) -> None:
     if dist.get_rank() == 0:
         torch.save(network.state_dict(), MODEL / "model.pt")
     dist.barrier()
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
