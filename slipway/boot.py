@@ -55,7 +55,7 @@ def _main(arguments: Sequence[str], environment: dict[str, str]) -> int:
         secrets = take_secrets(environment)
         masking = Masking(secrets.values())
         _tell_what_is_not_masked(secrets)
-        return run(task, read_container(root), environment, stop, secrets)
+        return run(task, read_container(root), environment, stop, secrets, masking)
     except BootError as error:
         text = str(error)
     except Exception as error:  # whatever goes wrong here must reach the failure reason
@@ -74,11 +74,13 @@ def run(
     environment: Mapping[str, str],
     stop: StopRequest,
     secrets: Mapping[str, str],
+    masking: Masking,
 ) -> int:
     """Verify and unpack the source, install what it requires, start the processes, wait for them, and
     report a failure.
 
-    `secrets` are variables for the processes alone, whose values are masked in all that is printed and kept.
+    `secrets` are variables for the processes alone; `masking` hides their values in all that is printed and
+    kept.
     Raises BootError where the script cannot be started.
     """
     archive = container.input_data / "code" / "source.tar.gz"
@@ -109,7 +111,6 @@ def run(
         task, container, environment, archive=package_path(), rendezvous=rendezvous, arguments=arguments
     )
     inner.update(secrets)
-    masking = Masking(secrets.values())
     make_folders(inner)
     print(_announcement(task, container, rendezvous), flush=True)
     meeting, started = meeting_of(task, container, rendezvous), time.time()

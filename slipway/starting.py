@@ -35,7 +35,8 @@ def under_torchrun(run: HostRun, stop: StopRequest, beside: Callable[[int], None
     """Run this host's ranks to their end; `beside` is called as `supervise` does."""
     task, container, masking = run.task, run.container, run.masking
     with kept_masked(container.logs, masking) as logs:
-        output = RankOutput(logs, masking, container.node_rank * task.processes_per_host)
+        first_rank = container.node_rank * task.processes_per_host
+        output = RankOutput(logs, masking, first_rank) if masking else None
         command = torchrun_command(
             container,
             run.rendezvous,
@@ -44,7 +45,7 @@ def under_torchrun(run: HostRun, stop: StopRequest, beside: Callable[[int], None
             logs,
             # pip takes longer on one host than on another, and the first must not give the others up.
             patience=None if task.requirements is None else AFTER_INSTALLING,
-            passes_on=not masking,
+            passes_on=output is None,
         )
         ended = supervise(
             command,
@@ -52,11 +53,11 @@ def under_torchrun(run: HostRun, stop: StopRequest, beside: Callable[[int], None
             folder=container.code,
             stop=stop,
             targets=ranks_to_stop(logs),
-            streams=(None, None) if masking else None,
-            beside=all_of(*_of_files(output if masking else None, RankFiles(logs)), beside),
+            streams=None if output is None else (None, None),
+            beside=all_of(*_of_files(output, RankFiles(logs)), beside),
             masking=masking,
         )
-        if masking:
+        if output is not None:
             output.finish()
     return ended
 
