@@ -194,29 +194,23 @@ class LogReader:
 
 
 def _of_script(what: str, role: LineRole, candidate: Candidate, line: Line, traceback: Traceback) -> Sighting:
-    clock, time = _time(candidate)
-    return Sighting(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=role,
-        vague=True,
-        what=what,
-        rank=line.rank,
-        host=line.host or candidate.host or None,
-        index=candidate.index,
-        clock=clock,
-        time=time,
-        text=line.text,
-        details=traceback.told,
-        place=traceback.place,
-    )
+    sighting = _sighting(job_runtime.SCRIPT_RAISED, role, what, candidate, line, vague=True)
+    return _with_traceback(sighting, traceback)
 
 
 def _of_stop(what: str, candidate: Candidate, line: Line) -> Sighting:
+    return _sighting(job_runtime.STOPPED, LineRole.CASCADE, what, candidate, line, vague=False)
+
+
+def _sighting(
+    mode: FailureMode, role: LineRole, what: str, candidate: Candidate, line: Line, *, vague: bool
+) -> Sighting:
+    """What a line shows that no signature's own words are for."""
     clock, time = _time(candidate)
     return Sighting(
-        mode=job_runtime.STOPPED,
-        role=LineRole.CASCADE,
-        vague=False,
+        mode=mode,
+        role=role,
+        vague=vague,
         what=what,
         rank=line.rank,
         host=line.host or candidate.host or None,
