@@ -23,8 +23,11 @@ class InstanceFacts:
     """One training instance type.
 
     `accelerators` counts GPUs or Neuron devices per host and `accelerator_memory_mib` is per device;
-    `efa_interfaces` is 0 where the type has no EFA; `plugin_environment` holds the NCCL settings
-    that the aws-ofi-nccl plugin makes on this type by itself.
+    `compute_capability` is the GPUs' (`9.0`), None where there are none; `cpu_architecture` is `x86_64`
+    or `arm64`. `efa_interfaces` is 0 where the type has no EFA; `gpudirect_rdma` says whether the adapter
+    reaches the memory of the accelerators, `efa_rdma_read` whether the device itself can read by RDMA,
+    which is less. `plugin_environment` holds the NCCL settings that the aws-ofi-nccl plugin makes on
+    this type by itself.
     """
 
     instance_type: str
@@ -33,10 +36,13 @@ class InstanceFacts:
     accelerators: int
     neuron_cores_per_accelerator: int | None
     accelerator_memory_mib: int | None
+    compute_capability: str | None
     vcpus: int
+    cpu_architecture: str
     local_nvme_gb: int
     efa_interfaces: int
     gpudirect_rdma: bool | None
+    efa_rdma_read: bool | None
     plugin_environment: dict[str, str]
 
     @property
@@ -74,5 +80,5 @@ def nearest_instance_types(instance_type: str) -> list[str]:
 @cache
 def _table() -> dict[str, dict[str, Any]]:
     text = Path(__file__).with_name("instances.json").read_text("utf-8")
-    table: dict[str, dict[str, Any]] = json.loads(text)
+    table: dict[str, dict[str, Any]] = json.loads(text)["types"]
     return table

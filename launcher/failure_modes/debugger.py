@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.failure_modes import sources
+from launcher.failure_modes import notices, sources
 from launcher.failure_modes.model import FailureMode
 
 WITH_SMDDP_AND_CHECKPOINTS = FailureMode(
@@ -19,6 +19,7 @@ WITH_SMDDP_AND_CHECKPOINTS = FailureMode(
         "then upload them to SLIPWAY_CHECKPOINT_URI."
     ),
     sources=(sources.DATA_PARALLEL_GUIDE,),
+    notices=(notices.DEBUGGER_CLOSED,),
 )
 
 WITH_MODEL_PARALLEL = FailureMode(
@@ -34,4 +35,5 @@ WITH_MODEL_PARALLEL = FailureMode(
         "debugger_hook_config=False."
     ),
     sources=(sources.MODEL_PARALLEL_GUIDE,),
+    notices=(notices.DEBUGGER_CLOSED,),
 )

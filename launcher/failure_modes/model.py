@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from launcher.failure_modes.notices import Notice
+
 Path = tuple[str | int, ...]
 """The way to a field of a file: `("inputs", "train", "mode")`; `()` is the whole file."""
 
@@ -160,6 +162,7 @@ class FailureMode:
     the knowledge comes from; `severity` is the default of its findings. `retry` says whether a job that
     failed of it may simply run again. `symptom` is what it is evidence of where the
     container reports it: None is a cause, which wins against any symptom of another rank or host.
+    `notices` are what AWS announced of the service at fault.
     """
 
     code: str
@@ -170,6 +173,7 @@ class FailureMode:
     severity: Severity = Severity.ERROR
     retry: Retry = Retry.NEVER
     symptom: Symptom | None = None
+    notices: tuple[Notice, ...] = ()
 
     @property
     def weakness(self) -> int:
