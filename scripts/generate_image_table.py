@@ -15,7 +15,7 @@ from typing import Any
 import botocore.session
 from botocore.regions import EndpointResolver
 
-from scripts.generated import ROOT, write_or_check
+from scripts.generated import ROOT, dated, write_or_check
 
 TABLE = ROOT / "launcher" / "planning" / "images.json"
 COMMAND = "python -m scripts.generate_image_table"
@@ -38,7 +38,14 @@ PROCESSORS = {"trn": "neuron"}
 
 def generated() -> dict[Path, str]:
     """What the table's file should hold now."""
-    return {TABLE: json.dumps(image_table(), indent=1) + "\n"}
+    table = dated(
+        TABLE,
+        f"sagemaker {version('sagemaker')}, sagemaker/core/image_uri_config",
+        image_table(),
+        shelf_life_days=90,
+        packages=["sagemaker"],
+    )
+    return {TABLE: json.dumps(table, indent=1) + "\n"}
 
 
 def image_table() -> dict[str, Any]:
@@ -46,7 +53,6 @@ def image_table() -> dict[str, Any]:
     registries: dict[str, dict[str, str]] = {}
     frameworks = {name: _framework(name, registries) for name in FRAMEWORKS}
     return {
-        "source": f"sagemaker {version('sagemaker')}, sagemaker/core/image_uri_config",
         "frameworks": frameworks,
         "registries": registries,
         "dns_suffixes": _dns_suffixes({region for accounts in registries.values() for region in accounts}),

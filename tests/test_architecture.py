@@ -40,6 +40,8 @@ FORBIDDEN = [
     ("launcher/documents/document.py", "launcher.cluster.instances"),
     ("launcher/failure_modes/model.py", "launcher.documents.document"),
     ("launcher/text/durations.py", "launcher.failure_modes.model"),
+    ("launcher/facts/provenance.py", "launcher.failure_modes.model"),
+    ("launcher/facts/provenance.py", "launcher.text.durations"),
     # To the world, straight and by a detour.
     ("launcher/rules/live/acls.py", "launcher.aws.clients"),
     ("launcher/rules/live/acls.py", "launcher.account.questions.asking"),

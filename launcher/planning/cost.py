@@ -8,11 +8,10 @@ another price: a type that no source names is missing, and said to be.
 from __future__ import annotations
 
 import datetime
-import json
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
+from launcher.facts.data_file import read_data_file
 from launcher.planning.request_view import RequestView
 from launcher.text.durations import exact_duration
 
@@ -126,9 +125,8 @@ def _price(instance_type: str | None, region: str | None) -> _Price | None:
 @cache
 def _table() -> dict[str, list[_Price]]:
     """By instance type, in the order of the file."""
-    text = Path(__file__).with_name("prices.json").read_text("utf-8")
     table: dict[str, list[_Price]] = {}
-    for price_list in json.loads(text)["lists"]:
+    for price_list in read_data_file(__file__, "prices.json")["lists"]:
         as_of = datetime.date.fromisoformat(price_list["as_of"])
         for instance_type, usd in price_list["prices"].items():
             table.setdefault(instance_type, []).append(_Price(usd, as_of, price_list["region"]))
