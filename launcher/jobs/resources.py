@@ -50,6 +50,11 @@ class Resources(Part):
         BeforeValidator(_capacity, json_schema_input_type=Literal["on-demand", "spot"] | dict[str, str]),
     ] = Field(Capacity(), description="on-demand, spot, or {training_plan: ARN}.")
     keep_alive: Duration | None = Field(None, description="Keep a warm pool for this long.")
+    infra_check: bool = Field(
+        False,
+        description="AWS tests the hosts and their network before the script starts; on by itself in an "
+        "attempt after a fault of them, unless it is false here.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -82,6 +87,12 @@ class Resources(Part):
                 )
             tried.append(instance_type)
         return self
+
+    def with_infra_check(self) -> Resources:
+        """The same with the health check on; as they are where the file has it off in so many words."""
+        if "infra_check" in self.model_fields_set:
+            return self
+        return self.model_copy(update={"infra_check": True})
 
 
 def _ordinal(index: int) -> str:

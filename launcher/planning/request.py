@@ -15,6 +15,7 @@ from launcher.jobs.specification import JobSpec
 from launcher.planning.checkpoints import PlannedCheckpoints
 from launcher.planning.debugger import PlannedDebugger
 from launcher.planning.destination import Destination
+from launcher.planning.service_options import service_options
 from launcher.planning.strategies.strategy import Entry
 from launcher.planning.tags import job_tags
 from launcher.planning.training_plan import Request
@@ -68,6 +69,7 @@ def build_request(
         request["EnableManagedSpotTraining"] = True
     if job.limits.max_retries:
         request["RetryStrategy"] = {"MaximumRetryAttempts": job.limits.max_retries}
+    request |= service_options(job)
     return {key: value for key, value in request.items() if value not in ({}, [])}
 
 

@@ -32,6 +32,7 @@ _ORIGINS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("StoppingCondition", "MaxRuntimeInSeconds"): ("limits", "max_runtime"),
     ("StoppingCondition", "MaxWaitTimeInSeconds"): ("limits", "max_wait"),
     ("RetryStrategy",): ("limits", "max_retries"),
+    ("InfraCheckConfig",): ("resources", "infra_check"),
     ("CheckpointConfig",): ("checkpoint",),
     ("Tags",): ("tags",),
     ("HyperParameterTuningJobName",): ("name",),

@@ -128,6 +128,11 @@ class RequestView:
         return int(self.training.get("RetryStrategy", {}).get("MaximumRetryAttempts", 0))
 
     @property
+    def checks_hosts(self) -> bool:
+        """Whether the service tests the hosts and their network before it starts the script."""
+        return bool((self.training.get("InfraCheckConfig") or {}).get("EnableInfraCheck"))
+
+    @property
     def image(self) -> str | None:
         """The image's URI; None where an algorithm is named instead."""
         return self._algorithm.get("TrainingImage")

@@ -152,6 +152,25 @@ def test_the_next_instance_type_is_planned_as_its_own(write_job: WriteJob) -> No
 
 
 @pytest.mark.parametrize(
+    ("retry", "given", "checked"),
+    [
+        (Retry.OTHER_HOSTS, {}, [False, True]),
+        (Retry.SAME, {}, [False, False]),
+        (Retry.OTHER_HOSTS, {"infra_check": False}, [False, False]),
+        (Retry.SAME, {"infra_check": True}, [True, True]),
+    ],
+    ids=["after a fault of the hosts", "after another", "declined in the file", "asked for"],
+)
+def test_aws_tests_the_hosts_of_an_attempt_after_hosts_that_failed(
+    write_job: WriteJob, retry: Retry, given: dict[str, bool], checked: list[bool]
+) -> None:
+    cluster = Cluster([(retry, 1.0)])
+    cluster.run(job_of(write_job, resources={"instance_type": P4D, "instance_count": 2, **given}))
+    views = [plan.view for plan in cluster.submitted]
+    assert [view.checks_hosts for view in views if view] == checked
+
+
+@pytest.mark.parametrize(
     ("retry", "keep_alive", "released"),
     [(Retry.OTHER_HOSTS, "30m", True), (Retry.SAME, "30m", False), (Retry.OTHER_HOSTS, None, False)],
     ids=["hosts at fault in a warm pool", "hosts that are well", "no warm pool"],
