@@ -169,7 +169,7 @@ def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> No
     strategy = plan.job["distribution"]["strategy"]
     rows = {
         "job": str(plan.name),
-        "hosts": f"{view.hosts} × {view.instance_type}",
+        "hosts": _hosts(view),
         "processes": f"{plan.processes_per_host} per host, world size {plan.world_size}, {strategy}",
         **_installed(plan),
         **_search(view),
@@ -218,6 +218,11 @@ def _installed(plan: TrainingPlan) -> dict[str, str]:
     where = ", ".join([installed.index, *installed.links])
     by = "" if installed.installed_by == "boot" else ", by the toolkit of the image"
     return {"packages": f"{count} of {installed.file}, from {where}{by}"}
+
+
+def _hosts(view: RequestView) -> str:
+    choice = ": the service takes the first that has capacity" if len(view.instance_types) > 1 else ""
+    return f"{view.hosts} × {' or '.join(view.instance_types)}{choice}"
 
 
 def _service(view: RequestView) -> dict[str, str]:

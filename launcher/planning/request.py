@@ -11,6 +11,7 @@ from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Severity
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL
 from launcher.jobs.inputs import RESERVED_CHANNEL, Input
+from launcher.jobs.resources import Resources
 from launcher.jobs.specification import JobSpec
 from launcher.planning.checkpoints import PlannedCheckpoints
 from launcher.planning.debugger import PlannedDebugger
@@ -153,7 +154,7 @@ def _s3_channel(name: str, uri: str, distribution: str, mode: str) -> dict[str, 
 def _resources(job: JobSpec, destination: Destination, facts: InstanceFacts | None) -> dict[str, Any]:
     resources = job.resources
     config: dict[str, Any] = {
-        "InstanceType": resources.instance_type,
+        **_instance_types(resources),
         "InstanceCount": resources.instance_count,
         "VolumeSizeInGB": resources.volume_size_gb,
     }
@@ -165,6 +166,13 @@ def _resources(job: JobSpec, destination: Destination, facts: InstanceFacts | No
     if facts is not None and not facts.local_nvme_gb:
         config = _with_key(config, "VolumeKmsKeyId", destination)
     return config
+
+
+def _instance_types(resources: Resources) -> dict[str, Any]:
+    if resources.instance_choice == "launcher":
+        return {"InstanceType": resources.instance_type}
+    ordered = (resources.instance_type, *resources.instance_types)
+    return {"InstancePreferences": [{"InstanceType": each} for each in ordered]}
 
 
 def _stopping(job: JobSpec) -> dict[str, int]:

@@ -22,6 +22,8 @@ def service_options(job: JobSpec) -> dict[str, Any]:
 def on_aws_alone(request: RequestView) -> dict[str, str]:
     """What of a request a run on this machine cannot have: what is missing, by its field of the job file."""
     missing: dict[str, str] = {}
+    if len(request.instance_types) > 1:
+        missing["resources.instance_choice"] = f"the hosts stand for {request.instance_type}"
     if request.checks_hosts:
         missing["resources.infra_check"] = "no hosts are tested"
     return missing

@@ -66,6 +66,11 @@ def not_tunable(job: JobSpec, name: str) -> Iterator[Finding]:
 
 def _for_training_jobs_alone(job: JobSpec) -> Iterator[tuple[Path, str]]:
     """What the job asks for and HyperParameterTrainingJobDefinition has no member for."""
+    if job.resources.instance_choice == "service":
+        yield (
+            ("resources", "instance_choice"),
+            "choice of the instance type by the service that AWS documents",
+        )
     if job.resources.infra_check:
         yield ("resources", "infra_check"), "health check of the hosts"
 

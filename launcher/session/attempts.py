@@ -79,6 +79,7 @@ def run_attempts(
             attempts,
             max_retries=_max_retries(job, plan, backend),
             instance_types=[job.resources.instance_type, *job.resources.instance_types],
+            service_chooses=job.resources.instance_choice == "service",
             may_check_hosts=job.resources.with_infra_check().infra_check,
         )
         display.decided(outcome, decision)

@@ -66,15 +66,17 @@ def after_failure(
     *,
     max_retries: int,
     instance_types: Sequence[str],
+    service_chooses: bool = False,
     may_check_hosts: bool = True,
 ) -> TryAgain | GiveUp:
     """What to do after the last of these attempts failed.
 
-    `instance_types` are those that the job may use, the preferred first. Once an attempt failed of its
-    hosts, those of all further ones are tested first, unless `may_check_hosts` is false. An attempt that
-    got further than all before it does not use up `max_retries`; two in a row that did not end the
-    retries. Waiting for capacity counts as well: an attempt that got no hosts made no progress, but says
-    nothing about the cause, so only the budget bounds it.
+    `instance_types` are those that the job may use, the preferred first; where `service_chooses`, each
+    attempt has them all. Once an attempt failed of its hosts, those of all further ones are tested first,
+    unless `may_check_hosts` is false. An attempt that got further than all before it does not use up
+    `max_retries`; two in a row that did not end the retries. Waiting for capacity counts as well: an
+    attempt that got no hosts made no progress, but says nothing about the cause, so only the budget
+    bounds it.
     """
     last = attempts[-1]
     if last.retry is Retry.NEVER:
@@ -86,7 +88,8 @@ def after_failure(
         return GiveUp(f"limits.max_retries ({max_retries}) is used up")
     if _stuck(attempts):
         return GiveUp(f"{ATTEMPTS_WITHOUT_PROGRESS} attempts in a row got no further")
-    again = _later(attempts, instance_types) if last.retry is Retry.LATER else _at_once(last)
+    later = last.retry is Retry.LATER
+    again = _later(attempts, instance_types, service_chooses) if later else _at_once(last)
     if may_check_hosts and any(attempt.blames_hosts for attempt in attempts):
         return replace(again, why=f"{again.why}, after AWS's health check of the hosts", infra_check=True)
     return again
@@ -118,11 +121,11 @@ def _stuck(attempts: Sequence[Attempt]) -> bool:
     return len(ran) >= ATTEMPTS_WITHOUT_PROGRESS and not any(ran[-ATTEMPTS_WITHOUT_PROGRESS:])
 
 
-def _later(attempts: Sequence[Attempt], instance_types: Sequence[str]) -> TryAgain:
+def _later(attempts: Sequence[Attempt], instance_types: Sequence[str], service_chooses: bool) -> TryAgain:
     """The next instance type at once; after the last one the first again, after a wait that doubles."""
     last = attempts[-1].instance_type
     position = instance_types.index(last) if last in instance_types else -1
-    if position + 1 < len(instance_types):
+    if position + 1 < len(instance_types) and not service_chooses:
         following = instance_types[position + 1]
         return TryAgain(following, 0.0, f"there is no capacity for {last}")
     rounds = 0

@@ -55,7 +55,9 @@ def test_what_is_off_is_not_in_the_request() -> None:
 
 @pytest.mark.parametrize(
     ("given", "subject"),
-    [({"resources": {"infra_check": True}}, "resources.infra_check")],
+    [
+        ({"resources": {"infra_check": True}}, "resources.infra_check"),
+    ],
 )
 def test_what_the_api_of_tuning_jobs_lacks_is_refused_there(given: dict[str, Any], subject: str) -> None:
     found = [each for each in plan(**given, tuning=TUNING).findings if each.blocks]
@@ -64,7 +66,14 @@ def test_what_the_api_of_tuning_jobs_lacks_is_refused_there(given: dict[str, Any
 
 @pytest.mark.parametrize(
     ("request_", "fields"),
-    [({}, []), ({"InfraCheckConfig": {"EnableInfraCheck": True}}, ["resources.infra_check"])],
+    [
+        ({}, []),
+        ({"InfraCheckConfig": {"EnableInfraCheck": True}}, ["resources.infra_check"]),
+        (
+            {"ResourceConfig": {"InstancePreferences": [{"InstanceType": "a"}, {"InstanceType": "b"}]}},
+            ["resources.instance_choice"],
+        ),
+    ],
 )
 def test_a_run_on_this_machine_has_none_of_it(request_: dict[str, Any], fields: list[str]) -> None:
     assert list(on_aws_alone(RequestView(request_))) == fields

@@ -151,6 +151,21 @@ def test_the_next_instance_type_is_planned_as_its_own(write_job: WriteJob) -> No
     assert cluster.waits == [0.0, 300.0]
 
 
+def test_types_from_which_the_service_chooses_are_in_every_attempt(write_job: WriteJob) -> None:
+    resources = {
+        "instance_type": P5,
+        "instance_types": ["ml.p5e.48xlarge"],
+        "instance_choice": "service",
+        "instance_count": 2,
+    }
+    cluster = Cluster([(Retry.LATER, None)])
+    cluster.run(job_of(write_job, resources=resources))
+    types = [plan.view.instance_types for plan in cluster.submitted if plan.view]
+    assert types == [(P5, "ml.p5e.48xlarge")] * 2
+    assert cluster.waits == [300.0]
+    assert "ml.p5.48xlarge and ml.p5e.48xlarge" in cluster.decisions[0].why
+
+
 @pytest.mark.parametrize(
     ("retry", "given", "checked"),
     [
