@@ -38,7 +38,10 @@ from launcher.rules.job.instance_type import (
 from launcher.rules.job.lustre import lustre_is_in_the_jobs_zone, lustre_paths_are_below_the_mount
 from launcher.rules.job.memory import state_leaves_room
 from launcher.rules.job.nccl_environment import no_debugging_in_a_normal_run, no_obsolete_environment
-from launcher.rules.job.processes import one_process_per_accelerator
+from launcher.rules.job.processes import (
+    no_accelerators_idle_without_a_launcher,
+    one_process_per_accelerator,
+)
 from launcher.rules.job.requirements import (
     named_requirements_are_packed,
     packages_are_wanted_in_one_version,
@@ -72,6 +75,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     known_instance_type,
     known_alternatives,
     one_process_per_accelerator,
+    no_accelerators_idle_without_a_launcher,
     entry_point_is_there,
     module_is_there,
     max_wait_needs_spot,
