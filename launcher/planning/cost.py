@@ -76,6 +76,21 @@ def cost_in_words(request: RequestView, region: str | None) -> str:
     return f"{figures} ({_origin(estimate, region)}{dearest}; hosts alone{_warm_pool(request)})"
 
 
+def cost_of_a_part(request: RequestView, region: str | None, part: float) -> str | None:
+    """What a part (0 to 1) of the hosts costs an hour, in one phrase with the price's date and region.
+
+    None where the table has no price, and for a training plan, which is paid for whole.
+    """
+    estimate = estimate_cost(request, region)
+    if estimate is None or request.training_plan is not None:
+        return None
+    most = "at most " if estimate.spot else ""
+    return (
+        f"{most}{_usd(estimate.per_hour * part)} of {_usd(estimate.per_hour)} an hour "
+        f"({_origin(estimate, region)})"
+    )
+
+
 def table_date() -> datetime.date:
     """The date of the newest price in the table."""
     return max(price.as_of for prices in _table().values() for price in prices)

@@ -52,7 +52,7 @@ def plan_job(
     code = PLACEHOLDER_CODE if source.digest is None else package_digest(source.digest, strategy.archive_name)
     destination = resolve_destination(job, cluster, session_region, code)
     checkpoints = planned_checkpoints(job, cluster, name)
-    debugger = planned_debugger(job, checkpoints)
+    debugger = planned_debugger(job, checkpoints, destination.region)
     processes = strategy.processes_per_host(job, facts)
     unsupported = [
         *unknown_folders(job),
