@@ -1,7 +1,9 @@
 """Write launcher/planning/images.json, the table of training images, from the SageMaker SDK's data.
 
-The SDK weighs a gigabyte and takes seconds to import, so the launcher reads this table instead. Run
-after an upgrade of `sagemaker`:  python -m scripts.generate_image_table [--check]
+The SDK weighs a gigabyte and takes seconds to import, so the launcher reads this table instead. What the SDK
+does not have is taken from launcher/planning/image_releases.json: the images for Trainium after 2022, and the
+full versions and Pythons of the images on Amazon Linux 2023. Run after an upgrade of `sagemaker` or a change
+there:  python -m scripts.generate_image_table [--check]
 """
 
 from __future__ import annotations
@@ -18,7 +20,11 @@ from botocore.regions import EndpointResolver
 from scripts.generated import ROOT, dated, write_or_check
 
 TABLE = ROOT / "launcher" / "planning" / "images.json"
+RELEASES = TABLE.with_name("image_releases.json")
 COMMAND = "python -m scripts.generate_image_table"
+SHELF_LIFE_DAYS = 90
+"""AWS brings a new PyTorch about every two months (image_releases.json)."""
+
 FRAMEWORKS = ("pytorch", "pytorch-neuron", "pytorch-smp", "pytorch-training-compiler", "tensorflow")
 
 SMP_CUDA = {"2.0": {"": "cu118", "p5": "cu121"}, "2.5": {"": "cu124"}}
@@ -40,9 +46,9 @@ def generated() -> dict[Path, str]:
     """What the table's file should hold now."""
     table = dated(
         TABLE,
-        f"sagemaker {version('sagemaker')}, sagemaker/core/image_uri_config",
+        f"sagemaker {version('sagemaker')}, sagemaker/core/image_uri_config; image_releases.json",
         image_table(),
-        shelf_life_days=90,
+        shelf_life_days=SHELF_LIFE_DAYS,
         packages=["sagemaker"],
     )
     return {TABLE: json.dumps(table, indent=1) + "\n"}
@@ -52,6 +58,8 @@ def image_table() -> dict[str, Any]:
     """The table: per framework its versions, and per set of registries the account of each region."""
     registries: dict[str, dict[str, str]] = {}
     frameworks = {name: _framework(name, registries) for name in FRAMEWORKS}
+    frameworks["pytorch"] = _with_amazon_linux(frameworks["pytorch"], registries)
+    frameworks["pytorch-neuron"] = _with_neuronx(frameworks["pytorch-neuron"], registries)
     return {
         "frameworks": frameworks,
         "registries": registries,
@@ -88,6 +96,69 @@ def _framework(name: str, registries: dict[str, dict[str, str]]) -> dict[str, An
         if suffixes:
             versions[number]["suffixes"] = suffixes
     return {"aliases": aliases, "versions": versions}
+
+
+def _with_amazon_linux(framework: dict[str, Any], registries: dict[str, dict[str, str]]) -> dict[str, Any]:
+    """PyTorch with the images on Amazon Linux 2023, which are in a repository of their own.
+
+    Their tags name the version by two numbers, the newest patch release of it, and the processor by its
+    toolkit. Where the release that AWS names in full is not known, the two numbers stand for it, and a third
+    that is 0 is taken for the same.
+    """
+    rows = json.loads(_data_file("pytorch-amzn2023.json").read_text("utf-8"))["training"]["versions"]
+    full_names = {short_of(full): full for full in _releases("pytorch")}
+    aliases, versions = dict(framework["aliases"]), dict(framework["versions"])
+    for short, row in rows.items():
+        full = full_names.get(short, short)
+        aliases[f"{short}.0" if full == short else short] = full
+        python = _releases("pytorch").get(full, {}).get("python")
+        versions[full] = {
+            "repository": row["repository"],
+            "python": [python] if python else [],
+            "processors": list(row["container_version"]),
+            "registries": _registry_key(row["registries"], registries),
+            "tags": {
+                processor: f"{row['tag_prefix']}-{toolkit}"
+                for processor, toolkit in row["container_version"].items()
+            },
+        }
+    return {"aliases": aliases, "versions": versions}
+
+
+def _with_neuronx(framework: dict[str, Any], registries: dict[str, dict[str, str]]) -> dict[str, Any]:
+    """The image for Trainium that the SDK has for PyTorch, and those since.
+
+    The SDK's own is of a Neuron SDK from before Trainium2. The regions of the others it has for the recipes.
+    """
+    aliases, versions = dict(framework["aliases"]), dict(framework["versions"])
+    for row in versions.values():
+        row["accelerators"] = ["Trainium"]
+    recipes = json.loads(_data_file("hyperpod-recipes-neuron.json").read_text("utf-8"))["training"][
+        "versions"
+    ]
+    (known,) = (row for row in recipes.values() if row["repository"] == "pytorch-training-neuronx")
+    for full, row in _releases("pytorch-neuron").items():
+        aliases[short_of(full)] = full
+        tag = f"{full}-neuronx-{row['python']}-sdk{row['sdk']}-{row['system']}"
+        versions[full] = {
+            "repository": row["repository"],
+            "python": [row["python"]],
+            "processors": ["neuron"],
+            "accelerators": ["Trainium", "Trainium2"],
+            "registries": _registry_key(known["registries"], registries),
+            "tags": {"neuron": tag},
+        }
+    return {"aliases": aliases, "versions": versions}
+
+
+def short_of(version: str) -> str:
+    """A version by its first two numbers."""
+    return ".".join(version.split(".")[:2])
+
+
+def _releases(framework: str) -> dict[str, dict[str, Any]]:
+    releases: dict[str, dict[str, Any]] = json.loads(RELEASES.read_text("utf-8"))["frameworks"][framework]
+    return releases
 
 
 def _by_torch_version(rows: dict[str, Any], aliases: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:

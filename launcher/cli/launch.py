@@ -235,7 +235,7 @@ def _question(plan: TrainingPlan, account: str) -> str:
 
     # The price has just been shown with the summary, and belongs to the question all the same.
     view = RequestView(plan.request or {})
-    hosts = f"{view.hosts or 1} × {view.instance_type or 'hosts'}"
+    hosts = f"{view.hosts or 1} × {' or '.join(view.instance_types) or 'hosts'}"
     what = shown_text(plan, hosts, ("resources",))
     return f"Submit to SageMaker in account {account}: {what}, {cost_in_words(view, plan.region)}?"
 

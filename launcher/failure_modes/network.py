@@ -93,7 +93,9 @@ EFA_NOT_USED = FailureMode(
     remedy=(
         "Use an AWS deep learning container, or install aws-ofi-nccl and libfabric in your own image, and "
         "leave FI_PROVIDER, NCCL_NET and NCCL_NET_PLUGIN unset. Check with `profile: debug` that the log "
-        "says 'Selected provider is efa' and 'Using network AWS Libfabric'."
+        "says 'Selected provider is efa' ('Selected Provider' before plugin 1.14) and 'Using network "
+        "Libfabric', which is the plugin's name on GPUs since 1.13; before, and on Trainium, it is 'AWS "
+        "Libfabric'."
     ),
     sources=(
         sources.EFA_PLUGIN_NETWORK,
@@ -128,18 +130,20 @@ DEVICE_RDMA_FAILS = FailureMode(
     code="EFA007",
     title="device RDMA forced or memory registration fails",
     cause=(
-        "FI_EFA_USE_DEVICE_RDMA=1 aborts the process on a device that cannot read by RDMA (g4dn, g5, g6, "
-        "p3dn and others). Elsewhere the registration of GPU memory fails (RC: -22) with EFA installers "
-        "before 1.29.1 and NCCL 2.19 or later, or with expandable allocator segments and an old libfabric."
+        "FI_EFA_USE_DEVICE_RDMA=1 aborts the process, since libfabric 1.18, on an EFA device that cannot "
+        "read by RDMA: those of c5n, g4dn, g5 and p3dn. This is the device's ability, not GPUDirect RDMA: "
+        "p4d, p4de and all types on Nitro 4 or later can (g6, g6e and p5.4xlarge as well). Elsewhere the "
+        "registration of GPU memory fails (RC: -22) with EFA installers before 1.29.1 and NCCL 2.19 or later."
     ),
     remedy=(
-        "Remove FI_EFA_USE_DEVICE_RDMA: only plugins 1.6 on p4d and p5 need it. For failing registrations "
-        "update the EFA installer to 1.29.1 or later, or set FI_EFA_SET_CUDA_SYNC_MEMOPS=0; drop "
-        "expandable_segments:True from PYTORCH_CUDA_ALLOC_CONF."
+        "Remove FI_EFA_USE_DEVICE_RDMA: with aws-ofi-nccl 1.7 or later no type needs it. For failing "
+        "registrations update the EFA installer to 1.29.1 or later, or set FI_EFA_SET_CUDA_SYNC_MEMOPS=0, "
+        "which libfabric reads up to 1.19.0."
     ),
     sources=(
+        sources.EC2_EFA,
         sources.EFA_CHEATSHEET,
-        sources.EFA_PLUGIN_PLATFORM,
         sources.EFA_PLUGIN_ENVIRONMENT,
+        sources.LIBFABRIC_EFA,
     ),
 )

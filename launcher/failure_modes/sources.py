@@ -43,7 +43,11 @@ TRAINING_COMPILER_TIPS: Final = Source(
     "Amazon SageMaker developer guide: training-compiler-tips-pitfalls", date(2026, 11, 21)
 )
 TRAINING_COMPILER_SUPPORT: Final = Source(
-    "Amazon SageMaker developer guide: training-compiler-support", date(2026, 11, 21)
+    "Amazon SageMaker developer guide: training-compiler-support", date(2026, 11, 22)
+)
+DEBUGGER_REFERENCE: Final = Source("Amazon SageMaker developer guide: debugger-reference", date(2026, 11, 22))
+DEBUGGER_API_GUIDE: Final = Source(
+    "Amazon SageMaker developer guide: debugger-createtrainingjob-api", date(2026, 11, 22)
 )
 DATA_PARALLEL_SUPPORT: Final = Source(
     "Amazon SageMaker developer guide: distributed-data-parallel-support", date(2026, 11, 21)
@@ -90,6 +94,7 @@ EFA_PLUGIN_ENVIRONMENT: Final = Source("aws-ofi-nccl doc/efa-env-var.md", date(2
 EFA_PLUGIN_NETWORK: Final = Source("aws-ofi-nccl src/nccl_ofi_net.cpp", date(2026, 11, 22), "2daf7d30")
 EFA_PLUGIN_TUNER_ISSUE: Final = Source("aws/aws-ofi-nccl issue 982", date(2026, 11, 21))
 EFA_PLUGIN_RDMA_ISSUE: Final = Source("aws/aws-ofi-nccl issue 547", date(2026, 11, 21))
+LIBFABRIC_EFA: Final = Source("ofiwg/libfabric prov/efa/src", date(2026, 11, 22), "af8ddbe9")
 EFA_CHEATSHEET: Final = Source(
     "awsome-distributed-training 1.architectures/efa-cheatsheet.md", date(2026, 11, 22), "0edaf152"
 )

@@ -7,7 +7,7 @@ from launcher.failure_modes import job_runtime
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
-from launcher.planning.images import ImageUnavailableError, training_image
+from launcher.planning.images import ImageUnavailableError, image_release, image_versions, training_image
 from launcher.planning.strategies.strategy import TENSORFLOW, LaunchStrategy
 
 
@@ -23,13 +23,10 @@ def choose_image(
         return job.image, []
     wanted = job.framework
     try:
-        if facts is not None and facts.accelerator_kind == "neuron" and facts.accelerator != "Trainium":
-            raise ImageUnavailableError(
-                f"no {wanted.name} image for {facts.accelerator} is in the table",
-                "Give `image` explicitly.",
-            )
+        table = TENSORFLOW if wanted.name == TENSORFLOW else strategy.image(facts)
+        _check_accelerator(table, wanted.version, facts)
         image = training_image(
-            TENSORFLOW if wanted.name == TENSORFLOW else strategy.image(facts),
+            table,
             wanted.version,
             wanted.python,
             region,
@@ -42,6 +39,24 @@ def choose_image(
             ("framework", "version"), error.message, remedy=error.remedy
         )
         return None, [no_image]
+
+
+def _check_accelerator(framework: str, version: str, facts: InstanceFacts | None) -> None:
+    """Raise ImageUnavailableError where an image for Neuron devices is from before this one."""
+    release = image_release(framework, version)
+    if facts is None or release is None:
+        return
+    if not _is_for(framework, version, facts.accelerator):
+        able = [other for other in image_versions(framework) if _is_for(framework, other, facts.accelerator)]
+        raise ImageUnavailableError(
+            f"the {framework} {release.version} training image is not for {facts.accelerator}",
+            f"Use {' or '.join(able)}." if able else "Give `image` explicitly.",
+        )
+
+
+def _is_for(framework: str, version: str, accelerator: str | None) -> bool:
+    release = image_release(framework, version)
+    return release is not None and (release.accelerators is None or accelerator in release.accelerators)
 
 
 def _processor(facts: InstanceFacts | None) -> str:

@@ -68,6 +68,21 @@ def test_trainium2_has_its_published_memory_and_not_the_implausible_figure_of_ec
     assert instance_facts("ml.trn2.48xlarge").accelerator_memory_mib == 96 * 1024
 
 
+def test_efa_devices_read_by_rdma_but_for_the_first_ones() -> None:
+    """Amazon EC2 user guide, efa: all on Nitro 4 and later, and of Nitro 3 p4d and p4de alone."""
+    first = {"c5n", "g4dn", "g5", "p3dn"}
+    for instance_type in training_instance_types():
+        facts = instance_facts(instance_type)
+        reads = facts.has_efa and instance_type.split(".")[1] not in first
+        assert facts.efa_rdma_read is reads, instance_type
+
+
+def test_what_reaches_the_accelerators_memory_can_read_by_rdma() -> None:
+    for instance_type in training_instance_types():
+        facts = instance_facts(instance_type)
+        assert facts.efa_rdma_read or not facts.gpudirect_rdma, instance_type
+
+
 def test_an_unknown_type_has_no_facts_and_near_names() -> None:
     assert instance_facts("ml.p5.48xlarg") is None
     assert nearest_instance_types("ml.p5.48xlarg")[0] == "ml.p5.48xlarge"

@@ -46,7 +46,7 @@ def test_types_that_run_the_job_change_nothing_in_the_request() -> None:
         ),
         pytest.param(
             "ml.trn1.32xlarge",
-            {"distribution": {"strategy": "torchrun"}, "framework": {"version": "2.8.0"}},
+            {"distribution": {"strategy": "torchrun"}, "framework": {"version": "2.10.0"}},
             "IMG001",
             id="no image for its devices",
         ),

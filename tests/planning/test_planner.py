@@ -341,6 +341,22 @@ def test_a_neuron_job_gets_the_neuron_image(plan_of: Callable[..., TrainingPlan]
     assert plan.world_size == 32
 
 
+@pytest.mark.parametrize("instance_type", ["ml.trn1.32xlarge", "ml.trn2.48xlarge"])
+def test_trainium_of_both_generations_has_the_images_of_the_newest_neuron_sdk(
+    plan_of: Callable[..., TrainingPlan], instance_type: str
+) -> None:
+    plan = plan_of(framework={"version": "2.9"}, resources={"instance_type": instance_type})
+    image = plan.request["AlgorithmSpecification"]["TrainingImage"]
+    assert image.endswith("/pytorch-training-neuronx:2.9.0-neuronx-py312-sdk2.30.0-ubuntu24.04")
+
+
+def test_the_image_from_before_trainium2_names_those_since(plan_of: Callable[..., TrainingPlan]) -> None:
+    plan = plan_of(framework={"version": "1.11.0"}, resources={"instance_type": "ml.trn2.48xlarge"})
+    (found,) = (each for each in plan.findings if each.code == "IMG001")
+    assert "not for Trainium2" in found.message
+    assert "2.6.0 or 2.7.0 or 2.8.0 or 2.9.0" in found.remedy
+
+
 @pytest.mark.parametrize("strategy", ["smddp", "mpi"])
 def test_a_toolkit_strategy_uploads_what_its_toolkit_fetches(
     plan_of: Callable[..., TrainingPlan], strategy: str
@@ -390,7 +406,7 @@ def test_the_settings_carry_their_reasons_and_what_the_user_chose_instead(
     ("distribution", "checkpoint", "on"),
     [
         ({"strategy": "torchrun"}, None, True),
-        ({"strategy": "torchrun"}, {"s3_uri": "s3://mine/runs"}, True),
+        ({"strategy": "torchrun"}, {"s3_uri": "s3://mine/runs"}, False),
         ({"strategy": "smddp"}, None, True),
         ({"strategy": "smddp"}, {"s3_uri": "s3://mine/runs"}, False),
         ({"strategy": "smddp"}, {"s3_uri": "s3://mine/runs", "sync": "slipway"}, True),

@@ -42,7 +42,7 @@ def caller_checks(wanted: Wanted) -> tuple[Check, ...]:
     Source: Service authorization reference, Amazon SageMaker (CreateTrainingJob and its condition keys).
     """
     context = {
-        "sagemaker:InstanceTypes": (wanted.instance_type,),
+        "sagemaker:InstanceTypes": (wanted.instance_type, *wanted.other_types),
         "sagemaker:VpcSubnets": wanted.subnet_ids,
         "sagemaker:VpcSecurityGroupIds": wanted.group_ids,
         "aws:TagKeys": tuple(wanted.tags),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from launcher.failure_modes import nccl, network
 from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.job.subject import SWITCHED_OFF, GivenVariable, JobSubject
+from launcher.rules.job.subject import SWITCHED_OFF, SWITCHED_ON, GivenVariable, JobSubject
 
 
 @finds(Stage.SPEC, nccl.FIGHTS_THE_PLUGIN)
@@ -67,12 +67,15 @@ def plugin_is_found(subject: JobSubject) -> Iterator[Finding]:
 
 @finds(Stage.SPEC, network.DEVICE_RDMA_FAILS)
 def device_rdma_only_where_it_is(subject: JobSubject) -> Iterator[Finding]:
-    """Forced on a device that cannot read by RDMA, libfabric aborts the process."""
-    if subject.facts is None or subject.facts.gpudirect_rdma is not False:
+    """Forced on an EFA device that cannot read by RDMA, libfabric aborts the process (since 1.18)."""
+    if not subject.has_efa or subject.facts is None or subject.facts.efa_rdma_read is not False:
         return
     for variable in subject.variables():
-        if variable.name == "FI_EFA_USE_DEVICE_RDMA" and variable.value.strip() == "1":
-            harm = f"forces RDMA, which {_type(subject)} lacks: every process would abort at its start"
+        if variable.name == "FI_EFA_USE_DEVICE_RDMA" and variable.value.strip().lower() in SWITCHED_ON:
+            harm = (
+                f"forces reads by RDMA, which the EFA device of {_type(subject)} cannot do: libfabric would "
+                "abort every process at its start"
+            )
             yield _finding(subject, network.DEVICE_RDMA_FAILS, variable, harm)
 
 
@@ -151,12 +154,23 @@ def _setting_harm(variable: GivenVariable, subject: JobSubject) -> str | None:
     if variable.name == "NCCL_SOCKET_IFNAME":
         return _interface_harm(value)
     if variable.name == "FI_EFA_USE_DEVICE_RDMA":
-        has_rdma = subject.facts is not None and subject.facts.gpudirect_rdma is True
-        return "copies every message through host memory" if has_rdma and value == "0" else None
+        return _device_rdma_harm(value, subject)
     advice = _ADVICE.get(variable.name)
     if advice is None or value in advice.harmless or (advice.with_efa_only and not subject.has_efa):
         return None
     return advice.harm
+
+
+def _device_rdma_harm(value: str, subject: JobSubject) -> str | None:
+    """What it does where libfabric does not abort; whether it does is another rule's."""
+    facts = subject.facts
+    if facts is None:
+        return None
+    if not facts.has_efa:
+        return f"does nothing on {_type(subject)}, which has no EFA" if value else None
+    if facts.gpudirect_rdma and facts.efa_rdma_read and value.lower() in ("0", "false", "no", "off"):
+        return "copies every message through host memory"
+    return None
 
 
 def _interface_harm(value: str) -> str | None:

@@ -31,6 +31,9 @@ TELLING_NAMES = frozenset(
 SWITCHED_OFF = ("", "0")
 """The values of an environment variable that switch off what it is about."""
 
+SWITCHED_ON = ("1", "true", "yes", "on")
+"""The values, in lower case, by which libfabric takes a variable for switched on."""
+
 
 @dataclass(frozen=True, slots=True)
 class GivenVariable:
