@@ -107,10 +107,12 @@ def _table(modes: Sequence[FailureMode], covered: Coverage) -> str:
 
 def _section(mode: FailureMode, stages: Sequence[Stage]) -> str:
     caught = "; ".join(IN_WORDS[stage] for stage in stages) or "not caught yet"
-    sources = "".join(f"- {_markdown(str(source))}\n" for source in mode.sources)
+    sources = "".join(f"- {_markdown(str(source))} ({source.when_read})\n" for source in mode.sources)
+    announced = "".join(f"Announced: {_markdown(each.text)}.\n\n" for each in mode.notices)
     return (
         f"### {mode.code}\n\n"
         f"**{_markdown(mode.title)}** ({mode.severity})\n\n"
+        f"{announced}"
         f"Cause: {_markdown(mode.cause)}\n\n"
         f"Remedy: {_markdown(mode.remedy)}\n\n"
         f"Caught: {caught}.\n\n"

@@ -12,6 +12,7 @@ from launcher.cli.job_options import OutputOption
 from launcher.cli.output import EXIT_USAGE, OutputFormat, console, message, print_json
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.coverage import IN_WORDS, stages_covered
+from launcher.failure_modes.figures import FIGURES, Figure
 from launcher.failure_modes.model import FailureMode, Stage
 from launcher.text.nearest import nearest
 
@@ -63,6 +64,20 @@ def _shape(mode: FailureMode) -> dict[str, Any]:
         "remedy": mode.remedy,
         "sources": [source.title for source in mode.sources],
         "stages": [stage.value for stage in stages_covered(mode.code)],
+        "notices": [
+            {
+                "text": notice.text,
+                "since": None if notice.since is None else notice.since.isoformat(),
+                "source": notice.source,
+                "as_of": notice.as_of.isoformat(),
+            }
+            for notice in mode.notices
+        ],
+        "figures": [
+            {"figure": each.number, "what": each.what, "source": each.source and each.source.title}
+            for each in FIGURES.get(mode.code, ())
+        ],
+        "as_of": min(source.as_of for source in mode.sources).isoformat(),
     }
 
 
@@ -78,12 +93,17 @@ def _show(terminal: Console, mode: FailureMode) -> None:
     caught = [f"{stage.value}: {IN_WORDS[stage]}" for stage in stages_covered(mode.code)] or ["nowhere yet"]
     _line(terminal, Text.assemble((mode.code, "bold"), "  ", (mode.severity.value, STYLES[mode.severity])))
     _line(terminal, Text(mode.title, "bold"))
+    announced = [f"- {each.text} ({each.source}; read {each.as_of})." for each in mode.notices]
     for heading, paragraphs in (
+        ("Announced", announced),
         ("Cause", [mode.cause]),
         ("Remedy", [mode.remedy]),
         ("Caught", [f"- {line}" for line in caught]),
-        ("Sources", [f"- {source}" for source in mode.sources]),
+        ("Figures", [f"- {each.number}: {each.what}{_said_by(each)}" for each in FIGURES.get(mode.code, ())]),
+        ("Sources", [f"- {source} (read {source.when_read})" for source in mode.sources]),
     ):
+        if not paragraphs:
+            continue
         _line(terminal, Text(f"\n{heading}", "bold"))
         for paragraph in paragraphs:
             for line in _wrapped(paragraph, min(terminal.width, _PROSE_WIDTH) - len(_INDENT)):
@@ -128,3 +148,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 def _line(terminal: Console, text: Text) -> None:
     terminal.print(text, soft_wrap=True)
+
+
+def _said_by(figure: Figure) -> str:
+    return "" if figure.source is None else f" ({figure.source})"

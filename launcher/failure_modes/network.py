@@ -79,7 +79,7 @@ TOO_FEW_ADDRESSES = FailureMode(
         "Use a larger subnet in the same availability zone (a /24 has 251 usable addresses, enough for 50 "
         "EFA hosts at 5 each), fewer hosts, or release the interfaces of finished jobs and warm pools."
     ),
-    sources=(sources.TRAINING_IN_VPC,),
+    sources=(sources.TRAINING_IN_VPC, sources.SUBNET_SIZES),
 )
 
 EFA_NOT_USED = FailureMode(

@@ -25,6 +25,11 @@ class Source:
     def __str__(self) -> str:
         return self.title
 
+    @property
+    def when_read(self) -> str:
+        """When it was looked at, and in which state: `2026-11-22, commit 2daf7d30`."""
+        return f"{self.as_of}, commit {self.commit}" if self.commit else str(self.as_of)
+
 
 # AWS documentation, named by its page.
 DATA_PARALLEL_GUIDE: Final = Source(
@@ -59,6 +64,7 @@ MODEL_PARALLEL_SDK: Final = Source(
     "Amazon SageMaker developer guide: model-parallel-sm-sdk", date(2026, 11, 21)
 )
 TRAINING_IN_VPC: Final = Source("Amazon SageMaker developer guide: train-vpc", date(2026, 11, 21))
+SUBNET_SIZES: Final = Source("Amazon VPC user guide: subnet-sizing", date(2026, 11, 22))
 TRAINING_STORAGE: Final = Source("Amazon SageMaker developer guide: model-train-storage", date(2026, 11, 21))
 TRAINING_DATA_ACCESS: Final = Source(
     "Amazon SageMaker developer guide: model-access-training-data", date(2026, 11, 21)

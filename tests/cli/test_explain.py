@@ -10,11 +10,12 @@ import pytest
 
 from launcher.cli.explain import explain
 from launcher.cli.output import OutputFormat
+from launcher.failure_modes import notices, sources
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.coverage import stages_covered
 from launcher.failure_modes.network import NO_EGRESS_TO_ITSELF
 
-KEYS = ["code", "title", "cause", "remedy", "sources", "stages"]
+KEYS = ["code", "title", "cause", "remedy", "sources", "stages", "notices", "figures", "as_of"]
 
 Captured = pytest.CaptureFixture[str]
 
@@ -36,6 +37,46 @@ def test_its_severity_and_sources_are_named(capsys: Captured) -> None:
 def test_the_stages_stand_there_in_words(capsys: Captured) -> None:
     explain("EFA002")
     assert "prevented by what `cdk deploy` provisions" in capsys.readouterr().out
+
+
+def test_what_aws_announced_is_said_before_the_cause_with_where_it_was_read(capsys: Captured) -> None:
+    explain("DBG001")
+    shown = " ".join(capsys.readouterr().out.split())
+    announced = shown.index("AWS closed SageMaker Debugger to new customers on 2026-07-30")
+    cause = shown.index("Cause")
+    assert announced < cause
+    assert f"read {notices.DEBUGGER_CLOSED.as_of}" in shown[announced:cause]
+
+
+def test_where_nothing_was_announced_no_heading_stands(capsys: Captured) -> None:
+    explain("EFA002")
+    assert "Announced" not in capsys.readouterr().out
+
+
+def test_sources_say_when_they_were_last_read(capsys: Captured) -> None:
+    explain("EFA007")
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"{sources.EC2_EFA} (read {sources.EC2_EFA.as_of})" in shown
+    plugin = sources.EFA_PLUGIN_ENVIRONMENT
+    assert f"{plugin} (read {plugin.as_of}, commit {plugin.commit})" in shown
+
+
+def test_figures_say_which_source_carries_them(capsys: Captured) -> None:
+    explain("EFA004")
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"5: addresses of a subnet that AWS keeps ({sources.SUBNET_SIZES})" in shown
+    assert "50: hosts at 5 addresses each in a /24: a sum" in shown
+
+
+def test_notices_figures_and_dates_are_in_the_json(capsys: Captured) -> None:
+    explain("DBG001", output=OutputFormat.JSON)
+    shape = json.loads(capsys.readouterr().out)
+    assert shape["notices"][0]["since"] == "2026-07-30"
+    assert shape["as_of"] == str(min(source.as_of for source in CATALOGUE["DBG001"].sources))
+    explain("EFA004", output=OutputFormat.JSON)
+    figures = json.loads(capsys.readouterr().out)["figures"]
+    assert {"figure": "251", "what": "addresses of a /24 without these: a sum", "source": None} in figures
+    assert sources.SUBNET_SIZES.title in {each["source"] for each in figures}
 
 
 def test_capitals_do_not_matter(capsys: Captured) -> None:

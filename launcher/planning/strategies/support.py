@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from fnmatch import fnmatchcase
 
 from launcher.cluster.instances import InstanceFacts, instance_facts, training_instance_types
 from launcher.failure_modes import distribution
+from launcher.failure_modes.figures import Figure
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
+from launcher.failure_modes.sources import Source
 from launcher.jobs.specification import JobSpec, Strategy
 from launcher.planning.images import image_release, image_versions
 from launcher.planning.strategies.strategy import PYTORCH, TENSORFLOW
@@ -18,6 +21,12 @@ from launcher.text.nearest import nearest
 INSTANCE_TYPE = ("resources", "instance_type")
 VERSION = ("framework", "version")
 PYTHON = ("framework", "python")
+
+_IMAGES = Source("SageMaker SDK: image_uri_config/tensorflow.json", date(2026, 11, 22))
+FIGURES = (
+    Figure("3.8", "the oldest Python of the boot, a bound of our own", None),
+    Figure("2.6", "TensorFlow whose images have it", _IMAGES),
+)
 
 _BEFORE_THE_BOOT = frozenset({"py2", "py3", "py36", "py37"})
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import date
 
 from launcher.account.facts import Unverified
 from launcher.account.network import Endpoint, Subnet
 from launcher.cluster.security_groups import ANY_IPV4, Passage, PortRange, SecurityGroup, passage
 from launcher.cluster.training_network import HTTPS_PORT, S3, SECRETS, SERVICES
 from launcher.failure_modes import network
+from launcher.failure_modes.figures import Figure
 from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.sources import Source
 from launcher.rules.live.acls import ANSWERS, lets_pass
 from launcher.rules.live.rule import could_not_verify, live_rule
 from launcher.rules.live.subject import LiveSubject, known
+
+_ACL_GUIDE = Source("Amazon VPC user guide: custom-network-acl, ephemeral ports", date(2026, 11, 22))
+FIGURES = (Figure("1024-65535", "ports on which a NAT gateway awaits answers", _ACL_GUIDE),)
 
 _HTTPS: PortRange = (HTTPS_PORT, HTTPS_PORT)
 
