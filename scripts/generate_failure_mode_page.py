@@ -107,7 +107,7 @@ def _table(modes: Sequence[FailureMode], covered: Coverage) -> str:
 
 def _section(mode: FailureMode, stages: Sequence[Stage]) -> str:
     caught = "; ".join(IN_WORDS[stage] for stage in stages) or "not caught yet"
-    sources = "".join(f"- {_markdown(source)}\n" for source in mode.sources)
+    sources = "".join(f"- {_markdown(str(source))}\n" for source in mode.sources)
     return (
         f"### {mode.code}\n\n"
         f"**{_markdown(mode.title)}** ({mode.severity})\n\n"

@@ -61,7 +61,7 @@ def _shape(mode: FailureMode) -> dict[str, Any]:
         "title": mode.title,
         "cause": mode.cause,
         "remedy": mode.remedy,
-        "sources": list(mode.sources),
+        "sources": [source.title for source in mode.sources],
         "stages": [stage.value for stage in stages_covered(mode.code)],
     }
 

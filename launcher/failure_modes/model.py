@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from launcher.failure_modes.notices import Notice
+from launcher.failure_modes.sources import Source
 
 Path = tuple[str | int, ...]
 """The way to a field of a file: `("inputs", "train", "mode")`; `()` is the whole file."""
@@ -169,7 +170,7 @@ class FailureMode:
     title: str
     cause: str
     remedy: str
-    sources: tuple[str, ...]
+    sources: tuple[Source, ...]
     severity: Severity = Severity.ERROR
     retry: Retry = Retry.NEVER
     symptom: Symptom | None = None
@@ -201,7 +202,7 @@ class FailureMode:
             stage=stage,
             message=message,
             remedy=remedy or self.remedy,
-            source="; ".join(self.sources),
+            source="; ".join(map(str, self.sources)),
             location=location,
             subject=subject,
             verified=verified,

@@ -247,14 +247,14 @@ def _checkpoints(checkpoints: PlannedCheckpoints | None) -> Iterator[Setting]:
             f"{checkpoints.lustre} on the file system, where the job has a directory of its own"
             if checkpoints.lustre
             else "where the script finds and saves checkpoints",
-            sources.JOB_FILE,
+            str(sources.JOB_FILE),
         )
     if checkpoints.s3_uri is not None and not checkpoints.by_service:
         yield Setting(
             CHECKPOINT_URI_VARIABLE,
             checkpoints.s3_uri,
             "where the script itself uploads checkpoints, in SageMaker's place",
-            sources.JOB_FILE,
+            str(sources.JOB_FILE),
         )
 
 

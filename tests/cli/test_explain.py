@@ -30,7 +30,7 @@ def test_its_severity_and_sources_are_named(capsys: Captured) -> None:
     explain("EFA006")
     shown = capsys.readouterr().out
     assert "warning" in shown
-    assert all(source in shown for source in CATALOGUE["EFA006"].sources)
+    assert all(source.title in shown for source in CATALOGUE["EFA006"].sources)
 
 
 def test_the_stages_stand_there_in_words(capsys: Captured) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib
 import json
 import pkgutil
@@ -13,11 +14,12 @@ from launcher import failure_modes
 from launcher.failure_modes import sources
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.model import FailureMode, Retry
+from launcher.failure_modes.sources import Source
 
 DOCUMENTED = json.loads((Path(__file__).parent / "documented_severities.json").read_text("utf-8"))
 """Code to default severity, in the documented order."""
 
-KNOWN_SOURCES = sorted(value for name, value in vars(sources).items() if name.isupper())
+KNOWN_SOURCES = [value for value in vars(sources).values() if isinstance(value, Source)]
 
 each_mode = pytest.mark.parametrize("mode", CATALOGUE.values(), ids=lambda mode: mode.code)
 
@@ -109,9 +111,18 @@ def test_a_mode_names_its_sources(mode: FailureMode) -> None:
     assert set(mode.sources) <= set(KNOWN_SOURCES)
 
 
-@pytest.mark.parametrize("source", KNOWN_SOURCES)
-def test_every_known_source_is_cited(source: str) -> None:
+@pytest.mark.parametrize("source", KNOWN_SOURCES, ids=str)
+def test_every_known_source_is_cited(source: Source) -> None:
     assert any(source in mode.sources for mode in CATALOGUE.values())
+
+
+def test_no_two_sources_have_the_same_title() -> None:
+    assert len(KNOWN_SOURCES) == len({source.title for source in KNOWN_SOURCES})
+
+
+def test_sources_were_looked_at_by_now() -> None:
+    """A date in the future was made up."""
+    assert all(source.as_of <= datetime.date.today() for source in KNOWN_SOURCES)
 
 
 @pytest.mark.parametrize("field", ["title", "cause", "remedy"])
