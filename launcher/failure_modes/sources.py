@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
+SHELF_LIFE_DAYS: Final = 365
+"""For how many days a page that was read may be believed to say the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
