@@ -11,9 +11,9 @@ FIGHTS_THE_PLUGIN = FailureMode(
     cause=(
         "aws-ofi-nccl tunes NCCL for each instance type and never over what the user set, so a setting "
         "copied from another cluster wins and harms. FI_PROVIDER=tcp or sockets, and NCCL_NET=Socket, turn "
-        "EFA off; FI_PROVIDER=efa breaks the start on a type without it; NCCL_PROTO and NCCL_ALGO disable "
-        "the tuner; NCCL_P2P_DISABLE=1 gives up NVLink; a fixed NCCL_SOCKET_IFNAME names an interface that "
-        "some host lacks; NCCL_IB_DISABLE does nothing on EFA."
+        "EFA off; NCCL_NET with a name that no network of the image has ends the start; NCCL_PROTO and "
+        "NCCL_ALGO disable the tuner; NCCL_P2P_DISABLE=1 gives up NVLink; a fixed NCCL_SOCKET_IFNAME names "
+        "an interface that some host lacks; NCCL_IB_DISABLE and all NCCL_IB_ variables do nothing on EFA."
     ),
     remedy=(
         "Remove the variable and leave the choice to the plugin. The interface for NCCL_SOCKET_IFNAME is "
