@@ -30,18 +30,25 @@ FIGHTS_THE_PLUGIN = FailureMode(
 
 OBSOLETE_ENVIRONMENT = FailureMode(
     code="NCCL002",
-    title="obsolete environment",
+    title="obsolete environment, or variables that nothing reads",
     cause=(
         "NCCL_TREE_THRESHOLD is gone since NCCL 2.5; NCCL_MIN_NRINGS and NCCL_MAX_NRINGS are old names of "
         "NCCL_MIN_NCHANNELS and NCCL_MAX_NCHANNELS, and more channels starve EFA instead of tuning it; "
-        "NCCL_ASYNC_ERROR_HANDLING and NCCL_BLOCKING_WAIT carry a TORCH_ prefix since torch 2.2. Such "
-        "settings do nothing, or something else than their author believed."
+        "NCCL_ASYNC_ERROR_HANDLING and NCCL_BLOCKING_WAIT carry a TORCH_ prefix since torch 2.2. "
+        "NCCL_TIMEOUT, NCCL_SOCKET_TIMEOUT, TORCH_DISTRIBUTED_TIMEOUT and others were never read by "
+        "anything, though published examples set them. Such settings do nothing, or something else than "
+        "their author believed."
     ),
     remedy=(
-        "Remove them. TORCH_NCCL_ASYNC_ERROR_HANDLING stays at its default of 3, on which the flight "
-        "recorder relies."
+        "Remove them. The time-out of collectives is `timeout` of init_process_group. "
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING stays at its default of 3, on which the flight recorder relies."
     ),
-    sources=(sources.DDP_GUIDE, sources.NCCL_ENVIRONMENT, sources.TORCH_NCCL_ENVIRONMENT),
+    sources=(
+        sources.DDP_GUIDE,
+        sources.NCCL_ENVIRONMENT,
+        sources.NCCL_PARAMETERS,
+        sources.TORCH_NCCL_ENVIRONMENT,
+    ),
     severity=Severity.WARNING,
 )
 
