@@ -21,6 +21,7 @@ from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, Checkpoint
 from launcher.jobs.code import Code, Framework
 from launcher.jobs.debug import Debug
 from launcher.jobs.inputs import RESERVED_CHANNEL, Channel, ChannelName, Input
+from launcher.jobs.ladder import Ladder
 from launcher.jobs.metrics import MetricName, MetricRegex
 from launcher.jobs.network import Network
 from launcher.jobs.resources import Resources
@@ -34,6 +35,8 @@ AS_WRITTEN: tuple[Path, ...] = (
     ("hyperparameters", "*"),
     ("tags", "*"),
     ("code", "arguments", "*"),
+    ("ladder", "few_steps", "*"),
+    ("ladder", "synthetic", "*"),
     ("framework", "version"),
     ("tuning", "ranges", "*", "*"),
     ("tuning", "ranges", "*", "values", "*"),
@@ -165,6 +168,7 @@ class JobSpec(Part):
         {}, max_length=40, description="What is read from the log: a regex with one group, by name."
     )
     tuning: Tuning | None = None
+    ladder: Ladder | None = None
     limits: Limits = Limits()
     output: Output | None = None
     tags: dict[str, ScalarText] = Field({}, max_length=50, description="Tags of the training job.")
