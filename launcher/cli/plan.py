@@ -227,8 +227,12 @@ def _hosts(view: RequestView) -> str:
 
 def _service(view: RequestView) -> dict[str, str]:
     """What the service does for the job besides running it; nothing where that is nothing."""
-    does = ["tests the hosts and their network before the script starts"] if view.checks_hosts else []
-    return {"service": "\n".join(does)} if does else {}
+    does = {
+        "tests the hosts and their network before the script starts": view.checks_hosts,
+        "lets a shell into the containers (launch status)": view.lets_a_shell_in,
+    }
+    lines = [line for line, on in does.items() if on]
+    return {"service": "\n".join(lines)} if lines else {}
 
 
 def _search(view: RequestView) -> dict[str, str]:

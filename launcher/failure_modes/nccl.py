@@ -11,9 +11,9 @@ FIGHTS_THE_PLUGIN = FailureMode(
     cause=(
         "aws-ofi-nccl tunes NCCL for each instance type and never over what the user set, so a setting "
         "copied from another cluster wins and harms. FI_PROVIDER=tcp or sockets, and NCCL_NET=Socket, turn "
-        "EFA off; FI_PROVIDER=efa breaks the start on a type without it; NCCL_PROTO and NCCL_ALGO disable "
-        "the tuner; NCCL_P2P_DISABLE=1 gives up NVLink; a fixed NCCL_SOCKET_IFNAME names an interface that "
-        "some host lacks; NCCL_IB_DISABLE does nothing on EFA."
+        "EFA off; NCCL_NET with a name that no network of the image has ends the start; NCCL_PROTO and "
+        "NCCL_ALGO disable the tuner; NCCL_P2P_DISABLE=1 gives up NVLink; a fixed NCCL_SOCKET_IFNAME names "
+        "an interface that some host lacks; NCCL_IB_DISABLE and all NCCL_IB_ variables do nothing on EFA."
     ),
     remedy=(
         "Remove the variable and leave the choice to the plugin. The interface for NCCL_SOCKET_IFNAME is "
@@ -30,18 +30,25 @@ FIGHTS_THE_PLUGIN = FailureMode(
 
 OBSOLETE_ENVIRONMENT = FailureMode(
     code="NCCL002",
-    title="obsolete environment",
+    title="obsolete environment, or variables that nothing reads",
     cause=(
         "NCCL_TREE_THRESHOLD is gone since NCCL 2.5; NCCL_MIN_NRINGS and NCCL_MAX_NRINGS are old names of "
         "NCCL_MIN_NCHANNELS and NCCL_MAX_NCHANNELS, and more channels starve EFA instead of tuning it; "
-        "NCCL_ASYNC_ERROR_HANDLING and NCCL_BLOCKING_WAIT carry a TORCH_ prefix since torch 2.2. Such "
-        "settings do nothing, or something else than their author believed."
+        "NCCL_ASYNC_ERROR_HANDLING and NCCL_BLOCKING_WAIT carry a TORCH_ prefix since torch 2.2. "
+        "NCCL_TIMEOUT, NCCL_SOCKET_TIMEOUT, TORCH_DISTRIBUTED_TIMEOUT and others were never read by "
+        "anything, though published examples set them. Such settings do nothing, or something else than "
+        "their author believed."
     ),
     remedy=(
-        "Remove them. TORCH_NCCL_ASYNC_ERROR_HANDLING stays at its default of 3, on which the flight "
-        "recorder relies."
+        "Remove them. The time-out of collectives is `timeout` of init_process_group. "
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING stays at its default of 3, on which the flight recorder relies."
     ),
-    sources=(sources.DDP_GUIDE, sources.NCCL_ENVIRONMENT, sources.TORCH_NCCL_ENVIRONMENT),
+    sources=(
+        sources.DDP_GUIDE,
+        sources.NCCL_ENVIRONMENT,
+        sources.NCCL_PARAMETERS,
+        sources.TORCH_NCCL_ENVIRONMENT,
+    ),
     severity=Severity.WARNING,
 )
 

@@ -107,6 +107,11 @@ EFA_CHEATSHEET: Final = Source(
 EFA_EGRESS_ISSUE: Final = Source("awslabs/awsome-distributed-ai issue 546", date(2026, 11, 21))
 EFA_HANDSHAKE_ISSUE: Final = Source("gardener/gardener-extension-provider-aws issue 1832", date(2026, 11, 21))
 NCCL_ENVIRONMENT: Final = Source("NVIDIA NCCL user guide: environment variables", date(2026, 11, 21))
+NCCL_PARAMETERS: Final = Source(
+    "NVIDIA/nccl, what is read from the environment, tags v2.3.5-5 to v2.30.7-1",
+    date(2026, 11, 22),
+    "5067397c",
+)
 NCCL_TROUBLESHOOTING: Final = Source("NVIDIA NCCL user guide: troubleshooting", date(2026, 11, 21))
 NCCL_REMOTE_ERROR_ISSUE: Final = Source("NVIDIA/nccl issue 795", date(2026, 11, 21))
 NCCL_BOOTSTRAP: Final = Source("NVIDIA/nccl src/init.cc", date(2026, 11, 21))

@@ -18,7 +18,9 @@ from launcher.planning.placeholders import PLACEHOLDER_CODE
 from launcher.planning.request import build_request, is_about_a_value
 from launcher.planning.request_check import check_request
 from launcher.planning.requirements import boot_installs
-from launcher.planning.settings import Setting, job_environment, settings
+from launcher.planning.setting import Setting
+from launcher.planning.settings import job_environment, settings
+from launcher.planning.software_of_job import software_of
 from launcher.planning.strategies.catalogue import strategy_of
 from launcher.planning.strategies.strategy import StartParameters, world_size
 from launcher.planning.strategies.support import framework_is_started, processes_are_known
@@ -75,6 +77,7 @@ def plan_job(
             with_boot=strategy.with_boot,
             source_digest=source.digest,
             checkpoints=checkpoints,
+            software=software_of(job, facts),
         )
         archive = f"{destination.code}/{strategy.archive_name}"
         folders = folders_of(job, checkpoints.local_path if checkpoints else DEFAULT_CHECKPOINT_PATH)

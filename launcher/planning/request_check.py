@@ -34,6 +34,7 @@ _ORIGINS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("StoppingCondition", "MaxWaitTimeInSeconds"): ("limits", "max_wait"),
     ("RetryStrategy",): ("limits", "max_retries"),
     ("InfraCheckConfig",): ("resources", "infra_check"),
+    ("RemoteDebugConfig",): ("debug", "remote"),
     ("CheckpointConfig",): ("checkpoint",),
     ("Tags",): ("tags",),
     ("HyperParameterTuningJobName",): ("name",),

@@ -146,6 +146,16 @@ class RequestView:
         return bool((self.training.get("InfraCheckConfig") or {}).get("EnableInfraCheck"))
 
     @property
+    def lets_a_shell_in(self) -> bool:
+        """Whether a shell may be opened in its containers while it runs."""
+        return bool((self.training.get("RemoteDebugConfig") or {}).get("EnableRemoteDebug"))
+
+    @property
+    def is_isolated(self) -> bool:
+        """Whether its containers reach nothing but each other."""
+        return bool(self.training.get("EnableNetworkIsolation"))
+
+    @property
     def image(self) -> str | None:
         """The image's URI; None where an algorithm is named instead."""
         return self._algorithm.get("TrainingImage")

@@ -16,6 +16,8 @@ def service_options(job: JobSpec) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if job.resources.infra_check:
         options["InfraCheckConfig"] = {"EnableInfraCheck": True}
+    if job.debug.remote:
+        options["RemoteDebugConfig"] = {"EnableRemoteDebug": True}
     return options
 
 
@@ -26,4 +28,6 @@ def on_aws_alone(request: RequestView) -> dict[str, str]:
         missing["resources.instance_choice"] = f"the hosts stand for {request.instance_type}"
     if request.checks_hosts:
         missing["resources.infra_check"] = "no hosts are tested"
+    if request.lets_a_shell_in:
+        missing["debug.remote"] = "the processes run on this machine, within reach"
     return missing

@@ -2,19 +2,17 @@
 
 The aws-ofi-nccl plugin in the images configures NCCL for each instance type by itself, so this is mostly
 a matter of not undoing that: only what depends on the job is set, and never over the user's value.
-Left alone on purpose: the provider, protocol, algorithm, tuner, buffer and chunk sizes (the plugin's),
-NCCL_SOCKET_IFNAME (only the container knows its interface), FI_EFA_USE_DEVICE_RDMA and
-FI_EFA_SET_CUDA_SYNC_MEMOPS (fixes for plugins and EFA installers whose version no image tag tells),
-TORCH_NCCL_ASYNC_ERROR_HANDLING (the flight recorder needs its default), TORCH_NCCL_BLOCKING_WAIT (it
-switches the watchdog off that dumps the record) and PYTORCH_CUDA_ALLOC_CONF (opt-in: it can break
-memory registration).
+What depends on the plugin's version in the image, and what is left to the plugin, is in
+`network_settings.py`. Left alone on purpose: TORCH_NCCL_ASYNC_ERROR_HANDLING (the flight recorder needs
+its default), TORCH_NCCL_BLOCKING_WAIT (it switches the watchdog off that dumps the record) and
+PYTORCH_CUDA_ALLOC_CONF (the user's choice).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.failure_modes import sources
@@ -24,6 +22,9 @@ from launcher.jobs.secrets import SECRETS_VARIABLE
 from launcher.jobs.specification import JobSpec, Strategy
 from launcher.jobs.torch_version import torch_version
 from launcher.planning.checkpoints import PlannedCheckpoints
+from launcher.planning.image_software import ImageSoftware
+from launcher.planning.network_settings import network_settings
+from launcher.planning.setting import Setting
 
 FLIGHT_RECORDER_PATH = f"{OUTPUT_DATA}/flight_recorder/rank_"
 """Prefix of the flight recorder's dumps; the boot makes the folder."""
@@ -44,20 +45,6 @@ _OLDER_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One environment variable of the job: why it has this value, and who says so.
-
-    `overridden_by` names the user's own variable where there is one: that stands, this is not sent.
-    """
-
-    name: str
-    value: str
-    reason: str
-    source: str
-    overridden_by: str | None = None
-
-
 def settings(
     job: JobSpec,
     facts: InstanceFacts | None,
@@ -66,8 +53,9 @@ def settings(
     with_boot: bool,
     source_digest: str | None,
     checkpoints: PlannedCheckpoints | None,
+    software: ImageSoftware | None,
 ) -> list[Setting]:
-    """The settings for a job; `facts` is None for an unknown instance type.
+    """The settings for a job; `facts` is None for an unknown instance type, `software` for an unknown image.
 
     Some depend on who starts the script (`with_boot`: the boot, else the image's toolkit), some on the
     place of the checkpoints; `source_digest` is that of the code (`SourceTree.digest`), None where it cannot
@@ -78,7 +66,7 @@ def settings(
         *(_secrets(job) if with_boot else ()),
         *_evidence(job, with_boot),
         *_threads(facts, processes_per_host),
-        *_transport(job, facts),
+        *network_settings(job, facts, software),
         *_compiler(job, facts, processes_per_host),
         *(_debugging(facts, with_boot) if job.profile == "debug" else ()),
         *_checkpoints(checkpoints),
@@ -161,32 +149,6 @@ def _threads(facts: InstanceFacts | None, processes_per_host: int) -> Iterator[S
             str(max(1, facts.vcpus // processes_per_host)),
             f"{facts.vcpus} vCPUs over {_processes(processes_per_host)}; torchrun would set 1",
             "PyTorch documentation: torchrun, OMP_NUM_THREADS",
-        )
-
-
-def _transport(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Setting]:
-    """What NCCL and the plugin do not choose well by themselves, by instance type and image."""
-    if facts is None or not facts.has_gpus:
-        return
-    family = facts.instance_type.split(".")[1]
-    if family in ("g5", "g6") and facts.accelerators > 1:
-        yield Setting(
-            "NCCL_SHM_USE_CUDA_MEMCPY",
-            "1",
-            f"the {facts.accelerators} GPUs have no NVLink: copying through shared memory with the copy "
-            "engines about doubles the bandwidth within the host",
-            "awsome-distributed-training 1.architectures/efa-cheatsheet.md",
-        )
-    # The wheels of torch 2.5 and 2.6 carry NCCL 2.21.5, the AWS images of both build 2.23.4 beside it.
-    known_nccl = job.framework is not None and job.distribution.strategy is not Strategy.SMP
-    several_efa_hosts = facts.has_efa and job.resources.instance_count > 1
-    if known_nccl and several_efa_hosts and torch_version(job) in ((2, 5), (2, 6)):
-        yield Setting(
-            "OFI_NCCL_ABORT_ON_ERROR",
-            "1",
-            "NCCL 2.21 to 2.23, which this image has, ignores errors of the EFA plugin: the job would hang "
-            "instead of ending",
-            "aws-ofi-nccl release notes; aws/deep-learning-containers pytorch/training/docker",
         )
 
 

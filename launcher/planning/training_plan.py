@@ -11,7 +11,7 @@ from launcher.jobs.substitutions import NOTHING_REPLACED, Substitutions
 from launcher.planning.checkpoints import PlannedCheckpoints
 from launcher.planning.debugger import PlannedDebugger
 from launcher.planning.request_view import RequestView
-from launcher.planning.settings import Setting
+from launcher.planning.setting import Setting
 from launcher.source.packaging import SOURCE_NAME
 from launcher.source.tree import SourceTree
 

@@ -73,6 +73,8 @@ def _for_training_jobs_alone(job: JobSpec) -> Iterator[tuple[Path, str]]:
         )
     if job.resources.infra_check:
         yield ("resources", "infra_check"), "health check of the hosts"
+    if job.debug.remote:
+        yield ("debug", "remote"), "shell in the containers"
 
 
 def tuning_request(tuning: Tuning, training: Request) -> Request:

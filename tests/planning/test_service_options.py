@@ -27,6 +27,7 @@ TUNING = {
 }
 ON: tuple[tuple[dict[str, Any], str, Any], ...] = (
     ({"resources": {"infra_check": True}}, "InfraCheckConfig", {"EnableInfraCheck": True}),
+    ({"debug": {"remote": True}}, "RemoteDebugConfig", {"EnableRemoteDebug": True}),
 )
 """What a job file switches on, and the member of the request that says so."""
 
@@ -57,6 +58,7 @@ def test_what_is_off_is_not_in_the_request() -> None:
     ("given", "subject"),
     [
         ({"resources": {"infra_check": True}}, "resources.infra_check"),
+        ({"debug": {"remote": True}}, "debug.remote"),
     ],
 )
 def test_what_the_api_of_tuning_jobs_lacks_is_refused_there(given: dict[str, Any], subject: str) -> None:
@@ -69,6 +71,7 @@ def test_what_the_api_of_tuning_jobs_lacks_is_refused_there(given: dict[str, Any
     [
         ({}, []),
         ({"InfraCheckConfig": {"EnableInfraCheck": True}}, ["resources.infra_check"]),
+        ({"RemoteDebugConfig": {"EnableRemoteDebug": True}}, ["debug.remote"]),
         (
             {"ResourceConfig": {"InstancePreferences": [{"InstanceType": "a"}, {"InstanceType": "b"}]}},
             ["resources.instance_choice"],

@@ -11,7 +11,9 @@ import pytest
 from launcher.cluster.instances import InstanceFacts, instance_facts, training_instance_types
 from launcher.jobs.load import load_job
 from launcher.jobs.specification import JobSpec
-from launcher.planning.settings import Setting, job_environment, settings
+from launcher.planning.setting import Setting
+from launcher.planning.settings import job_environment, settings
+from launcher.planning.software_of_job import software_of
 from launcher.planning.strategies.catalogue import strategy_of
 
 DIGEST = "5" * 64
@@ -20,7 +22,7 @@ Settings = Callable[..., list[Setting]]
 
 LEFT_TO_OTHERS = {
     "FI_PROVIDER", "FI_EFA_FORK_SAFE", "FI_EFA_USE_DEVICE_RDMA", "FI_EFA_SET_CUDA_SYNC_MEMOPS",
-    "FI_EFA_USE_HUGE_PAGE", "RDMAV_FORK_SAFE", "RDMAV_HUGEPAGES_SAFE", "NCCL_PROTO", "NCCL_ALGO",
+    "RDMAV_FORK_SAFE", "RDMAV_HUGEPAGES_SAFE", "NCCL_PROTO", "NCCL_ALGO",
     "NCCL_SOCKET_IFNAME", "NCCL_TUNER_PLUGIN", "NCCL_BUFFSIZE", "NCCL_P2P_NET_CHUNKSIZE",
     "NCCL_NVLS_ENABLE", "NCCL_IB_DISABLE", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_BLOCKING_WAIT",
     "PYTORCH_CUDA_ALLOC_CONF", "CUDA_DEVICE_MAX_CONNECTIONS",
@@ -49,8 +51,15 @@ def settings_of(job_of: Callable[..., JobSpec]) -> Settings:
 
 def chosen_for(job: JobSpec, facts: InstanceFacts | None, processes: int) -> list[Setting]:
     """The settings of a job that keeps no checkpoints."""
-    with_boot = strategy_of(job).with_boot
-    return settings(job, facts, processes, with_boot=with_boot, source_digest=DIGEST, checkpoints=None)
+    return settings(
+        job,
+        facts,
+        processes,
+        with_boot=strategy_of(job).with_boot,
+        source_digest=DIGEST,
+        checkpoints=None,
+        software=software_of(job, facts),
+    )
 
 
 def values(chosen: list[Setting]) -> dict[str, str]:
@@ -65,6 +74,7 @@ def test_a_normal_job_gets_these_and_no_others(settings_of: Settings) -> None:
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
         "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/opt/ml/output/data/flight_recorder/rank_",
         "OMP_NUM_THREADS": "12",
+        "FI_EFA_USE_HUGE_PAGE": "0",
     }
 
 
@@ -177,53 +187,6 @@ def test_a_record_needs_no_folder_that_nobody_makes(
     path = values(settings_of(distribution=distribution))["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"]
     assert path.startswith("/opt/ml/output/data/")
     assert ("/flight_recorder/" in path) is folder
-
-
-@pytest.mark.parametrize(
-    ("instance_type", "found"),
-    [
-        ("ml.g5.12xlarge", True),
-        ("ml.g5.48xlarge", True),
-        ("ml.g6.24xlarge", True),
-        ("ml.g5.16xlarge", False),
-        ("ml.g6e.12xlarge", False),
-        (P4D, False),
-    ],
-)
-def test_shared_memory_copies_by_engine_where_several_gpus_have_no_nvlink(
-    settings_of: Settings, instance_type: str, found: bool
-) -> None:
-    chosen = values(settings_of(resources={"instance_type": instance_type}))
-    assert (chosen.get("NCCL_SHM_USE_CUDA_MEMCPY") == "1") is found
-
-
-@pytest.mark.parametrize(
-    ("version", "instance_type", "hosts", "strategy", "found"),
-    [
-        pytest.param("2.5.1", P5, 2, "torchrun", True, id="torch 2.5"),
-        pytest.param("2.6.0", P5, 2, "torchrun", True, id="torch 2.6"),
-        pytest.param("2.4.0", P5, 2, "torchrun", False, id="NCCL 2.20 or later, nobody knows"),
-        pytest.param("2.7.1", P5, 2, "torchrun", False, id="a newer NCCL"),
-        pytest.param("2.5.1", P5, 1, "torchrun", False, id="one host has no network"),
-        pytest.param("2.5.1", "ml.g5.2xlarge", 2, "torchrun", False, id="no EFA"),
-        pytest.param("2.5.1", "ml.g5.8xlarge", 2, "torchrun", True, id="one EFA interface"),
-        pytest.param("2.5.1", P5, 2, "smp", False, id="an image with an NCCL of its own"),
-    ],
-)
-def test_errors_of_the_plugin_end_the_job_where_nccl_ignores_them(
-    settings_of: Settings, version: str, instance_type: str, hosts: int, strategy: str, found: bool
-) -> None:
-    chosen = settings_of(
-        framework={"version": version},
-        resources={"instance_type": instance_type, "instance_count": hosts},
-        distribution={"strategy": strategy},
-    )
-    assert (values(chosen).get("OFI_NCCL_ABORT_ON_ERROR") == "1") is found
-
-
-def test_an_own_image_has_an_unknown_nccl(settings_of: Settings) -> None:
-    image = "1.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.5.1-gpu-py311"
-    assert "OFI_NCCL_ABORT_ON_ERROR" not in values(settings_of(framework=None, image=image))
 
 
 def test_the_compiler_is_told_its_gpus(settings_of: Settings) -> None:

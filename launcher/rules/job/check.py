@@ -42,6 +42,7 @@ from launcher.rules.job.processes import (
     no_accelerators_idle_without_a_launcher,
     one_process_per_accelerator,
 )
+from launcher.rules.job.region import job_is_in_its_clusters_region
 from launcher.rules.job.requirements import (
     named_requirements_are_packed,
     packages_are_wanted_in_one_version,
@@ -105,6 +106,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     training_jobs_share_no_checkpoints,
     tuning_jobs_have_no_debugger,
     image_has_the_toolkit,
+    job_is_in_its_clusters_region,
     lustre_is_in_the_jobs_zone,
     lustre_paths_are_below_the_mount,
     large_data_is_not_downloaded,

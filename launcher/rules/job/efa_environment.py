@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from packaging.version import Version
 
 from launcher.failure_modes import nccl, network
 from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.planning.network_settings import CHOOSES_BY_ITSELF
+from launcher.planning.software_of_job import plugin_of, software_of
 from launcher.rules.job.subject import SWITCHED_OFF, SWITCHED_ON, GivenVariable, JobSubject
+
+# The plugin that is called Libfabric, and answers to OFI and to its old name too
+# (aws-ofi-nccl src/nccl_ofi_interface_nvidia.c of v1.13.0).
+HAS_SHORT_NAMES = Version("1.13")
 
 
 @finds(Stage.SPEC, nccl.FIGHTS_THE_PLUGIN)
 def efa_is_not_turned_off(subject: JobSubject) -> Iterator[Finding]:
-    """Providers and networks other than EFA's, where there is EFA; EFA's, where there is none."""
+    """Providers and networks other than EFA's, where there is EFA; networks by a name that is not there."""
     if subject.facts is None:
         return
     for variable in subject.variables():
@@ -70,6 +78,8 @@ def device_rdma_only_where_it_is(subject: JobSubject) -> Iterator[Finding]:
     """Forced on an EFA device that cannot read by RDMA, libfabric aborts the process (since 1.18)."""
     if not subject.has_efa or subject.facts is None or subject.facts.efa_rdma_read is not False:
         return
+    if _has_plugin_before(CHOOSES_BY_ITSELF, subject):  # then its libfabric is from before 1.18 as well
+        return
     for variable in subject.variables():
         if variable.name == "FI_EFA_USE_DEVICE_RDMA" and variable.value.strip().lower() in SWITCHED_ON:
             harm = (
@@ -85,15 +95,17 @@ def _provider_harm(value: str, subject: JobSubject) -> str | None:
     efa_is_left = not names or ("efa" in names) is not excluding
     if subject.has_efa and not efa_is_left:
         return f"turns EFA off on {_type(subject)}: every message between hosts would go over TCP"
-    if not subject.has_efa and names == {"efa"} and not excluding:
-        return f"asks for EFA, which {_type(subject)} does not have: libfabric would find no provider"
     return None
 
 
 def _network_harm(value: str, subject: JobSubject) -> str | None:
     network_name = value.strip().lower()
-    is_the_plugins = network_name in ("aws libfabric", "ofi")
-    if not network_name or (is_the_plugins and subject.has_efa):
+    is_the_plugins = network_name in ("libfabric", "aws libfabric", "ofi")
+    if is_the_plugins and subject.has_efa:
+        if network_name != "aws libfabric" and _has_plugin_before(HAS_SHORT_NAMES, subject):
+            return "names no network that this image has, whose plugin is called 'AWS Libfabric': no start"
+        return None
+    if not network_name:
         return None
     if is_the_plugins:
         return f"asks for EFA's network, which {_type(subject)} does not have: NCCL would not start"
@@ -115,11 +127,12 @@ class _Advice:
 
 _LEFT_TO_THE_PLUGIN = _Advice("overrides what the plugin chooses for this instance type", with_efa_only=True)
 
+_FOR_INFINIBAND = _Advice(
+    "has no effect on EFA, which is not InfiniBand; it is a sign of settings copied from other hosts"
+)
+
 _ADVICE = {
-    "NCCL_IB_DISABLE": _Advice(
-        "has no effect on EFA, which is not InfiniBand; it is a sign of settings copied from other hosts",
-        SWITCHED_OFF,
-    ),
+    "NCCL_IB_DISABLE": replace(_FOR_INFINIBAND, harmless=SWITCHED_OFF),
     "NCCL_PROTO": _Advice("takes the other protocols from NCCL and disables the plugin's tuner"),
     "NCCL_ALGO": _Advice("takes the other algorithms from NCCL and disables the plugin's tuner"),
     "NCCL_P2P_DISABLE": _Advice("gives up NVLink and PCIe between the GPUs of a host", SWITCHED_OFF),
@@ -130,8 +143,18 @@ _ADVICE = {
     "RDMAV_HUGEPAGES_SAFE": _Advice(
         "is of older guides: it slows every memory registration down", SWITCHED_OFF
     ),
-    "FI_EFA_FORK_SAFE": _Advice("is set by the plugin already", with_efa_only=True),
+    "FI_EFA_USE_HUGE_PAGE": _Advice(
+        "contradicts the fork safety that the plugin asks for: where the kernel needs that, libfabric aborts "
+        "over both, and elsewhere forking DataLoader workers can use up the huge pages",
+        ("", "0", "false", "no", "off"),
+        with_efa_only=True,
+    ),
+    "NCCL_IBEXT_DISABLE": _FOR_INFINIBAND,
     "NCCL_MIN_NCHANNELS": _Advice("asks for more channels, which starve EFA", with_efa_only=True),
+    **dict.fromkeys(
+        ("NCCL_NSOCKS_PERTHREAD", "NCCL_SOCKET_NTHREADS"),
+        _Advice("is for NCCL's TCP sockets, which EFA takes the place of", with_efa_only=True),
+    ),
     **dict.fromkeys(
         (
             "NCCL_TUNER_PLUGIN",
@@ -155,8 +178,20 @@ def _setting_harm(variable: GivenVariable, subject: JobSubject) -> str | None:
         return _interface_harm(value)
     if variable.name == "FI_EFA_USE_DEVICE_RDMA":
         return _device_rdma_harm(value, subject)
+    if variable.name == "FI_PROVIDER":
+        is_wanted = value.lower() == "efa" and subject.facts is not None and not subject.has_efa
+        return f"asks for EFA, which {_type(subject)} does not have; NCCL uses TCP" if is_wanted else None
+    if variable.name == "FI_EFA_FORK_SAFE":
+        return _fork_harm(value, subject)
+    is_simple = (variable.name, value.lower()) == ("NCCL_PROTO", "simple")
+    if is_simple and _has_plugin_before(CHOOSES_BY_ITSELF, subject):
+        return None
     advice = _ADVICE.get(variable.name)
+    if advice is None and variable.name.startswith("NCCL_IB_"):
+        advice = _FOR_INFINIBAND
     if advice is None or value in advice.harmless or (advice.with_efa_only and not subject.has_efa):
+        return None
+    if subject.facts and subject.facts.plugin_environment.get(variable.name) == value:
         return None
     return advice.harm
 
@@ -173,6 +208,17 @@ def _device_rdma_harm(value: str, subject: JobSubject) -> str | None:
     return None
 
 
+def _fork_harm(value: str, subject: JobSubject) -> str | None:
+    if not subject.has_efa or not value:
+        return None
+    if value.lower() in SWITCHED_ON:
+        return "is set by the plugin already"
+    return (
+        "takes back the fork safety that the plugin asks for: where the kernel needs it, libfabric ends a "
+        "rank whose DataLoader forks workers"
+    )
+
+
 def _interface_harm(value: str) -> str | None:
     """Fixed names, and exclusions that meet SageMaker's own interface, which is called eth0 or ens5."""
     names = [name for name in value.lstrip("^").split(",") if name]
@@ -180,6 +226,12 @@ def _interface_harm(value: str) -> str | None:
         met = [name for name in names if "eth0".startswith(name) or "ens5".startswith(name)]
         return f"excludes SageMaker's own interface with {met[0]}" if met else None
     return "names an interface that some host lacks; NCCL finds none there and stops" if names else None
+
+
+def _has_plugin_before(version: Version, subject: JobSubject) -> bool:
+    """Whether the image's plugin is known to be older."""
+    plugin = plugin_of(software_of(subject.job, subject.facts))
+    return plugin is not None and plugin < version
 
 
 def _names_the_plugin(value: str) -> bool:

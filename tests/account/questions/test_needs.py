@@ -177,3 +177,9 @@ def test_all_types_from_which_the_service_chooses_are_simulated() -> None:
     wanted = wanted_of(RequestView({**REQUEST, "ResourceConfig": hosts}), REGION)
     (created,) = [each for each in caller_checks(wanted) if "sagemaker:CreateTrainingJob" in each.actions]
     assert created.context["sagemaker:InstanceTypes"] == types
+
+
+def test_a_job_that_lets_a_shell_in_speaks_to_systems_manager() -> None:
+    assert "ssmmessages:OpenDataChannel" not in of_the_role()
+    (check,) = of_the_role(RemoteDebugConfig={"EnableRemoteDebug": True})["ssmmessages:OpenDataChannel"]
+    assert check.resources == ("*",)

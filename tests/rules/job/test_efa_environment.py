@@ -24,7 +24,8 @@ P4D, P5, G5, G5_SMALL, G7 = (
         pytest.param("FI_PROVIDER", "tcp,efa", P4D, None, id="efa among others"),
         pytest.param("FI_PROVIDER", "EFA", P4D, None, id="efa on EFA is harmless"),
         pytest.param("FI_PROVIDER", "", P4D, None, id="empty"),
-        pytest.param("FI_PROVIDER", "efa", G5_SMALL, "error", id="efa without EFA breaks the start"),
+        pytest.param("FI_PROVIDER", "efa", G5_SMALL, "warning", id="efa without EFA ends at TCP"),
+        pytest.param("FI_PROVIDER", "efa", "ml.p9.48xlarge", None, id="efa on an unknown type"),
         pytest.param("FI_PROVIDER", "tcp", G5_SMALL, None, id="tcp where there is nothing else"),
         pytest.param("FI_PROVIDER", "tcp", "ml.p9.48xlarge", None, id="unknown type"),
         pytest.param("NCCL_NET", "Socket", P5, "error", id="sockets by name"),
@@ -33,6 +34,16 @@ P4D, P5, G5, G5_SMALL, G7 = (
         pytest.param("NCCL_NET", "IB", P5, "error", id="InfiniBand is nowhere"),
         pytest.param("NCCL_NET", "AWS Libfabric", P5, None, id="the plugin by name"),
         pytest.param("NCCL_NET", "AWS Libfabric", G5_SMALL, "error", id="the plugin without EFA"),
+        pytest.param("NCCL_NET", "libfabric", G5_SMALL, "error", id="the plugin's new name without EFA"),
+        pytest.param("NCCL_NET", "", P5, None, id="no name"),
+        pytest.param("NCCL_IB_TIMEOUT", "22", P5, "warning", id="InfiniBand's time-out"),
+        pytest.param("NCCL_IBEXT_DISABLE", "1", P5, "warning", id="InfiniBand's other plugin"),
+        pytest.param("NCCL_NSOCKS_PERTHREAD", "8", P5, "warning", id="sockets on EFA"),
+        pytest.param("NCCL_SOCKET_NTHREADS", "4", G5_SMALL, None, id="sockets where there is nothing else"),
+        pytest.param("FI_EFA_USE_HUGE_PAGE", "1", P5, "warning", id="huge pages against fork safety"),
+        pytest.param("FI_EFA_USE_HUGE_PAGE", "0", P5, None, id="no huge pages"),
+        pytest.param("FI_EFA_FORK_SAFE", "0", P5, "warning", id="fork safety taken back"),
+        pytest.param("FI_EFA_FORK_SAFE", "1", G5_SMALL, None, id="fork safety without EFA"),
         pytest.param("NCCL_IB_DISABLE", "1", P5, "warning", id="InfiniBand disabled"),
         pytest.param("NCCL_IB_DISABLE", "0", P5, None, id="InfiniBand left on"),
         pytest.param("NCCL_PROTO", "simple", P4D, "warning", id="protocol"),
@@ -42,6 +53,9 @@ P4D, P5, G5, G5_SMALL, G7 = (
         pytest.param("RDMAV_FORK_SAFE", "1", P4D, "warning", id="fork safety of older guides"),
         pytest.param("FI_EFA_FORK_SAFE", "1", P4D, "warning", id="what the plugin sets itself"),
         pytest.param("NCCL_BUFFSIZE", "4194304", P4D, "warning", id="buffer size"),
+        pytest.param("NCCL_BUFFSIZE", "8388608", P4D, None, id="the plugin's own buffer size"),
+        pytest.param("NCCL_BUFFSIZE", "8388608", G5, "warning", id="a buffer size of other types"),
+        pytest.param("NCCL_P2P_NET_CHUNKSIZE", "524288", P5, None, id="the plugin's own chunk size"),
         pytest.param("NCCL_BUFFSIZE", "4194304", G5_SMALL, None, id="buffer size without the plugin"),
         pytest.param("NCCL_TUNER_PLUGIN", "none", P5, "warning", id="tuner"),
         pytest.param("NCCL_NVLS_ENABLE", "0", P5, "warning", id="NVLS"),
@@ -63,6 +77,32 @@ def test_environment_against_efa(
 ) -> None:
     job = {"environment": {name: value}, "resources": {"instance_type": instance_type}}
     assert severity_of("NCCL001", **job) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "version", "found"),
+    [
+        pytest.param("NCCL_PROTO", "simple", "2.0.1", None, id="what plugin 1.5 needs"),
+        pytest.param("NCCL_PROTO", "LL128", "2.0.1", "warning", id="another protocol"),
+        pytest.param("NCCL_PROTO", "simple", "2.1.0", "warning", id="nobody knows the plugin"),
+        pytest.param("NCCL_PROTO", "simple", "2.13.0", "warning", id="plugin 1.20"),
+        pytest.param("NCCL_NET", "ofi", "2.5.1", "error", id="a name that plugin 1.12 does not have"),
+        pytest.param("NCCL_NET", "Libfabric", "2.5.1", "error", id="nor this one"),
+        pytest.param("NCCL_NET", "AWS Libfabric", "2.5.1", None, id="its name"),
+        pytest.param("NCCL_NET", "ofi", "2.7.1", None, id="plugin 1.14 answers to it"),
+        pytest.param("NCCL_NET", "ofi", "2.6.0", None, id="nobody knows"),
+    ],
+)
+def test_the_plugin_in_the_image_decides(
+    severity_of, name: str, value: str, version: str, found: str | None
+) -> None:
+    assert severity_of("NCCL001", environment={name: value}, framework={"version": version}) == found
+
+
+def test_a_libfabric_from_before_it_aborted_is_no_reason_to_refuse(severity_of) -> None:
+    forced = {"environment": {"FI_EFA_USE_DEVICE_RDMA": "1"}, "resources": {"instance_type": G5}}
+    assert severity_of("EFA007", framework={"version": "2.0.1"}, **forced) is None
+    assert severity_of("EFA007", framework={"version": "2.1.0"}, **forced) == "error"
 
 
 def test_the_value_and_the_line_are_told(judge) -> None:

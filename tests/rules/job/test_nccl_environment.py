@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
+
+from launcher.rules.job.nccl_environment import UNREAD
 
 DLC = "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:{}-gpu-py312"
 
@@ -11,6 +17,16 @@ DLC = "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:{}-gpu-py31
     ("name", "value", "job", "found"),
     [
         pytest.param("NCCL_TREE_THRESHOLD", "0", {}, "warning", id="gone"),
+        pytest.param("NCCL_IB_GDR_LEVEL", "1", {}, "warning", id="gone before it"),
+        pytest.param("NCCL_TIMEOUT", "1800", {}, "warning", id="never read"),
+        pytest.param("NCCL_SOCKET_TIMEOUT", "300", {}, "warning", id="nor this"),
+        pytest.param("TORCH_DISTRIBUTED_TIMEOUT", "3600", {}, "warning", id="nor by torch"),
+        pytest.param("NSOCKS", "8", {}, "warning", id="the end of a name"),
+        pytest.param("NCCL_MIN_CHANNELS", "8", {}, "warning", id="a letter too few"),
+        pytest.param("NCCL_NSOCKS_PERTHREAD", "8", {}, None, id="read, for what it is worth"),
+        pytest.param("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "600", {}, None, id="a time-out that torch reads"),
+        pytest.param("NCCL_IB_TIMEOUT", "22", {}, None, id="one that NCCL reads"),
+        pytest.param("NCCL_AVOID_RECORD_STREAMS", "1", {}, "warning", id="renamed, and not read any more"),
         pytest.param("NCCL_MIN_NRINGS", "4", {}, "warning", id="an old alias"),
         pytest.param("NCCL_MAX_NRINGS", "16", {}, "warning", id="the other alias"),
         pytest.param("NCCL_MAX_NCHANNELS", "16", {}, None, id="the new name"),
@@ -41,6 +57,23 @@ DLC = "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:{}-gpu-py31
 )
 def test_obsolete_environment(severity_of, name: str, value: str, job: dict, found: str | None) -> None:
     assert severity_of("NCCL002", environment={name: value}, **job) == found
+
+
+def test_the_message_says_what_is_read_instead(judge) -> None:
+    (finding,) = judge("NCCL002", environment={"NCCL_TIMEOUT": "1800"})
+    assert "nothing reads it" in finding.message
+    assert "init_process_group" in finding.message
+
+
+def test_torch_reads_none_of_what_is_said_to_be_unread() -> None:
+    """What the distributed part of the installed torch names, and the header of its NCCL backend."""
+    torch = Path(find_spec("torch").submodule_search_locations[0])
+    header = torch / "include/torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp"
+    named = set(re.findall(r"\b[A-Z][A-Z0-9_]{5,}\b", header.read_text("utf-8")))
+    for path in (torch / "distributed").rglob("*.py"):
+        named |= set(re.findall(r"\b[A-Z][A-Z0-9_]{5,}\b", path.read_text("utf-8")))
+    assert {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_BLOCKING_WAIT", "TORCH_DIST_INIT_BARRIER"} <= named
+    assert not named & set(UNREAD)
 
 
 @pytest.mark.parametrize(
