@@ -12,10 +12,12 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import yaml
 
 from launcher.cluster.instances import training_instance_types
 
@@ -85,14 +87,36 @@ def _plugin_row(entry: str) -> tuple[str, dict[str, Any]]:
     }
 
 
-_READ: Final[dict[str, tuple[str, Callable[[str], dict[str, Any]]]]] = {
+def image_releases(files: Mapping[str, str]) -> dict[str, Any]:
+    """AWS's descriptions of its images, by path: those for training on SageMaker, by their first tag."""
+    described = ((path, yaml.safe_load(text)) for path, text in files.items())
+    rows = {
+        f"{path.split('/')[-2]}:{image['tags'][0]}": {
+            key: str(image[key]) for key in ("python", "cuda", "eop") if key in image
+        }
+        for path, image in described
+        if path.split("/")[-2] in _TRAINING_REPOSITORIES and image["platform"] == "sagemaker"
+    }
+    return dict(sorted(rows.items()))
+
+
+_TRAINING_REPOSITORIES = ("pytorch", "pytorch-training", "pytorch-training-neuronx", "tensorflow-training")
+
+
+def _only(read: Callable[[str], dict[str, Any]]) -> Callable[[Mapping[str, str]], dict[str, Any]]:
+    """A reader of one file as a reader of many."""
+    return lambda files: read(*files.values())
+
+
+_READ: Final[dict[str, tuple[str, Callable[[Mapping[str, str]], dict[str, Any]]]]] = {
     "aws/karpenter-provider-aws": (
         "website/content/en/preview/reference/instance-types.md",
-        karpenter_types,
+        _only(karpenter_types),
     ),
-    "aws/aws-ofi-nccl": ("src/platform-aws.cpp", plugin_platforms),
+    "aws/aws-ofi-nccl": ("src/platform-aws.cpp", _only(plugin_platforms)),
+    "aws/deep-learning-containers": ("docs/src/data", image_releases),
 }
-"""By repository the file that is quoted, and how it is read."""
+"""By repository the file or folder that is quoted, and how it is read."""
 
 
 def _file(repository: str) -> Path:
@@ -119,7 +143,8 @@ def main(arguments: list[str]) -> int:
     repository, directory = arguments
     path, read = _READ[repository]
     commit, date = _git(directory, "log", "-1", "--format=%H %cs").split()
-    rows = read(_git(directory, "show", f"HEAD:{path}"))
+    names = _git(directory, "ls-tree", "-r", "--name-only", "HEAD", path).splitlines()
+    rows = read({name: _git(directory, "show", f"HEAD:{name}") for name in names})
     quotation = Quotation(repository, commit, date, path, rows)
     _file(repository).write_text(_written(quotation), "utf-8")
     print(f"wrote {_file(repository).name}: {len(rows)} rows of {quotation}")

@@ -6,11 +6,12 @@ import importlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from launcher.facts.provenance import Provenance, provenance_of
-from scripts.facts import instances, made_from_packages, quota_codes, regions, versions
+from scripts.facts import images, instances, made_from_packages, quota_codes, regions, versions
 from scripts.facts.comparison import Comparison
 from scripts.generated import ROOT
 
@@ -24,7 +25,8 @@ COMPARED: Final[dict[str, Callable[[], Iterator[Comparison]]]] = {
     "launcher/cluster/instances.json": instances.comparisons,
     "launcher/cluster/regions.py": regions.comparisons,
     "launcher/planning/api_model.json": made_from_packages.api_model,
-    "launcher/planning/images.json": made_from_packages.images,
+    "launcher/planning/image_releases.json": images.software,
+    "launcher/planning/images.json": lambda: chain(made_from_packages.images(), images.releases()),
     "launcher/planning/strategies/in_tuning_job.py": versions.torchrun_in_tuning_jobs,
     "launcher/planning/strategies/smddp.py": versions.data_parallel,
     "launcher/planning/strategies/torch_xla.py": versions.training_compiler,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.facts.references import karpenter_types, main, plugin_platforms
+from scripts.facts.references import image_releases, karpenter_types, main, plugin_platforms
 
 KARPENTER = """
 ## p5 Family
@@ -78,3 +78,17 @@ def test_a_map_in_another_form_is_not_taken_for_an_empty_one() -> None:
 def test_what_cannot_be_quoted_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["some/other", "folder"]) == 2
     assert "aws/karpenter-provider-aws" in capsys.readouterr().err
+
+
+def test_of_aws_images_those_for_training_on_sagemaker_are_read() -> None:
+    described = (
+        "version: '2.11'\npython: py312\ncuda: cu130\neop: '2027-04-30'\nplatform: {}\ntags: [{}, b]\n"
+    )
+    files = {
+        "docs/src/data/pytorch/2.11-cuda-sagemaker.yml": described.format("sagemaker", "2.11.0-cu130"),
+        "docs/src/data/pytorch/2.11-cuda-ec2.yml": described.format("ec2", "2.11.0-cu130-ec2"),
+        "docs/src/data/vllm/1.yml": described.format("sagemaker", "1"),
+    }
+    assert image_releases(files) == {
+        "pytorch:2.11.0-cu130": {"python": "py312", "cuda": "cu130", "eop": "2027-04-30"}
+    }

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from launcher.cluster.instances import InstanceFacts, instance_facts
-from scripts.facts import actions, instances, quota_codes, versions
+from launcher.planning.image_software import ImageSoftware, image_software
+from scripts.facts import actions, images, instances, quota_codes, versions
 from scripts.facts.comparison import Comparison
 from scripts.facts.freshness import installed_versions, must_be_looked_at
 from scripts.facts.references import quoted
@@ -102,8 +103,29 @@ def test_a_version_that_a_library_lost_is_found(monkeypatch: pytest.MonkeyPatch)
     )
 
 
+def test_an_image_that_the_table_lacks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "image_versions", lambda framework: ["2.10.0"])
+    found = unexplained(list(images.releases()))
+    assert any("pytorch:2.12.1" in each for each in found)
+
+
+def test_a_wrong_patch_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ending_later(framework: str, version: str) -> ImageSoftware | None:
+        software = image_software(framework, version)
+        return software and replace(software, patched_until=datetime.date(2030, 1, 1))
+
+    monkeypatch.setattr(images, "image_software", ending_later)
+    found = unexplained(list(images.software()))
+    assert any("patch end of pytorch-training:2.10.0" in each for each in found)
+
+
 def test_a_quotation_names_repository_and_commit() -> None:
-    for repository in ("aws/karpenter-provider-aws", "aws/aws-ofi-nccl", "klaffka/aws-quota-monitor"):
+    for repository in (
+        "aws/karpenter-provider-aws",
+        "aws/aws-ofi-nccl",
+        "aws/deep-learning-containers",
+        "klaffka/aws-quota-monitor",
+    ):
         quotation = quoted(repository)
         assert quotation.repository == repository
         assert len(quotation.commit) == 40
