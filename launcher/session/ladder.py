@@ -132,6 +132,12 @@ def ready_ladder(
             "the job is a search over hyperparameters: SageMaker chooses what each of its jobs is given.",
             "Climb with one of its jobs: a job file without `tuning`, with values in `hyperparameters`.",
         )
+    for name in climb.inputs or {}:
+        if name not in job.inputs:
+            raise Refusal(
+                f"the job has no channel {name!r}; it has {', '.join(job.inputs) or 'none'}.",
+                "Correct the name in `--input NAME=DIR`, or add the channel to `inputs`.",
+            )
     written = as_written(climb.job)
     own = _with_ladder_as_written(job, written)
     offered = offered_options(script_text(job, source))

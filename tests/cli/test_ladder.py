@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,11 @@ from typing import Any
 import pytest
 
 from launcher.backends.interface import Backend, Polling
+from launcher.backends.local.interpreter import Interpreter
+from launcher.backends.local.machine import Machine
 from launcher.cli import ladder
 from launcher.cluster.manifest import Cluster
+from tests.cli.test_launch_local import processes_of, start
 from tests.emulator.account import EmulatedAccount, emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
@@ -106,6 +111,28 @@ def test_a_missing_package_breaks_the_first_rung(run_launch: RunLaunch, job: Cal
     assert "rung 2" not in out
 
 
+def test_made_up_data_need_no_folder_for_a_channel(run_launch: RunLaunch, job: Callable[..., Path]) -> None:
+    look = "import os\nassert os.listdir(os.environ['SM_CHANNEL_TRAIN']) == []\n"
+    file = job(look + NEEDS_DATA, inputs={"train": "s3://team/train"})
+    code, out, _ = run_launch("ladder", file, "--up-to", "1-here")
+    assert code == 0
+    assert "with an empty folder here for train" in out
+    assert "1-here-synthetic held" in out
+    assert "left out" in out
+    assert "--input train=DIR" in out
+
+
+def test_without_torch_here_the_way_to_begin_on_aws_is_said(
+    run_launch: RunLaunch, job: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Machine(Interpreter(Path(sys.executable), (3, 12, 1), None, None), gpus=(), cores=2)
+    monkeypatch.setattr("launcher.backends.local.machine.this_machine", lambda python, environment: here)
+    code, _, err = run_launch("ladder", job("import torch"))
+    assert code == 2
+    assert "has no torch" in err
+    assert "Or begin on AWS: --from 1-host." in err
+
+
 def test_a_port_that_two_processes_take_holds_with_one(
     run_launch: RunLaunch, job: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -121,6 +148,22 @@ def test_a_port_that_two_processes_take_holds_with_one(
         "something between ranks: a collective that not all of them reach, or a port"
         in json.loads(out)["verdict"]
     )
+
+
+def test_ctrl_c_ends_the_rung_and_the_ladder(job: Callable[..., Path], tmp_path: Path) -> None:
+    run = start(tmp_path, "ladder", str(job(REPORTS_FOR_EVER)), "--up-to", "n-here", "--steps", "100000")
+    assert run.stdout is not None
+    line = ""
+    while "step=" not in line:
+        line = run.stdout.readline()
+        assert line, "the rung ended before it had begun"
+    run.send_signal(signal.SIGINT)
+    printed, _ = run.communicate(timeout=120)
+    assert run.returncode == 130
+    assert "1-here interrupted" in printed
+    assert "Traceback" not in printed
+    assert "rung 2" not in printed
+    assert processes_of(tmp_path) == []
 
 
 def test_errors_of_the_job_stop_it_before_anything_runs(

@@ -95,6 +95,12 @@ def test_a_channel_without_a_folder_is_an_empty_one_for_made_up_data(made: Made)
     assert "--input train=DIR" in ladder.left_out[0].why
 
 
+def test_a_channel_with_a_folder_is_the_jobs_own_data(made: Made, tmp_path: Path) -> None:
+    ladder = made(inputs={"train": "s3://data/train"}, asked={"inputs": {"train": tmp_path}})
+    assert [each.rung.name for each in ladder.rungs][:3] == ["1-here-synthetic", "1-here", "n-here"]
+    assert ladder.stand_ins == ()
+
+
 def test_values_from_variables_are_not_repeated_in_settings(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +110,15 @@ def test_values_from_variables_are_not_repeated_in_settings(
     assert 'code.arguments=["--corpus", "${CORPUS}", "--synthetic"]' in settings
     sent = rung(made(code=code), "1-here-synthetic").plan.request["AlgorithmSpecification"]
     assert "private-corpus" in sent["ContainerArguments"]
+
+
+def test_what_the_job_file_tells_the_script_keeps_its_references(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CORPUS", "private-corpus")
+    one = rung(made(ladder={"few_steps": {"max_steps": 3, "corpus": "${CORPUS}"}}), "1-here")
+    assert 'hyperparameters.corpus="${CORPUS}"' in one.settings
+    assert one.plan.request["HyperParameters"]["corpus"] == "private-corpus"
 
 
 def test_only_the_rungs_asked_for_are_there_and_what_comes_after_is_known(made: Made) -> None:
@@ -135,6 +150,7 @@ def test_code_on_s3_begins_on_aws(made: Made) -> None:
         ({"first": "3-hosts"}, "--from 3-hosts is no rung"),
         ({"last": "here"}, "--up-to here is no rung"),
         ({"steps": 0}, "--steps 0"),
+        ({"inputs": {"tran": Path()}}, "no channel 'tran'; it has none"),
         ({"first": "all-hosts"}, "no rung is left between all-hosts and all-hosts"),
     ],
 )
