@@ -15,9 +15,9 @@ WITH_CHECKPOINTS = FailureMode(
         "distribution and for several hosts."
     ),
     remedy=(
-        "Leave `debugger: false`: Debugger is turned off and the plan says so. To keep it, set "
-        "`checkpoint.sync: slipway`, which takes the checkpoints out of the request; the script itself must "
-        "then upload them to SLIPWAY_CHECKPOINT_URI."
+        "Leave `debugger: false`; where it is true, the plan turns Debugger off and says so. To keep it, "
+        "set `checkpoint.sync: slipway`, which takes the checkpoints out of the request; the script itself "
+        "must then upload them to SLIPWAY_CHECKPOINT_URI."
     ),
     sources=(sources.DEBUGGER_REFERENCE, sources.DATA_PARALLEL_GUIDE, sources.PYTHON_SDK),
     notices=(notices.DEBUGGER_CLOSED,),

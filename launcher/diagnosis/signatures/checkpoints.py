@@ -13,18 +13,58 @@ from launcher.failure_modes import checkpoints, debugger, nccl
 _WRAPPER = r"(?:_orig_mod|module)\."
 _MISSING, _UNEXPECTED = r"Missing key\(s\) in state_dict:", r"Unexpected key\(s\) in state_dict:"
 
+_REST = r"[^\n]*(?:\n\s*)?"
+"""The other missing keys, up to the line of the unexpected ones."""
+
+_PREFIX = r"(?:\w{1,100}\.){1,8}"
+"""Names before a key, each with its dot; bounded, as every split of a key is tried."""
+
 SIGNATURES = (
     Signature(
         mode=checkpoints.UNEXPECTED_KEY_PREFIX,
         role=LineRole.INITIATOR,
         literal="key(s) in state_dict",
         pattern=re.compile(
-            rf"{_MISSING} \"(?!{_WRAPPER})[^\n]*(?:\n\s*)?{_UNEXPECTED} \"(?P<prefix>{_WRAPPER})"
-            rf"|{_MISSING} \"(?P<missing>{_WRAPPER})[^\n]*(?:\n\s*)?{_UNEXPECTED} \"(?!{_WRAPPER})"
+            rf"{_MISSING} \"(?P<key>[^\"\n]+)\"{_REST}{_UNEXPECTED} \"(?P<prefix>{_PREFIX})(?P=key)\""
+        ),
+        example='Missing key(s) in state_dict: "fc.weight", "fc.bias".\n\tUnexpected key(s) in state_dict: '
+        '"model.fc.weight", "model.fc.bias".',
+        near_miss='Missing key(s) in state_dict: "module.bn.weight".\n\tUnexpected key(s) in state_dict: '
+        '"module.bn1.bias".',
+        says="the checkpoint's keys begin with '{prefix}', which the model's do not: {key} is there as "
+        "{prefix}{key}",
+        remedy="Strip it when loading, with `key.removeprefix('{prefix}')` for every key, or save the inner "
+        "model: under DistributedDataParallel `model.module.state_dict()`. Do not use "
+        "`k.partition('{prefix}')[2]`: it turns every key without the prefix into the empty string.",
+    ),
+    Signature(
+        mode=checkpoints.UNEXPECTED_KEY_PREFIX,
+        role=LineRole.INITIATOR,
+        literal="key(s) in state_dict",
+        pattern=re.compile(
+            rf"{_MISSING} \"(?P<prefix>{_PREFIX}?)(?P<key>[^\"\n]+)\"{_REST}{_UNEXPECTED} \"(?P=key)\""
+        ),
+        example='Missing key(s) in state_dict: "_orig_mod.fc.weight".\n\tUnexpected key(s) in state_dict: '
+        '"fc.weight".',
+        near_miss='Missing key(s) in state_dict: "_orig_mod.fc.weight".\n\tUnexpected key(s) in state_dict: '
+        '"fc1.weight".',
+        says="the model's keys begin with '{prefix}', which the checkpoint's do not: {prefix}{key} is there "
+        "as {key}",
+        remedy="Load into the inner model, before it is wrapped or compiled: under DistributedDataParallel "
+        "`model.module.load_state_dict(state)`. Or put the prefix before every key: "
+        "`{{'{prefix}' + key: value for key, value in state.items()}}`.",
+    ),
+    Signature(
+        mode=checkpoints.UNEXPECTED_KEY_PREFIX,
+        role=LineRole.INITIATOR,
+        literal="key(s) in state_dict",
+        pattern=re.compile(
+            rf"{_MISSING} \"(?!{_WRAPPER}){_REST}{_UNEXPECTED} \"(?P<prefix>{_WRAPPER})"
+            rf"|{_MISSING} \"(?P<missing>{_WRAPPER}){_REST}{_UNEXPECTED} \"(?!{_WRAPPER})"
             rf"|loading state_dict for [^\n]*\n\s*{_UNEXPECTED} \"(?P<only>{_WRAPPER})"
         ),
         example='Missing key(s) in state_dict: "head.weight".\n\tUnexpected key(s) in state_dict: '
-        '"module.head.weight".',
+        '"module.body.weight".',
         near_miss='Missing key(s) in state_dict: "module.bn.weight".\n\tUnexpected key(s) in state_dict: '
         '"module.bn1.bias".',
     ),

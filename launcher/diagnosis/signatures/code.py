@@ -1,7 +1,7 @@
 """The user's script, and what runs it. Tracebacks themselves are read by `diagnosis.tracebacks`.
 
-Texts: CPython's main and argparse; torch/distributed/elastic; sagemaker-training-toolkit's errors.py;
-torch/nn/modules/module.py (load_state_dict).
+Texts: CPython's main, argparse and os.py (os.environ); torch/distributed/elastic; torch/nn/modules/module.py
+(load_state_dict); sagemaker-training-toolkit's errors.py.
 """
 
 from __future__ import annotations
@@ -137,6 +137,15 @@ SIGNATURES = (
         "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD to '1' in `environment`, or pass weights_only=False to torch.load. "
         "To stay without: save tensors and plain values alone, or name the classes with "
         "torch.serialization.add_safe_globals.",
+    ),
+    Signature(
+        mode=job_runtime.ENVIRONMENT_VALUE_NOT_STRING,
+        role=LineRole.INITIATOR,
+        literal="str expected, not ",
+        pattern=re.compile(r"^TypeError: str expected, not (?P<type>\w{1,80})$"),
+        example="TypeError: str expected, not int",
+        near_miss="TypeError: expected str, bytes or os.PathLike object; str expected, not int",
+        says="a value of the type {type} was put into os.environ, which holds strings only",
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,

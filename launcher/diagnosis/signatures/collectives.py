@@ -182,10 +182,10 @@ SIGNATURES = (
     Signature(
         mode=data.UNEVEN_BATCHES,
         role=LineRole.INITIATOR,
-        literal="exhausted inputs",
+        literal="that exhausted inputs",
         pattern=re.compile(r"Detected at least one rank that exhausted inputs"),
         example="RuntimeError: Detected at least one rank that exhausted inputs. Throwing across all ranks.",
-        near_miss="INFO no rank has exhausted inputs",
+        near_miss="INFO Join shadows the collectives of ranks that exhausted inputs",
         says="a rank ran out of batches before the others",
     ),
     Signature(

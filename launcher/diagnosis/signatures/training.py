@@ -57,6 +57,18 @@ SIGNATURES = (
     ),
     Signature(
         mode=data.LOADER_WORKER_KILLED,
+        role=LineRole.SYMPTOM,
+        literal="dataloader timed out after",
+        pattern=re.compile(r"^RuntimeError: DataLoader timed out after (?P<seconds>[\d.]{1,20}) seconds"),
+        example="RuntimeError: DataLoader timed out after 30 seconds",
+        near_miss="WARNING DataLoader timed out after 30 seconds, trying again",
+        says="no DataLoader worker gave a batch within {seconds} s",
+        remedy="A worker hangs or is slow: see what it waits for (a file system, a lock that was held when "
+        "it was forked; `multiprocessing_context='spawn'` frees it of that), and give the DataLoader a "
+        "`timeout` longer than its slowest batch.",
+    ),
+    Signature(
+        mode=data.LOADER_WORKER_KILLED,
         role=LineRole.INITIATOR,
         literal="cannot allocate memory",
         pattern=re.compile(r"^OSError: (?:\[Errno 12\] )?Cannot allocate memory"),
@@ -184,5 +196,14 @@ SIGNATURES = (
         "configuration",
         near_miss="INFO 'missing XLA configuration' means GPU_NUM_DEVICES",
         says="torch_xla does not know its devices",
+    ),
+    Signature(
+        mode=training_compiler.NO_MP_FN,
+        role=LineRole.INITIATOR,
+        literal="'_mp_fn'",
+        pattern=re.compile(r"^AttributeError: module '(?P<module>[\w.]{1,200})' has no attribute '_mp_fn'"),
+        example="AttributeError: module 'train' has no attribute '_mp_fn'",
+        near_miss="AttributeError: 'Trainer' object has no attribute '_mp_fn'",
+        says="the entry point {module} has no function _mp_fn, which the launcher calls on each worker",
     ),
 )
