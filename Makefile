@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 
-.PHONY: setup demo gallery test second-day lint audit bench attack synth lock wheel wheel-check docs clean
+.PHONY: setup demo facts gallery test second-day peers lint audit bench attack synth lock wheel wheel-check docs clean
 
 setup: .venv/installed node_modules/installed
 
@@ -53,6 +53,10 @@ gallery: setup
 second-day: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m second_day tests/stacks/second_day
 
+# What the SageMaker SDK's and parallelcluster's own tests ask, asked of us, and where we answer otherwise.
+peers: setup
+	$(BIN)/python -m pytest -s tests/peers/agreement.py
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -75,6 +79,10 @@ bench: setup
 	@test -x build/torchx/bin/torchx || { $(PYTHON) -m venv build/torchx && \
 	  build/torchx/bin/python -m pip install --quiet --disable-pip-version-check torchx==0.7.0 sagemaker==2.257.7; }
 	@missed=0; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || missed=1; done; exit $$missed
+
+# What the launcher takes for true, against other sources at hand. Exits with 1 where something differs.
+facts: setup
+	$(BIN)/python -m scripts.facts
 
 # About an hour on two cores. `python -m attack -h` tells of parts and shares of it.
 attack: setup

@@ -15,7 +15,7 @@ from typing import Any
 
 import botocore.session
 
-from scripts.generated import ROOT, write_or_check
+from scripts.generated import ROOT, dated, write_or_check
 
 TABLE = ROOT / "launcher" / "planning" / "api_model.json"
 COMMAND = "python -m scripts.generate_api_model"
@@ -25,9 +25,10 @@ CONSTRAINTS = ("min", "max", "pattern", "enum")
 
 def generated() -> dict[Path, str]:
     """What the table's file should hold now: a line for each shape, so that changes can be read."""
-    model = api_model()
+    source = f"botocore {version('botocore')}"
+    model = dated(TABLE, source, api_model(), shelf_life_days=90, packages=["botocore"])
     shapes = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in model["shapes"].items())
-    head = json.dumps({key: model[key] for key in ("source", "operations")}, indent=1)[:-2]
+    head = json.dumps({key: value for key, value in model.items() if key != "shapes"}, indent=1)[:-2]
     return {TABLE: f'{head},\n "shapes": {{\n{shapes}\n }}\n}}\n'}
 
 
@@ -40,7 +41,7 @@ def api_model() -> dict[str, Any]:
         shape = service.operation_model(operation).input_shape
         inputs[operation] = shape.name
         _collect(shape, shapes)
-    return {"source": f"botocore {version('botocore')}", "operations": inputs, "shapes": shapes}
+    return {"operations": inputs, "shapes": shapes}
 
 
 def _collect(shape: Any, shapes: dict[str, dict[str, Any]]) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER, ResourceNotFoundError
 
-from scripts.generated import ROOT, write_or_check
+from scripts.generated import ROOT, dated, write_or_check
 
 TABLE = ROOT / "launcher" / "provisioning" / "create_only.json"
 COMMAND = "python -m scripts.generate_create_only"
@@ -49,12 +49,13 @@ their own: their function's address is fixed."""
 def generated() -> dict[Path, str]:
     """What the table's file should hold now: a line for each type, so that changes can be read."""
     specification = _specification()
-    rows = ",\n".join(
-        f"  {json.dumps(type_)}: {json.dumps(sorted(create_only(type_, specification)))}" for type_ in TYPES
-    )
     cdk = json.loads((CDK / "package.json").read_text("utf-8"))["version"]
     source = f"cfn-lint {version('cfn-lint')}, AWS CDK command line {cdk}"
-    return {TABLE: f'{{\n "source": {json.dumps(source)},\n "types": {{\n{rows}\n }}\n}}\n'}
+    types = {type_: sorted(create_only(type_, specification)) for type_ in TYPES}
+    table = dated(TABLE, source, {"types": types}, shelf_life_days=180, packages=["cfn-lint"])
+    head = json.dumps({key: value for key, value in table.items() if key != "types"}, indent=1)[:-2]
+    rows = ",\n".join(f"  {json.dumps(type_)}: {json.dumps(names)}" for type_, names in types.items())
+    return {TABLE: f'{head},\n "types": {{\n{rows}\n }}\n}}\n'}
 
 
 def create_only(type_: str, specification: Mapping[str, Any]) -> set[str]:

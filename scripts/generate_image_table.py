@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import UTC, datetime
 from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import botocore.session
 from botocore.regions import EndpointResolver
 
-from scripts.generated import ROOT, write_or_check
+from scripts.generated import ROOT, dated, write_or_check
 
 TABLE = ROOT / "launcher" / "planning" / "images.json"
 RELEASES = TABLE.with_name("image_releases.json")
@@ -44,13 +43,15 @@ PROCESSORS = {"trn": "neuron"}
 
 
 def generated() -> dict[Path, str]:
-    """What the table's file should hold now; its date moves only where something else does."""
-    table = image_table()
-    written = json.loads(TABLE.read_text("utf-8")) if TABLE.is_file() else {}
-    as_of = written.pop("as_of", None)
-    if as_of is None or written != table:
-        as_of = datetime.now(tz=UTC).date().isoformat()
-    return {TABLE: json.dumps({"as_of": as_of, **table}, indent=1) + "\n"}
+    """What the table's file should hold now."""
+    table = dated(
+        TABLE,
+        f"sagemaker {version('sagemaker')}, sagemaker/core/image_uri_config; image_releases.json",
+        image_table(),
+        shelf_life_days=SHELF_LIFE_DAYS,
+        packages=["sagemaker"],
+    )
+    return {TABLE: json.dumps(table, indent=1) + "\n"}
 
 
 def image_table() -> dict[str, Any]:
@@ -60,8 +61,6 @@ def image_table() -> dict[str, Any]:
     frameworks["pytorch"] = _with_amazon_linux(frameworks["pytorch"], registries)
     frameworks["pytorch-neuron"] = _with_neuronx(frameworks["pytorch-neuron"], registries)
     return {
-        "shelf_life_days": SHELF_LIFE_DAYS,
-        "source": f"sagemaker {version('sagemaker')}, sagemaker/core/image_uri_config; image_releases.json",
         "frameworks": frameworks,
         "registries": registries,
         "dns_suffixes": _dns_suffixes({region for accounts in registries.values() for region in accounts}),

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import datetime
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -28,6 +32,27 @@ def write_or_check(
             path.write_text(text, encoding="utf-8")
             print(f"wrote {path.relative_to(ROOT)}")
     return 1 if check and stale else 0
+
+
+def dated(
+    path: Path, source: str, content: Mapping[str, Any], *, shelf_life_days: int, packages: Sequence[str]
+) -> dict[str, Any]:
+    """A data file of the launcher: its head (`launcher.facts.provenance`), and what was read in the packages.
+
+    It is dated today, unless the file says the same already: then its own day stays, as nothing has been
+    read anew.
+    """
+    head = {
+        "shelf_life_days": shelf_life_days,
+        "source": source,
+        "packages": {name: version(name) for name in packages},
+    }
+    table = json.loads(json.dumps({**head, **content}))
+    held = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    as_of = held.pop("as_of", None)
+    if as_of is None or held != table:
+        as_of = datetime.date.today().isoformat()
+    return {"as_of": as_of, **table}
 
 
 def _holds(path: Path, text: str) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any, Literal
 
 from launcher.account.running_jobs import RunningJob
+from launcher.facts.data_file import read_data_file
 
 Use = Literal["training job", "spot training job", "training warm pool"]
 
@@ -71,9 +70,8 @@ def _counts(job: RunningJob, use: Use) -> bool:
 @cache
 def _codes() -> dict[str, str]:
     """Code by name; the file groups the codes by use, then by instance type."""
-    text = (files("launcher.account") / "quota_codes.json").read_text(encoding="utf-8")
     return {
         f"{instance_type} for {use} usage": code
-        for use, codes in json.loads(text)["codes"].items()
+        for use, codes in read_data_file(__file__, "quota_codes.json")["codes"].items()
         for instance_type, code in codes.items()
     }

@@ -36,8 +36,9 @@ def parse_running_job(described: Mapping[str, Any]) -> RunningJob:
         name=described["TrainingJobName"],
         status=described.get("TrainingJobStatus", "InProgress"),
         checkpoints=described.get("CheckpointConfig", {}).get("S3Uri"),
-        instance_type=resources.get("InstanceType"),
-        hosts=int(resources.get("InstanceCount", 0)),
+        # Where the service chooses the type, the job has none before that.
+        instance_type=resources.get("SelectedInstanceType") or resources.get("InstanceType"),
+        hosts=int(resources.get("SelectedInstanceCount") or resources.get("InstanceCount", 0)),
         spot=bool(described.get("EnableManagedSpotTraining", False)),
         keeps_hosts=bool(resources.get("KeepAlivePeriodInSeconds", 0)),
         role_arn=described.get("RoleArn"),

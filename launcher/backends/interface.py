@@ -58,7 +58,8 @@ class JobStatus:
     `hosts` and `processes_per_host` are None where the backend does not know them. `metrics` are the
     job's own metric definitions: name to regular expression, whose first group is the value. Of a run on
     this machine `instance_type` is what its hosts stand for and `gpus` whether they see any; None elsewhere.
-    `stop` is what ended the job from outside, or is about to, where the place tells.
+    `stop` is what ended the job from outside, or is about to, where the place tells. `shell` are the commands
+    that lead to a shell in the first of its containers, in turn; none where there is no way in.
     """
 
     name: str
@@ -76,6 +77,7 @@ class JobStatus:
     instance_type: str | None = None
     gpus: bool | None = None
     stop: Stop | None = None
+    shell: tuple[str, ...] = ()
 
 
 class LogLine(NamedTuple):

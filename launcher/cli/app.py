@@ -34,6 +34,11 @@ app.default(launch)
 app.command("launcher.cli.check:check", name="check", help="Judge a job file and its plan, offline.")
 app.command("launcher.cli.plan:plan", name="plan", help="Show the resolved plan and the request.")
 app.command("launcher.cli.schema:schema", name="schema", help="Print the JSON schema of job files.")
+app.command(
+    "launcher.cli.ladder:ladder",
+    name="ladder",
+    help="Climb from one process to all hosts, a few steps each, to where a job breaks.",
+)
 app.command("launcher.cli.list_jobs:list_jobs", name="list", help="List jobs, newest first.")
 app.command("launcher.cli.status:status", name="status", help="Show how a job is.")
 app.command("launcher.cli.logs:logs", name="logs", help="Show or follow a job's logs, of all hosts.")

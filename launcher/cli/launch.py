@@ -95,8 +95,8 @@ def launch(
         if local:
             plan = plan_offline(loaded, ignore, here=True)
             if plan.refused:
-                return _refuse(plan, output)
-            here = Here(_folders(inputs or ()), python, processes, yes, allow_env)
+                return refuse(plan, output)
+            here = Here(folders_of_channels(inputs or ()), python, processes, yes, allow_env)
             return _run_local(loaded, plan, here, output, partial(followed_lines, plan.view, rank, grep))
         launching = _launching(loaded, ignore or (), queue, share, run_id)
         return _launch_on_aws(launching, detach, yes, output, (rank, grep))
@@ -136,7 +136,8 @@ def _launching(
     )
 
 
-def _refuse(plan: TrainingPlan, output: OutputFormat) -> int:
+def refuse(plan: TrainingPlan, output: OutputFormat) -> int:
+    """Print what keeps a plan from being launched; the exit code."""
     from launcher.cli.findings_view import show_findings, summary_of
     from launcher.cli.plan import plan_json
 
@@ -194,7 +195,7 @@ def _launch_on_aws(
 
     plan = launching.plan()
     if plan.refused:
-        return _refuse(plan, output)
+        return refuse(plan, output)
     choose = partial(followed_lines, plan.view, *lines)
     choose(lambda: None)  # What no job can show is refused before there is one.
     submission = launching.submission(plan)
@@ -235,7 +236,7 @@ def _question(plan: TrainingPlan, account: str) -> str:
 
     # The price has just been shown with the summary, and belongs to the question all the same.
     view = RequestView(plan.request or {})
-    hosts = f"{view.hosts or 1} × {view.instance_type or 'hosts'}"
+    hosts = f"{view.hosts or 1} × {' or '.join(view.instance_types) or 'hosts'}"
     what = shown_text(plan, hosts, ("resources",))
     return f"Submit to SageMaker in account {account}: {what}, {cost_in_words(view, plan.region)}?"
 
@@ -263,7 +264,8 @@ def _job_json(plan: TrainingPlan) -> dict[str, Any]:
     return {key: value for key, value in fields if key not in ("environment", "hyperparameters")}
 
 
-def _folders(inputs: list[str] | tuple[()]) -> dict[str, Path]:
+def folders_of_channels(inputs: Sequence[str]) -> dict[str, Path]:
+    """The folders that `--input` gives, by their channels. Raises Refusal where one is no folder."""
     folders = {}
     for text in inputs:
         name, equals, folder = text.partition("=")

@@ -169,7 +169,7 @@ def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> No
     strategy = plan.job["distribution"]["strategy"]
     rows = {
         "job": str(plan.name),
-        "hosts": f"{view.hosts} × {view.instance_type}",
+        "hosts": _hosts(view),
         "processes": f"{plan.processes_per_host} per host, world size {plan.world_size}, {strategy}",
         **_installed(plan),
         **_search(view),
@@ -180,6 +180,7 @@ def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> No
         rows["python"] = str(python)
     else:
         rows |= {
+            **_service(view),
             "cost": cost_in_words(view, plan.region),
             "image": str(view.image),
             "channels": "\n".join(map(_channel, view.channels)) or "none",
@@ -217,6 +218,21 @@ def _installed(plan: TrainingPlan) -> dict[str, str]:
     where = ", ".join([installed.index, *installed.links])
     by = "" if installed.installed_by == "boot" else ", by the toolkit of the image"
     return {"packages": f"{count} of {installed.file}, from {where}{by}"}
+
+
+def _hosts(view: RequestView) -> str:
+    choice = ": the service takes the first that has capacity" if len(view.instance_types) > 1 else ""
+    return f"{view.hosts} × {' or '.join(view.instance_types)}{choice}"
+
+
+def _service(view: RequestView) -> dict[str, str]:
+    """What the service does for the job besides running it; nothing where that is nothing."""
+    does = {
+        "tests the hosts and their network before the script starts": view.checks_hosts,
+        "lets a shell into the containers (launch status)": view.lets_a_shell_in,
+    }
+    lines = [line for line, on in does.items() if on]
+    return {"service": "\n".join(lines)} if lines else {}
 
 
 def _search(view: RequestView) -> dict[str, str]:

@@ -10,6 +10,8 @@ from launcher.cli.job_options import OutputOption
 from launcher.cli.output import OutputFormat, console, print_json
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from launcher.backends.interface import JobStatus, Transition
     from launcher.session.outcome import Outcome
 
@@ -54,8 +56,18 @@ def _show(outcome: Outcome) -> None:
         if job.explanation:
             screen.print(job.explanation, style="dim", markup=False)
         screen.print(f"launch logs {job.name} --follow", style="dim", markup=False)
+        _show_shell(screen, job)
     for transition in job.transitions:
         screen.print(Text.assemble((f"{transition.phase:<26}", "dim"), _span(transition)))
+
+
+def _show_shell(screen: Console, job: JobStatus) -> None:
+    if not job.shell:
+        return
+    which = f", the first of {job.hosts} hosts" if (job.hosts or 1) > 1 else ""
+    screen.print(f"a shell in algo-1{which}:", style="dim", markup=False)
+    for command in job.shell:
+        screen.print(f"  {command}", style="dim", markup=False, soft_wrap=True)
 
 
 def _span(transition: Transition) -> str:
@@ -70,4 +82,4 @@ def _json(outcome: Outcome) -> dict[str, Any]:
     job: JobStatus = outcome.status
     phases = [{"phase": each.phase, "started": each.started, "ended": each.ended} for each in job.transitions]
     more = {"phase": job.phase, "explanation": job.explanation, "hosts": job.hosts, "phases": phases}
-    return {**outcome_json(outcome), **more}
+    return {**outcome_json(outcome), **more, "shell": list(job.shell)}

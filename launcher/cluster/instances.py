@@ -9,12 +9,11 @@ chip). None means unknown: no rule may judge by it.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from launcher.facts.data_file import read_data_file
 from launcher.text.nearest import nearest
 
 
@@ -79,6 +78,5 @@ def nearest_instance_types(instance_type: str) -> list[str]:
 
 @cache
 def _table() -> dict[str, dict[str, Any]]:
-    text = Path(__file__).with_name("instances.json").read_text("utf-8")
-    table: dict[str, dict[str, Any]] = json.loads(text)["types"]
+    table: dict[str, dict[str, Any]] = read_data_file(__file__, "instances.json")["types"]
     return table

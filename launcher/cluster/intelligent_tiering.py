@@ -6,11 +6,19 @@ LustreReadCacheConfiguration and CreateFileSystemLustreMetadataConfiguration.
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any, Final, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from launcher.cluster.section import Section, refuse
+from launcher.facts.provenance import Provenance
+
+PROVENANCE: Final = Provenance(
+    date(2026, 11, 22),
+    shelf_life_days=365,
+    source="FSx API reference, CreateFileSystemLustreConfiguration",
+)
 
 _STEP, _MOST = 4_000, 2_000_000
 """MB/s."""

@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Final, Literal
 
 from launcher.cluster.intelligent_tiering import POSSIBLE
+from launcher.facts.provenance import Provenance
 
 Deployment = Literal["SCRATCH_1", "SCRATCH_2", "PERSISTENT_1", "PERSISTENT_2"]
 """Scratch types keep no replica: a failed server loses its files. Persistent ones do."""
+
+PROVENANCE: Final = Provenance(
+    date(2026, 11, 21),
+    shelf_life_days=365,
+    source="FSx API reference, CreateFileSystem and CreateFileSystemLustreConfiguration",
+)
 
 MOST_ASSOCIATIONS: Final = 8
 """FSx API reference, CreateDataRepositoryAssociation."""

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Final
+
+from launcher.facts.provenance import Provenance
 
 REGION: Final = r"^[a-z]{2,4}(-[a-z]+)+-[0-9]$"
 """The form of a region's name: us-west-2, us-gov-west-1, eusc-de-east-1."""
+
+PROVENANCE: Final = Provenance(
+    date(2026, 11, 22),
+    shelf_life_days=180,
+    source="CloudFormation's registry, as cfn-lint keeps it",
+    packages={"cfn-lint": "1.58.0"},
+)
 
 WITHOUT_BUDGETS: Final = frozenset(
     {

@@ -19,6 +19,15 @@ TRAINING_IN_BATCH: Final = "SAGEMAKER_TRAINING"
 ECR_LAYERS: Final = "prod-{region}-starport-layer-bucket"
 """The bucket of AWS's in which ECR keeps the layers of images (ECR user guide, vpc-endpoints)."""
 
+SHELL_ACTIONS: Final = (
+    "ssmmessages:CreateControlChannel",
+    "ssmmessages:CreateDataChannel",
+    "ssmmessages:OpenControlChannel",
+    "ssmmessages:OpenDataChannel",
+)
+"""What an execution role needs to let a shell into the containers (SageMaker developer guide,
+train-remote-debugging)."""
+
 HOST_NAME: Final = re.compile(r"algo-(\d+)")
 """A host's name, with its number."""
 

@@ -29,6 +29,10 @@ starts; without the others some jobs do."""
 SECRETS: Final = "secretsmanager"
 """What a job with secrets calls besides."""
 
+SHELL: Final = "ssmmessages"
+"""What the agent calls that lets a shell into a container (Systems Manager user guide,
+session-manager-getting-started-privatelink)."""
+
 RESERVED_ADDRESSES: Final = 5
 """AWS keeps the first four addresses and the last of every subnet (VPC user guide, subnet-sizing)."""
 

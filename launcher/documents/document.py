@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import yaml
@@ -43,6 +43,7 @@ _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(
     r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 )
+_KEY = re.compile(r'"([^"]+)"|([^."]+)')
 _TAGS = {
     f"tag:yaml.org,2002:{name}"
     for name in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge", "value")
@@ -82,12 +83,10 @@ class Document:
     def override(self, dotted: str, text: str, as_written: tuple[Path, ...]) -> None:
         """Set the value at `a.b.c` to what the text means in YAML (`--set`).
 
-        Raises ValueError where the way leads through something that is not a mapping, or the text is
-        not YAML.
+        A key with dots of its own stands in quotes: `a."b.c"`. Raises ValueError where the way leads
+        through something that is not a mapping, or the text is not YAML.
         """
-        keys = dotted.split(".")
-        if not all(keys):
-            raise ValueError(f"{dotted!r} is not a path of keys")
+        keys = _keys(dotted)
         keeps_text = _matches(tuple(keys), as_written)
         try:
             value = parse_document(
@@ -104,6 +103,26 @@ class Document:
         target[keys[-1]] = value
         self._locations = {p: at for p, at in self._locations.items() if p[: len(path)] != path}
         self._locations[path] = Location(f"--set {dotted}", 1, 1)
+
+
+def dotted_keys(keys: Iterable[str]) -> str:
+    """The keys as `Document.override` takes them, those with dots in quotes."""
+    return ".".join(f'"{key}"' if "." in key else key for key in keys)
+
+
+def _keys(dotted: str) -> list[str]:
+    """The keys of a dotted path. Raises ValueError where it is none."""
+    keys: list[str] = []
+    position = 0
+    while match := _KEY.match(dotted, position):
+        keys.append(match[1] or match[2])
+        position = match.end()
+        if position == len(dotted):
+            return keys
+        if dotted[position] != ".":
+            break
+        position += 1
+    raise ValueError(f"{dotted!r} is not a path of keys")
 
 
 def read_document(file: pathlib.Path, as_written: tuple[Path, ...]) -> Document:

@@ -55,8 +55,9 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             distribution.RANKS_NEVER_MET,
         ),
         "Debugger": (
-            debugger.WITH_SMDDP_AND_CHECKPOINTS,
+            debugger.WITH_CHECKPOINTS,
             debugger.WITH_MODEL_PARALLEL,
+            debugger.NOT_OFFERED,
         ),
         "Checkpoints": (
             checkpoints.PREFIX_NOT_UNIQUE,
@@ -115,6 +116,7 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             training_compiler.NO_CONSTANT_SEED,
             training_compiler.DIVERGES_FROM_NATIVE,
             training_compiler.NO_GAIN_IN_TIME,
+            training_compiler.NO_RELEASES,
         ),
         "Capacity, image, code": (
             job_runtime.NO_CAPACITY,

@@ -10,8 +10,9 @@ PROCESSES_DIFFER_FROM_ACCELERATORS = FailureMode(
     title="processes per host differ from the accelerators per host",
     cause=(
         "With fewer processes than accelerators the idle ones are billed all the same, and a job on "
-        "several hosts that leaves GPUs out can crash in network time-outs (SMP version 1 does). With more "
-        "processes, two of them share a device."
+        "several hosts that leaves GPUs out can crash in network time-outs (SMP version 1 does). Without a "
+        "`distribution` each host runs one process, whatever it has. With more processes than accelerators, "
+        "two of them share a device."
     ),
     remedy=(
         "Leave `distribution.processes_per_host` out, which means all accelerators, or set it to their "

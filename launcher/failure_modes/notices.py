@@ -21,12 +21,12 @@ DEBUGGER_CLOSED: Final = Notice(
     text="AWS closed SageMaker Debugger to new customers on 2026-07-30; who used it before can go on",
     since=datetime.date(2026, 7, 30),
     source="Amazon SageMaker developer guide: debugger-createtrainingjob-api",
-    as_of=datetime.date(2026, 9, 30),
+    as_of=datetime.date(2026, 11, 22),
 )
 
 TRAINING_COMPILER_FROZEN: Final = Notice(
     text="AWS makes no new releases and no patches of SageMaker Training Compiler any more",
     since=None,
-    source="Amazon SageMaker developer guide: training-compiler",
-    as_of=datetime.date(2026, 9, 30),
+    source="Amazon SageMaker developer guide: training-compiler-support",
+    as_of=datetime.date(2026, 11, 22),
 )

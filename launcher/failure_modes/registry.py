@@ -24,6 +24,7 @@ ROOMS = (
     "launcher.rules",
     "launcher.planning",
     "launcher.diagnosis",
+    "launcher.experiments",
 )
 """The packages whose modules register what they find."""
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
+SHELF_LIFE_DAYS: Final = 365
+"""For how many days a page that was read may be believed to say the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -40,7 +43,11 @@ TRAINING_COMPILER_TIPS: Final = Source(
     "Amazon SageMaker developer guide: training-compiler-tips-pitfalls", date(2026, 11, 21)
 )
 TRAINING_COMPILER_SUPPORT: Final = Source(
-    "Amazon SageMaker developer guide: training-compiler-support", date(2026, 11, 21)
+    "Amazon SageMaker developer guide: training-compiler-support", date(2026, 11, 22)
+)
+DEBUGGER_REFERENCE: Final = Source("Amazon SageMaker developer guide: debugger-reference", date(2026, 11, 22))
+DEBUGGER_API_GUIDE: Final = Source(
+    "Amazon SageMaker developer guide: debugger-createtrainingjob-api", date(2026, 11, 22)
 )
 DATA_PARALLEL_SUPPORT: Final = Source(
     "Amazon SageMaker developer guide: distributed-data-parallel-support", date(2026, 11, 21)

@@ -54,15 +54,17 @@ LUSTRE_PATH_OUTSIDE_MOUNT = FailureMode(
 
 LUSTRE_PORTS_CLOSED = FailureMode(
     code="FSX004",
-    title="Lustre ports closed between job and file system",
+    title="Lustre ports closed between job and file system, or the two in different VPCs",
     cause=(
         "Lustre talks on TCP 988 and TCP 1018-1023, in both directions between the clients' security "
         "group and the file system's. With 988 alone, or 1021-1023 alone as some templates have it, the "
-        "mount hangs or times out; without 988 the file system is not even created."
+        "mount hangs or times out; without 988 the file system is not even created. A file system in "
+        "another VPC is not reached at all, unless the VPCs are connected."
     ),
     remedy=(
         "Allow TCP 988 and TCP 1018-1023, in and out, between the job's group and the file system's group "
-        "and within the latter. Make the file system depend on the rules, not only on the group."
+        "and within the latter. Make the file system depend on the rules, not only on the group. Place "
+        "the job in the file system's VPC."
     ),
     sources=(sources.FSX_CREATION_FAILS, sources.FSX_ACCESS_CONTROL),
 )

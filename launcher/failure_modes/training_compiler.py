@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.failure_modes import sources
+from launcher.failure_modes import notices, sources
 from launcher.failure_modes.model import FailureMode, Severity
 
 GPU_NUM_DEVICES_WRONG = FailureMode(
@@ -17,6 +17,7 @@ GPU_NUM_DEVICES_WRONG = FailureMode(
         "The plan sets it for `strategy: torch_xla` where the job file does not."
     ),
     sources=(sources.TRAINING_COMPILER_GUIDE,),
+    notices=(notices.TRAINING_COMPILER_FROZEN,),
 )
 
 NO_MP_FN = FailureMode(
@@ -31,6 +32,7 @@ NO_MP_FN = FailureMode(
         "keep work at import time out of the module."
     ),
     sources=(sources.TRAINING_COMPILER_GUIDE,),
+    notices=(notices.TRAINING_COMPILER_FROZEN,),
 )
 
 NO_MARK_STEP = FailureMode(
@@ -46,6 +48,7 @@ NO_MARK_STEP = FailureMode(
         "iterating a MpDeviceLoader calls it once for each batch. Print through xm.add_step_closure."
     ),
     sources=(sources.TRAINING_COMPILER_GUIDE, sources.TRAINING_COMPILER_PYTORCH),
+    notices=(notices.TRAINING_COMPILER_FROZEN,),
 )
 
 NO_MP_DEVICE_LOADER = FailureMode(
@@ -62,6 +65,7 @@ NO_MP_DEVICE_LOADER = FailureMode(
         "torch_xla.distributed.parallel_loader.MpDeviceLoader(loader, device)."
     ),
     sources=(sources.TRAINING_COMPILER_GUIDE, sources.TRAINING_COMPILER_PYTORCH),
+    notices=(notices.TRAINING_COMPILER_FROZEN,),
 )
 
 GRADIENTS_NOT_REDUCED = FailureMode(
@@ -78,6 +82,7 @@ GRADIENTS_NOT_REDUCED = FailureMode(
         "xm.mark_step(). Without AMP xm.optimizer_step(optimizer) reduces and steps."
     ),
     sources=(sources.TRAINING_COMPILER_GUIDE, sources.TRAINING_COMPILER_PYTORCH),
+    notices=(notices.TRAINING_COMPILER_FROZEN,),
 )
 
 NO_CONSTANT_SEED = FailureMode(
@@ -93,6 +98,7 @@ NO_CONSTANT_SEED = FailureMode(
     ),
     sources=(sources.TRAINING_COMPILER_GUIDE,),
     severity=Severity.WARNING,
+    notices=(notices.TRAINING_COMPILER_FROZEN,),
 )
 
 DIVERGES_FROM_NATIVE = FailureMode(
@@ -110,6 +116,7 @@ DIVERGES_FROM_NATIVE = FailureMode(
     ),
     sources=(sources.TRAINING_COMPILER_GUIDE,),
     severity=Severity.INFO,
+    notices=(notices.TRAINING_COMPILER_FROZEN,),
 )
 
 NO_GAIN_IN_TIME = FailureMode(
@@ -127,4 +134,22 @@ NO_GAIN_IN_TIME = FailureMode(
     ),
     sources=(sources.TRAINING_COMPILER_GUIDE, sources.TRAINING_COMPILER_TIPS),
     severity=Severity.INFO,
+    notices=(notices.TRAINING_COMPILER_FROZEN,),
+)
+
+NO_RELEASES = FailureMode(
+    code="XLA009",
+    title="Training Compiler gets no new releases and no patches",
+    cause=(
+        "AWS has announced that there will be no new versions of Training Compiler, and that its images "
+        "get no patches any more. They end at PyTorch 1.13.1, for P3, P4, G4dn and G5; security flaws in "
+        "them and in the libraries that they hold stay open."
+    ),
+    remedy=(
+        "Move the script to `strategy: torchrun` with a current image; torch.compile, of PyTorch 2, takes "
+        "the compiler's place and needs none of the torch_xla calls."
+    ),
+    sources=(sources.TRAINING_COMPILER_SUPPORT,),
+    severity=Severity.INFO,
+    notices=(notices.TRAINING_COMPILER_FROZEN,),
 )

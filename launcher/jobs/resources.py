@@ -41,7 +41,12 @@ class Resources(Part):
 
     instance_type: InstanceType = Field(description="Such as ml.p5.48xlarge.")
     instance_types: list[InstanceType] = Field(
-        [], max_length=10, description="What a retry may try, in this order, when there is no capacity."
+        [], max_length=10, description="Other types, in this order, for when there is no capacity."
+    )
+    instance_choice: Literal["launcher", "service"] = Field(
+        "launcher",
+        description="Who tries `instance_types`: the launcher, in further attempts; or the service, which "
+        "takes the first type that has capacity.",
     )
     instance_count: int = Field(1, ge=1, description="How many hosts.")
     volume_size_gb: int = Field(30, ge=1, description="Storage volume per host, GB.")
@@ -50,6 +55,11 @@ class Resources(Part):
         BeforeValidator(_capacity, json_schema_input_type=Literal["on-demand", "spot"] | dict[str, str]),
     ] = Field(Capacity(), description="on-demand, spot, or {training_plan: ARN}.")
     keep_alive: Duration | None = Field(None, description="Keep a warm pool for this long.")
+    infra_check: bool = Field(
+        False,
+        description="AWS tests the hosts and their network before the script starts; on by itself in an "
+        "attempt after a fault of them, unless it is false here.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -63,6 +73,25 @@ class Resources(Part):
                 below=("instance_groups",),
             )
         return value
+
+    @model_validator(mode="after")
+    def _service_can_choose(self) -> Resources:
+        """Source: SageMaker API reference, ResourceConfig (what InstancePreferences excludes)."""
+        if self.instance_choice == "launcher":
+            return self
+        if not self.instance_types:
+            raise refusal(
+                "there is nothing to choose from: `instance_types` is empty",
+                remedy="Name further types in `instance_types`, or remove `instance_choice`.",
+                below=("instance_choice",),
+            )
+        if self.capacity.kind == "spot":
+            raise refusal(
+                "the service chooses among types on demand alone, not among spot hosts",
+                remedy="Use `capacity: on-demand`, or `instance_choice: launcher`.",
+                below=("instance_choice",),
+            )
+        return self
 
     @model_validator(mode="after")
     def _different_types(self) -> Resources:
@@ -82,6 +111,12 @@ class Resources(Part):
                 )
             tried.append(instance_type)
         return self
+
+    def with_infra_check(self) -> Resources:
+        """The same with the health check on; as they are where the file has it off in so many words."""
+        if "infra_check" in self.model_fields_set:
+            return self
+        return self.model_copy(update={"infra_check": True})
 
 
 def _ordinal(index: int) -> str:

@@ -19,8 +19,11 @@ from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Path
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, Checkpoint
 from launcher.jobs.code import Code, Framework
+from launcher.jobs.debug import Debug
 from launcher.jobs.inputs import RESERVED_CHANNEL, Channel, ChannelName, Input
+from launcher.jobs.ladder import Ladder
 from launcher.jobs.metrics import MetricName, MetricRegex
+from launcher.jobs.network import Network
 from launcher.jobs.resources import Resources
 from launcher.jobs.secrets import SECRETS_VARIABLE, SecretId, SecretVariable, check_secrets
 from launcher.jobs.tuning import Tuning, check_beside
@@ -32,6 +35,8 @@ AS_WRITTEN: tuple[Path, ...] = (
     ("hyperparameters", "*"),
     ("tags", "*"),
     ("code", "arguments", "*"),
+    ("ladder", "few_steps", "*"),
+    ("ladder", "synthetic", "*"),
     ("framework", "version"),
     ("tuning", "ranges", "*", "*"),
     ("tuning", "ranges", "*", "values", "*"),
@@ -51,13 +56,6 @@ class Strategy(StrEnum):
     MPI = "mpi"
     TORCH_XLA = "torch_xla"
     NONE = "none"
-
-
-class Network(Part):
-    """Where the hosts are placed; the cluster's network unless given."""
-
-    subnets: list[str] = Field([], max_length=16, description="Subnet ids.")
-    security_group_ids: list[str] = Field([], max_length=5, description="Security group ids.")
 
 
 class Distribution(Part):
@@ -159,6 +157,7 @@ class JobSpec(Part):
     profile: Literal["normal", "debug"] = Field(
         "normal", description="debug: verbose NCCL, and checks that slow the training down."
     )
+    debug: Debug = Debug()
     environment: dict[str, ScalarText] = Field({}, description="Environment of every process.")
     secrets: dict[SecretVariable, SecretId] = Field(
         {},
@@ -169,6 +168,7 @@ class JobSpec(Part):
         {}, max_length=40, description="What is read from the log: a regex with one group, by name."
     )
     tuning: Tuning | None = None
+    ladder: Ladder | None = None
     limits: Limits = Limits()
     output: Output | None = None
     tags: dict[str, ScalarText] = Field({}, max_length=50, description="Tags of the training job.")

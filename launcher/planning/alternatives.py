@@ -14,7 +14,8 @@ from launcher.planning.strategies.strategy import LaunchStrategy
 
 def job_on(job: JobSpec, instance_type: str) -> JobSpec:
     """The same job on another instance type, with no others to try."""
-    resources = job.resources.model_copy(update={"instance_type": instance_type, "instance_types": []})
+    alone = {"instance_type": instance_type, "instance_types": [], "instance_choice": "launcher"}
+    resources = job.resources.model_copy(update=alone)
     return job.model_copy(update={"resources": resources})
 
 

@@ -6,13 +6,12 @@ match the whole value, as they do at the service.
 
 from __future__ import annotations
 
-import json
-import pathlib
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from launcher.facts.data_file import read_data_file
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Path, Stage, dotted
 from launcher.failure_modes.registry import finds
@@ -127,6 +126,4 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 @cache
 def _model() -> dict[str, Any]:
-    text = pathlib.Path(__file__).with_name("api_model.json").read_text("utf-8")
-    model: dict[str, Any] = json.loads(text)
-    return model
+    return read_data_file(__file__, "api_model.json")

@@ -8,11 +8,10 @@ another price: a type that no source names is missing, and said to be.
 from __future__ import annotations
 
 import datetime
-import json
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
+from launcher.facts.data_file import read_data_file
 from launcher.planning.request_view import RequestView
 from launcher.text.durations import exact_duration
 
@@ -39,11 +38,14 @@ def estimate_cost(request: RequestView, region: str | None) -> CostEstimate | No
     """The estimate for a CreateTrainingJob or CreateHyperParameterTuningJob request.
 
     `region` is where it goes, None where that is not known. The result is None where the table has no
-    price of the instance type in any region.
+    price of the instance type in any region. Of several types, among which the service chooses, it is
+    the estimate for the dearest.
     """
-    price = _price(request.instance_type, region)
-    if price is None:
+    prices = [_price(each, region) for each in request.instance_types]
+    known = [price for price in prices if price is not None]
+    if not known or len(known) < len(prices):
         return None
+    price = max(known, key=lambda each: each.usd_per_hour)
     per_job = price.usd_per_hour * (request.hosts or 1)
     per_hour = per_job * request.jobs_at_once
     at_limit = per_job * request.max_runtime_seconds / 3600
@@ -64,13 +66,29 @@ def cost_in_words(request: RequestView, region: str | None) -> str:
         return f"paid up front with the training plan{_on_demand(estimate)}"
     if estimate is None:
         return (
-            f"unknown: the price table of {table_date()} has no {request.instance_type or 'such hosts'}; "
+            f"unknown: the price table of {table_date()} has no {_unpriced(request) or 'such hosts'}; "
             "see aws.amazon.com/sagemaker/ai/pricing"
         )
     figures = f"{_usd(estimate.per_hour)} an hour, up to {_usd(estimate.at_limit)} {_bounds(request)}"
     if estimate.spot:
         figures = f"at most {figures}: the on-demand price, that of spot varies below it"
-    return f"{figures} ({_origin(estimate, region)}; hosts alone{_warm_pool(request)})"
+    dearest = ", the dearest of its types" if len(request.instance_types) > 1 else ""
+    return f"{figures} ({_origin(estimate, region)}{dearest}; hosts alone{_warm_pool(request)})"
+
+
+def cost_of_a_part(request: RequestView, region: str | None, part: float) -> str | None:
+    """What a part (0 to 1) of the hosts costs an hour, in one phrase with the price's date and region.
+
+    None where the table has no price, and for a training plan, which is paid for whole.
+    """
+    estimate = estimate_cost(request, region)
+    if estimate is None or request.training_plan is not None:
+        return None
+    most = "at most " if estimate.spot else ""
+    return (
+        f"{most}{_usd(estimate.per_hour * part)} of {_usd(estimate.per_hour)} an hour "
+        f"({_origin(estimate, region)})"
+    )
 
 
 def table_date() -> datetime.date:
@@ -83,6 +101,10 @@ class _Price:
     usd_per_hour: float
     as_of: datetime.date
     region: str
+
+
+def _unpriced(request: RequestView) -> str | None:
+    return next((each for each in request.instance_types if each not in _table()), None)
 
 
 def _bounds(request: RequestView) -> str:
@@ -126,9 +148,8 @@ def _price(instance_type: str | None, region: str | None) -> _Price | None:
 @cache
 def _table() -> dict[str, list[_Price]]:
     """By instance type, in the order of the file."""
-    text = Path(__file__).with_name("prices.json").read_text("utf-8")
     table: dict[str, list[_Price]] = {}
-    for price_list in json.loads(text)["lists"]:
+    for price_list in read_data_file(__file__, "prices.json")["lists"]:
         as_of = datetime.date.fromisoformat(price_list["as_of"])
         for instance_type, usd in price_list["prices"].items():
             table.setdefault(instance_type, []).append(_Price(usd, as_of, price_list["region"]))

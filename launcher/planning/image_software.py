@@ -6,15 +6,14 @@ there are at all is in `images.json`. None means unknown: no rule may judge by i
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from packaging.version import Version
 
+from launcher.facts.data_file import read_data_file
 from launcher.planning.images import image_release
 
 
@@ -111,6 +110,4 @@ def _within(capability: str, pair: list[str]) -> bool:
 
 @cache
 def _table() -> dict[str, Any]:
-    text = Path(__file__).with_name("image_releases.json").read_text("utf-8")
-    table: dict[str, Any] = json.loads(text)
-    return table
+    return read_data_file(__file__, "image_releases.json")

@@ -9,15 +9,14 @@ have, and `tensorflow`, the latter from version 2 on.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
+from launcher.facts.data_file import read_data_file
 from launcher.text.nearest import nearest
 
 
@@ -139,6 +138,4 @@ def _tag_suffix(suffixes: Mapping[str, str], instance_type: str) -> str:
 
 @cache
 def _table() -> dict[str, Any]:
-    text = Path(__file__).with_name("images.json").read_text("utf-8")
-    table: dict[str, Any] = json.loads(text)
-    return table
+    return read_data_file(__file__, "images.json")

@@ -7,11 +7,12 @@ from launcher.cluster.manifest import Cluster
 from launcher.jobs.container_folders import folders_of, unknown_folders, with_folders
 from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH
 from launcher.jobs.specification import JobSpec
-from launcher.planning.alternatives import check_alternatives
+from launcher.planning.alternatives import check_alternatives, job_on
 from launcher.planning.checkpoints import planned_checkpoints
 from launcher.planning.debugger import planned_debugger
 from launcher.planning.destination import missing_lustre, resolve_destination
 from launcher.planning.image_choice import choose_image
+from launcher.planning.instance_preferences import preferences_agree
 from launcher.planning.naming import job_name
 from launcher.planning.placeholders import PLACEHOLDER_CODE
 from launcher.planning.request import build_request, is_about_a_value
@@ -53,7 +54,7 @@ def plan_job(
     code = PLACEHOLDER_CODE if source.digest is None else package_digest(source.digest, strategy.archive_name)
     destination = resolve_destination(job, cluster, session_region, code)
     checkpoints = planned_checkpoints(job, cluster, name)
-    debugger = planned_debugger(job, checkpoints)
+    debugger = planned_debugger(job, checkpoints, destination.region)
     processes = strategy.processes_per_host(job, facts)
     unsupported = [
         *unknown_folders(job),
@@ -98,6 +99,11 @@ def plan_job(
         if job.tuning is not None:
             request = tuning_request(job.tuning, request)
         package = SourcePackage(source, destination.code, strategy.archive_name, strategy.with_boot)
+
+    def request_on(instance_type: str) -> Request | None:
+        on_it = job_on(job, instance_type)
+        return plan_job(on_it, cluster, unique=unique, source=source, session_region=session_region).request
+
     operation: Operation = "CreateHyperParameterTuningJob" if job.tuning else "CreateTrainingJob"
     return TrainingPlan(
         job=job.resolved(processes),
@@ -110,6 +116,7 @@ def plan_job(
             *unsupported,
             *no_image,
             *elsewhere,
+            *preferences_agree(job, request, request_on),
             *no_lustre,
             *foreign_cluster_tag(job, cluster),
             *(check_request(operation, request) if request else ()),

@@ -11,10 +11,12 @@ from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Severity
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL
 from launcher.jobs.inputs import RESERVED_CHANNEL, Input
+from launcher.jobs.resources import Resources
 from launcher.jobs.specification import JobSpec
 from launcher.planning.checkpoints import PlannedCheckpoints
 from launcher.planning.debugger import PlannedDebugger
 from launcher.planning.destination import Destination
+from launcher.planning.service_options import service_options
 from launcher.planning.strategies.strategy import Entry
 from launcher.planning.tags import job_tags
 from launcher.planning.training_plan import Request
@@ -68,6 +70,7 @@ def build_request(
         request["EnableManagedSpotTraining"] = True
     if job.limits.max_retries:
         request["RetryStrategy"] = {"MaximumRetryAttempts": job.limits.max_retries}
+    request |= service_options(job)
     return {key: value for key, value in request.items() if value not in ({}, [])}
 
 
@@ -151,7 +154,7 @@ def _s3_channel(name: str, uri: str, distribution: str, mode: str) -> dict[str, 
 def _resources(job: JobSpec, destination: Destination, facts: InstanceFacts | None) -> dict[str, Any]:
     resources = job.resources
     config: dict[str, Any] = {
-        "InstanceType": resources.instance_type,
+        **_instance_types(resources),
         "InstanceCount": resources.instance_count,
         "VolumeSizeInGB": resources.volume_size_gb,
     }
@@ -163,6 +166,13 @@ def _resources(job: JobSpec, destination: Destination, facts: InstanceFacts | No
     if facts is not None and not facts.local_nvme_gb:
         config = _with_key(config, "VolumeKmsKeyId", destination)
     return config
+
+
+def _instance_types(resources: Resources) -> dict[str, Any]:
+    if resources.instance_choice == "launcher":
+        return {"InstanceType": resources.instance_type}
+    ordered = (resources.instance_type, *resources.instance_types)
+    return {"InstancePreferences": [{"InstanceType": each} for each in ordered]}
 
 
 def _stopping(job: JobSpec) -> dict[str, int]:

@@ -23,6 +23,7 @@ _ORIGINS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("InputDataConfig",): ("inputs",),
     ("OutputDataConfig",): ("output",),
     ("ResourceConfig",): ("resources",),
+    ("ResourceConfig", "InstancePreferences"): ("resources", "instance_types"),
     ("ResourceConfig", "InstanceCount"): ("resources", "instance_count"),
     ("ResourceConfig", "VolumeSizeInGB"): ("resources", "volume_size_gb"),
     ("ResourceConfig", "KeepAlivePeriodInSeconds"): ("resources", "keep_alive"),
@@ -32,6 +33,8 @@ _ORIGINS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("StoppingCondition", "MaxRuntimeInSeconds"): ("limits", "max_runtime"),
     ("StoppingCondition", "MaxWaitTimeInSeconds"): ("limits", "max_wait"),
     ("RetryStrategy",): ("limits", "max_retries"),
+    ("InfraCheckConfig",): ("resources", "infra_check"),
+    ("RemoteDebugConfig",): ("debug", "remote"),
     ("CheckpointConfig",): ("checkpoint",),
     ("Tags",): ("tags",),
     ("HyperParameterTuningJobName",): ("name",),
@@ -46,15 +49,17 @@ _ORIGINS: Mapping[tuple[str, ...], tuple[str, ...]] = {
 }
 _DEFINITION = "TrainingJobDefinition"
 """The part of a tuning job's request that has the keys of a training job's."""
-_JUDGED_ELSEWHERE = {("ResourceConfig", "InstanceType")}
-"""The enum of instance types is frozen in the model; a rule with the nearest types judges them."""
+_JUDGED_ELSEWHERE = ("ResourceConfig", "InstanceType")
+"""Where the parts below the first end in the second. The enum of instance types is frozen in the model; a
+rule with the nearest types judges them."""
 
 
 def check_request(operation: str, request: Mapping[str, Any]) -> Iterator[Finding]:
     """All that the service would refuse in a request, by its API model, at the job file's fields."""
     for found in violations(operation, request):
         part = found.path or ()
-        if _within_training(part, request)[0] in _JUDGED_ELSEWHERE:
+        within = _within_training(part, request)[0]
+        if (*within[:1], *within[-1:]) == _JUDGED_ELSEWHERE:
             continue
         path = job_path(part, request)
         field = dotted(path)

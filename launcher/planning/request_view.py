@@ -74,19 +74,32 @@ class RequestView:
 
     @property
     def instance_type(self) -> str | None:
-        """The hosts' type, such as `ml.p5.48xlarge`; None where there are several groups of hosts."""
-        return self._resources.get("InstanceType")
+        """The hosts' type, such as `ml.p5.48xlarge`; None where there are several groups of hosts.
+
+        Where the service chooses it is the type that it has chosen, before that the preferred one.
+        """
+        return next(iter(self.instance_types), None)
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """The types that the hosts may have, the preferred first; one, unless the service still chooses."""
+        resources = self._resources
+        known = resources.get("SelectedInstanceType") or resources.get("InstanceType")
+        if known is not None:
+            return (known,)
+        return tuple(each["InstanceType"] for each in resources.get("InstancePreferences") or ())
 
     @property
     def hosts(self) -> int | None:
         """How many hosts there are, in all groups where there are groups; None where it is not said."""
-        groups = self._resources.get("InstanceGroups")
-        count = (
-            sum(group["InstanceCount"] for group in groups)
-            if groups
-            else self._resources.get("InstanceCount")
-        )
-        return None if count is None else int(count)
+        resources = self._resources
+        groups = resources.get("InstanceGroups")
+        if groups:
+            return sum(int(group["InstanceCount"]) for group in groups)
+        preferred = (resources.get("InstancePreferences") or [{}])[0]
+        counts = (resources.get("SelectedInstanceCount"), resources.get("InstanceCount"))
+        known = (int(count) for count in (*counts, preferred.get("InstanceCount")) if count is not None)
+        return next(known, None)
 
     @property
     def processes_per_host(self) -> int | None:
@@ -126,6 +139,21 @@ class RequestView:
     def max_retries(self) -> int:
         """How often the service starts it again after a fault of its own."""
         return int(self.training.get("RetryStrategy", {}).get("MaximumRetryAttempts", 0))
+
+    @property
+    def checks_hosts(self) -> bool:
+        """Whether the service tests the hosts and their network before it starts the script."""
+        return bool((self.training.get("InfraCheckConfig") or {}).get("EnableInfraCheck"))
+
+    @property
+    def lets_a_shell_in(self) -> bool:
+        """Whether a shell may be opened in its containers while it runs."""
+        return bool((self.training.get("RemoteDebugConfig") or {}).get("EnableRemoteDebug"))
+
+    @property
+    def is_isolated(self) -> bool:
+        """Whether its containers reach nothing but each other."""
+        return bool(self.training.get("EnableNetworkIsolation"))
 
     @property
     def image(self) -> str | None:

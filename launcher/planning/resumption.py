@@ -13,6 +13,9 @@ from launcher.planning.training_plan import Request
 RESUMED_FROM_TAG = "slipway:resumed-from"
 """The tag with the name of the job that a resumed one goes on from."""
 
+_TOLD_OF_RESOURCES = ("SelectedInstanceType", "SelectedInstanceCount")
+"""What a description says of a job's hosts and no request may (SageMaker API reference, ResourceConfig)."""
+
 _UNIQUE_PART = re.compile(r"-[0-9a-hjkmnp-tv-z]{17}$")
 
 
@@ -29,6 +32,8 @@ def resumed_request(request: Request, earlier: str, name: str) -> Request:
     """
     new = deepcopy(request)
     new["TrainingJobName"] = name
+    for told in _TOLD_OF_RESOURCES:
+        new.get("ResourceConfig", {}).pop(told, None)
     if "S3Uri" in new.get("CheckpointConfig", {}):
         new["CheckpointConfig"]["S3Uri"] = _moved(new["CheckpointConfig"]["S3Uri"], earlier, name)
     environment = new.get("Environment", {})

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Path, Stage, dotted
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
 from launcher.jobs.tuning import Range, Tuning
@@ -56,6 +56,25 @@ def not_tunable(job: JobSpec, name: str) -> Iterator[Finding]:
             "them: each would start from the beginning",
             remedy="Remove `resume_from`, or give the checkpoint to the script as an input.",
         )
+    for path, what in _for_training_jobs_alone(job):
+        yield job_file.INVALID_VALUE.at(
+            path,
+            f"the API of tuning jobs has no {what}: the training jobs would run without it",
+            remedy=f"Remove `{dotted(path)}`, or launch the job without `tuning`.",
+        )
+
+
+def _for_training_jobs_alone(job: JobSpec) -> Iterator[tuple[Path, str]]:
+    """What the job asks for and HyperParameterTrainingJobDefinition has no member for."""
+    if job.resources.instance_choice == "service":
+        yield (
+            ("resources", "instance_choice"),
+            "choice of the instance type by the service that AWS documents",
+        )
+    if job.resources.infra_check:
+        yield ("resources", "infra_check"), "health check of the hosts"
+    if job.debug.remote:
+        yield ("debug", "remote"), "shell in the containers"
 
 
 def tuning_request(tuning: Tuning, training: Request) -> Request:

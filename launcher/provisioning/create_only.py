@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-_TABLE = Path(__file__).with_name("create_only.json")
+from launcher.facts.data_file import read_data_file
 
 _CUSTOM_RESOURCES = ("Custom::", "AWS::CloudFormation::CustomResource")
 
@@ -40,5 +38,5 @@ def _values_at(value: Any, path: list[str]) -> Iterator[Any]:
 
 @cache
 def _table() -> Mapping[str, tuple[str, ...]]:
-    rows = json.loads(_TABLE.read_text("utf-8"))["types"]
+    rows = read_data_file(__file__, "create_only.json")["types"]
     return {type_: tuple(properties) for type_, properties in rows.items()}

@@ -7,16 +7,15 @@ no amount, and is in no sum.
 from __future__ import annotations
 
 import datetime
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from launcher.cluster.templates import Template, resources
+from launcher.facts.data_file import read_data_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ def not_priced(lines: Sequence[CostLine]) -> tuple[CostLine, ...]:
 
 def prices() -> tuple[RestingPrice, ...]:
     """The table, in the order in which lines are told."""
-    looked_up = datetime.date.fromisoformat(_table()["looked_up"])
+    looked_up = datetime.date.fromisoformat(_table()["as_of"])
     return tuple(RestingPrice(**each, looked_up=looked_up) for each in _table()["prices"])
 
 
@@ -113,8 +112,7 @@ def hours_a_month() -> int:
 
 @cache
 def _table() -> dict[str, Any]:
-    table: dict[str, Any] = json.loads(Path(__file__).with_name("resting_prices.json").read_text("utf-8"))
-    return table
+    return read_data_file(__file__, "resting_prices.json")
 
 
 def _line(product: str, what: str, quantity: int, region: str) -> CostLine:

@@ -79,6 +79,8 @@ def run_attempts(
             attempts,
             max_retries=_max_retries(job, plan, backend),
             instance_types=[job.resources.instance_type, *job.resources.instance_types],
+            service_chooses=job.resources.instance_choice == "service",
+            may_check_hosts=job.resources.with_infra_check().infra_check,
         )
         display.decided(outcome, decision)
         if isinstance(decision, GiveUp):
@@ -98,9 +100,14 @@ def run_attempts(
 def next_job(
     job: JobSpec, attempts: Sequence[Attempt], decision: TryAgain, *, resumes: bool = True
 ) -> JobSpec:
-    """The job of the next attempt: the decided instance type, the last attempt's checkpoints, the tags."""
+    """The job of the next attempt: the decided instance type, the last attempt's checkpoints, the tags.
+
+    Where it was decided, AWS tests the hosts first.
+    """
     if decision.instance_type != job.resources.instance_type:
         job = job_on(job, decision.instance_type)
+    if decision.infra_check:
+        job = job.model_copy(update={"resources": job.resources.with_infra_check()})
     tags = {FIRST_TAG: attempts[0].name, NUMBER_TAG: str(len(attempts) + 1)}
     checkpoint = job.checkpoint
     if resumes:
@@ -122,7 +129,8 @@ def _keeps_hosts(plan: TrainingPlan) -> bool:
 def _attempt(name: str, plan: TrainingPlan, outcome: Outcome) -> Attempt:
     instance_type = plan.view.instance_type if plan.view else None
     retry = outcome.diagnosis.retry if outcome.diagnosis else Retry.NEVER
-    return Attempt(name, str(instance_type), retry, outcome.step)
+    cause = outcome.cause.code if outcome.cause else None
+    return Attempt(name, str(instance_type), retry, outcome.step, cause)
 
 
 def _refusals(plan: TrainingPlan) -> str:

@@ -18,6 +18,8 @@ from launcher.cluster.instances import instance_facts
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob
 from launcher.jobs.torch_version import torch_version
+from launcher.planning.request_view import RequestView
+from launcher.planning.service_options import on_aws_alone
 from launcher.planning.training_plan import TrainingPlan
 
 MOST_PROCESSES_PER_CORE = 2
@@ -80,7 +82,15 @@ def look_before(
         _check_torch(machine, why)
         wanted = torch_version(loaded.spec) if loaded.spec else None
         notes = [*_version(machine, wanted), *notes]
+    notes += _without_the_service(plan.view)
     return Preflight(tuple(notes), _crowd(plan, machine))
+
+
+def _without_the_service(request: RequestView) -> Iterator[str]:
+    missing = on_aws_alone(request)
+    if missing:
+        named = "; ".join(f"{field}: {what}" for field, what in missing.items())
+        yield f"what only AWS does has no effect here: {named}"
 
 
 def _why_torch(plan: TrainingPlan) -> str | None:

@@ -6,16 +6,18 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from launcher.cluster.instances import instance_facts
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.manifest_store import ManifestError, cached_manifest, is_path, load_manifest
+from launcher.documents.document import read_document
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Severity, accept
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.code import Code
 from launcher.jobs.load import LoadedJob, load_job
-from launcher.jobs.specification import JobSpec
+from launcher.jobs.specification import AS_WRITTEN, JobSpec
 from launcher.jobs.variables import Variables, allowed_by, is_name
 from launcher.planning.masked import masked
 from launcher.planning.naming import unique_part
@@ -61,6 +63,17 @@ def read_job(source: JobSource) -> LoadedJob:
         ) from error
     except ValueError as error:
         raise Refusal(f"--set cannot be applied: {error}.", "Write it as --set field.field=value.") from error
+
+
+def as_written(source: JobSource) -> dict[str, Any]:
+    """The data of a job file that can be read, with the command line's changes and `${NAME}` as it stands.
+
+    What is derived from it may be given to `--set` and shown. Raises as `read_job` and DocumentError.
+    """
+    document = read_document(source.file, AS_WRITTEN)
+    for dotted, text in _overrides(source).items():
+        document.override(dotted, text, AS_WRITTEN)
+    return document.data
 
 
 def prepare(
@@ -175,14 +188,21 @@ def _about_readable_source(loaded: LoadedJob, ignore: Sequence[str]) -> tuple[Fi
 
 def script_command_line(job: JobSpec, source: SourceTree) -> CommandLine:
     """What the job's script takes on its command line, by its file; only of what is packed."""
+    if not (job.hyperparameters or job.tuning):
+        return NOTHING_SEEN
+    return command_line_of(script_text(job, source))
+
+
+def script_text(job: JobSpec, source: SourceTree) -> bytes:
+    """The text of the script that is started, cut where it is longer than MOST_BYTES; empty where unread."""
     wanted = module_files(job.code.module) if job.code.module else (source.entry_point_name,)
     names = [file.name for file in source.files if file.name in wanted]
-    if not names or not (job.hyperparameters or job.tuning):
-        return NOTHING_SEEN
+    if not names:
+        return b""
     try:
-        return command_line_of(source.read(names[0], MOST_BYTES + 1))
+        return source.read(names[0], MOST_BYTES + 1)
     except SourceError:
-        return NOTHING_SEEN
+        return b""
 
 
 def note_on_cluster(message: str, remedy: str) -> Finding:

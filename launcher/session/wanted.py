@@ -39,6 +39,8 @@ def wanted_of(request: RequestView, region: str, bucket_owners: Mapping[str, str
         bucket_owners=bucket_owners or {},
         tags=request.tags,
         secrets=_unique(request.secrets.values()),
+        other_types=request.instance_types[1:],
+        shell=request.lets_a_shell_in,
     )
 
 

@@ -44,15 +44,45 @@ NOTHING_SEEN = CommandLine()
 
 def command_line_of(text: bytes) -> CommandLine:
     """What a script takes, by its text; nothing of one longer than MOST_BYTES or that is no Python."""
+    nodes = _nodes(text)
+    return CommandLine(next(_hydra_lines(nodes), None), _options(nodes))
+
+
+def offered_options(text: bytes) -> dict[str, bool]:
+    """The options that a script is seen to offer besides whatever else it takes, such as `--max_steps`.
+
+    The value says whether the option is followed by one: `--synthetic` of a `store_true` is not. Beside the
+    literal names of `add_argument` these are the step limit of Transformers' TrainingArguments, where the
+    script has them read from its command line.
+    """
+    offered: dict[str, bool] = {}
+    for call in (node for node in _nodes(text) if isinstance(node, ast.Call)):
+        if _name(call) == "add_argument":
+            action = next((each.value for each in call.keywords if each.arg == "action"), None)
+            takes_value = action is None or (isinstance(action, ast.Constant) and action.value == "store")
+            names = [arg.value for arg in call.args if isinstance(arg, ast.Constant)]
+            offered |= {str(name): takes_value for name in names if str(name).startswith("--")}
+        elif _name(call) == "HfArgumentParser":
+            inner = [
+                node
+                for arg in (*call.args, *(each.value for each in call.keywords))
+                for node in ast.walk(arg)
+            ]
+            if any(isinstance(node, ast.Name) and node.id.endswith("TrainingArguments") for node in inner):
+                offered["--max_steps"] = True
+    return offered
+
+
+def _nodes(text: bytes) -> list[ast.AST]:
+    """The script's syntax, flat; nothing of one longer than MOST_BYTES or that is no Python."""
     try:
         # What Python would warn of in the user's script is none of the launcher's output.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text) if len(text) <= MOST_BYTES else ast.Module([], [])
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return NOTHING_SEEN
-    nodes = list(ast.walk(tree))
-    return CommandLine(next(_hydra_lines(nodes), None), _options(nodes))
+        return []
+    return list(ast.walk(tree))
 
 
 def _hydra_lines(nodes: list[ast.AST]) -> Iterator[int]:

@@ -87,3 +87,12 @@ def test_a_job_of_several_instance_groups_names_no_type() -> None:
 
     assert (found.instance_type, found.hosts, found.checkpoints) == (None, 0, None)
     assert not found.keeps_hosts
+
+
+def test_a_job_whose_type_the_service_chose_holds_hosts_of_that_type() -> None:
+    resources = {"InstancePreferences": [{"InstanceType": "ml.p5.48xlarge"}], "InstanceCount": 2}
+    waiting = parse_running_job({"TrainingJobName": "other", "ResourceConfig": resources})
+    resources["SelectedInstanceType"] = "ml.p5e.48xlarge"
+    started = parse_running_job({"TrainingJobName": "other", "ResourceConfig": resources})
+    assert (waiting.instance_type, started.instance_type) == (None, "ml.p5e.48xlarge")
+    assert started.hosts == 2

@@ -70,6 +70,20 @@ def test_status_tells_phase_and_transitions(run_launch: RunLaunch, account: Trai
     assert [each["phase"] for each in shown["phases"]] == ["Starting", "Downloading"]
 
 
+def test_status_of_a_running_job_says_how_to_get_a_shell(
+    run_launch: RunLaunch, account: TrainingScript
+) -> None:
+    run_launch("status", NAME)
+    shown = json.loads(run_launch("status", NAME, "--output", "json")[1])
+    session = f"aws ssm start-session --region {REGION} --target sagemaker-training-job:{NAME}_algo-1"
+    assert shown["shell"][-1] == session
+    create(TrainingJobName="other")
+    run_launch("status", "other")
+    text = run_launch("status", "other")[1]
+    assert "a shell in algo-1, the first of 2 hosts:" in text
+    assert "--remote-debug-config EnableRemoteDebug=true" in text
+
+
 def test_status_of_a_failed_job_exits_with_1_and_says_why(
     run_launch: RunLaunch, account: TrainingScript
 ) -> None:

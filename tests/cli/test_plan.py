@@ -114,6 +114,27 @@ def test_the_summary_says_what_runs_where_how_long_and_at_what_cost(
     assert rows["checkpoints"].startswith("s3://dev-checkpoints/")
 
 
+def test_the_summary_says_what_the_service_does_besides(run_launch: RunLaunch, write_job: WriteJob) -> None:
+    resources = {"instance_type": "ml.g5.12xlarge", "infra_check": True}
+    code, out, err = run_launch("plan", write_job(resources=resources))
+    assert code == 0, out + err
+    rows = summary_of(out[out.index("\njob ") + 1 :])
+    assert rows["service"] == "tests the hosts and their network before the script starts"
+    assert "service" not in run_launch("plan", write_job())[1].split("\njob ")[1].split("\nSettings")[0]
+
+
+def test_the_summary_names_all_types_from_which_the_service_chooses(
+    run_launch: RunLaunch, write_job: WriteJob
+) -> None:
+    types = {"instance_type": "ml.p5.48xlarge", "instance_types": ["ml.p5e.48xlarge"]}
+    resources = {**types, "instance_choice": "service", "instance_count": 2}
+    code, out, err = run_launch("plan", write_job(resources=resources))
+    assert code == 0, out + err
+    rows = summary_of(out[out.index("\njob ") + 1 :])
+    which = "ml.p5.48xlarge or ml.p5e.48xlarge"
+    assert rows["hosts"] == f"2 × {which}: the service takes the first that has capacity"
+
+
 def test_the_summary_of_a_search_says_what_is_searched_and_how_many_jobs_it_makes(
     run_launch: RunLaunch, write_job: WriteJob
 ) -> None:

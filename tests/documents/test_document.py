@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.documents.document import MAX_DEPTH, MAX_NODES, AsWritten, DocumentError, parse_document
+from launcher.documents.document import (
+    MAX_DEPTH,
+    MAX_NODES,
+    AsWritten,
+    DocumentError,
+    dotted_keys,
+    parse_document,
+)
 from launcher.failure_modes.model import Location
 
 
@@ -136,7 +143,28 @@ def test_an_override_sets_a_value_and_moves_its_location_to_the_option() -> None
     assert document.location("a", "b").file == "--set a.b"
 
 
-@pytest.mark.parametrize(("path", "text"), [("a.b", "1"), ("a..b", "1"), ("b", "[")])
+def test_an_override_names_a_key_with_dots_in_quotes() -> None:
+    document = parse_document("h: {a.b: 1}", "job.yaml", ())
+    path = f"h.{dotted_keys(['a.b'])}"
+    document.override(path, "2", ())
+    document.override('"c.d".e', "3", ())
+    assert path == 'h."a.b"'
+    assert document.data == {"h": {"a.b": 2}, "c.d": {"e": 3}}
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.b", "1"),
+        ("a..b", "1"),
+        ("b", "["),
+        ("", "1"),
+        ("b.", "1"),
+        ('"b', "1"),
+        ('"b"c', "1"),
+        ('""', "1"),
+    ],
+)
 def test_an_override_that_makes_no_sense_is_refused(path: str, text: str) -> None:
     with pytest.raises(ValueError, match=r"not a mapping|not a path|not YAML"):
         parse_document("a: 1", "job.yaml", ()).override(path, text, ())

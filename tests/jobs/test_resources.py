@@ -43,6 +43,22 @@ def test_what_no_retry_could_try_is_refused_at_its_place(
     assert found.location.line > 1
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "there is nothing to choose from"),
+        ({"instance_types": ["ml.p5.48xlarge"], "capacity": "spot"}, "on demand alone"),
+    ],
+)
+def test_a_choice_that_the_service_does_not_make_is_refused(
+    write_job: Callable[..., Path], changes: dict[str, Any], said: str
+) -> None:
+    resources = {"instance_type": P4D, "instance_choice": "service", **changes}
+    (found,) = load_job(write_job(resources=resources)).findings
+    assert (found.code, found.subject) == ("SPEC003", "resources.instance_choice")
+    assert said in found.message
+
+
 def test_several_instance_groups_are_refused_for_what_they_are(write_job: Callable[..., Path]) -> None:
     groups = [{"instance_type": P4D, "instance_count": 2, "name": "trainers"}]
     (found,) = load_job(write_job(resources={"instance_groups": groups})).findings

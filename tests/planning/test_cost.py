@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from launcher.cluster.instances import training_instance_types
-from launcher.planning.cost import cost_in_words, estimate_cost, table_date
+from launcher.planning.cost import cost_in_words, cost_of_a_part, estimate_cost, table_date
 from launcher.planning.request_view import RequestView
 
 P5, DAY = "ml.p5.48xlarge", 86400
@@ -159,3 +159,16 @@ def test_no_type_has_two_prices_in_a_region() -> None:
 def test_no_price_is_older_than_the_cut_of_june_2025() -> None:
     oldest = min(datetime.date.fromisoformat(each["as_of"]) for each in TABLE["lists"])
     assert oldest > datetime.date(2025, 6, 30)
+
+
+def test_a_part_of_the_hosts_costs_its_share() -> None:
+    assert cost_of_a_part(RequestView(training()), "us-east-1", 0.25) == (
+        "31.65 USD of 126.59 USD an hour (list price of us-east-1, 2026-09-04)"
+    )
+    spot = RequestView(training(EnableManagedSpotTraining=True))
+    assert str(cost_of_a_part(spot, "us-east-1", 0.25)).startswith("at most 31.65 USD of")
+
+
+def test_a_part_without_a_price_or_paid_for_whole_has_no_share() -> None:
+    assert cost_of_a_part(RequestView(training("ml.p6e-gb200.36xlarge")), "us-east-1", 0.5) is None
+    assert cost_of_a_part(RequestView(training(plan="arn")), "us-east-1", 0.5) is None

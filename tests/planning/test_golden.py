@@ -87,14 +87,13 @@ WITH_DEBUGGER = {
         "SDK turns the hook off, the launcher all of it",
         "ProfilerConfig.S3OutputPath": "as above",
     },
+    "torchrun-checkpoint": {
+        "ProfilerConfig.DisableProfiler": "the same for torchrun (DBG001)",
+        "ProfilerConfig.S3OutputPath": "as above",
+    },
     "smp1-checkpoint": {
         "ProfilerConfig.DisableProfiler": "Debugger is not available for SMP (DBG002)",
         "ProfilerConfig.S3OutputPath": "as above",
-    },
-    "torchrun-checkpoint": {
-        "DebugHookConfig.S3OutputPath": "the SDK turns the hook off beside every distribution with "
-        "checkpoints, but it breaks SMDDP alone",
-        "DebugHookConfig.CollectionConfigurations": "as above",
     },
     "smp1-p4d": NOT_FOR_SMP,
     "smp2-p4d": NOT_FOR_SMP,

@@ -406,7 +406,7 @@ def test_the_settings_carry_their_reasons_and_what_the_user_chose_instead(
     ("distribution", "checkpoint", "on"),
     [
         ({"strategy": "torchrun"}, None, True),
-        ({"strategy": "torchrun"}, {"s3_uri": "s3://mine/runs"}, True),
+        ({"strategy": "torchrun"}, {"s3_uri": "s3://mine/runs"}, False),
         ({"strategy": "smddp"}, None, True),
         ({"strategy": "smddp"}, {"s3_uri": "s3://mine/runs"}, False),
         ({"strategy": "smddp"}, {"s3_uri": "s3://mine/runs", "sync": "slipway"}, True),

@@ -177,6 +177,24 @@ def test_what_the_service_assumes_is_read_as_if_it_were_said() -> None:
     assert view.channels == (S3Channel("train", "s3://data", "FullyReplicated", "File"),)
 
 
+@pytest.mark.parametrize(
+    ("resources", "types", "hosts"),
+    [
+        ({"InstanceCount": 2}, ("ml.a.xlarge", "ml.b.xlarge"), 2),
+        ({"InstanceCount": 2, "SelectedInstanceType": "ml.b.xlarge"}, ("ml.b.xlarge",), 2),
+        ({"SelectedInstanceType": "ml.b.xlarge", "SelectedInstanceCount": 4}, ("ml.b.xlarge",), 4),
+        ({}, ("ml.a.xlarge", "ml.b.xlarge"), 3),
+    ],
+    ids=["not chosen yet", "chosen", "chosen with a count of its own", "counts of their own"],
+)
+def test_hosts_have_the_type_that_the_service_chose_or_may_choose(
+    resources: dict[str, Any], types: tuple[str, ...], hosts: int
+) -> None:
+    preferences = [{"InstanceType": "ml.a.xlarge", "InstanceCount": 3}, {"InstanceType": "ml.b.xlarge"}]
+    view = RequestView({"ResourceConfig": {"InstancePreferences": preferences, **resources}})
+    assert (view.instance_types, view.instance_type, view.hosts) == (types, types[0], hosts)
+
+
 def test_hosts_of_all_groups_are_counted() -> None:
     groups = [{"InstanceCount": 2, "InstanceType": "ml.c5.xlarge"}, {"InstanceCount": 3}]
     view = RequestView({"ResourceConfig": {"InstanceGroups": groups}})

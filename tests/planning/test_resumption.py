@@ -54,3 +54,10 @@ def test_the_new_name_has_another_unique_part_and_room_for_it(earlier: str, base
     name = resumed_name(earlier, UNIQUE)
     assert name == f"{base}-{UNIQUE}"
     assert len(name) <= 63
+
+
+def test_the_service_chooses_the_type_of_a_resumed_job_anew() -> None:
+    asked = {"InstancePreferences": [{"InstanceType": "ml.p5.48xlarge"}], "InstanceCount": 2}
+    described = {**asked, "SelectedInstanceType": "ml.p5.48xlarge", "SelectedInstanceCount": 2}
+    again = resumed_request({"ResourceConfig": described}, "digits-1", "digits-2")
+    assert again["ResourceConfig"] == asked

@@ -195,6 +195,8 @@ def test_degrees_that_do_not_fit_come_with_those_that_do() -> None:
         ("smp1", {"version": 1, "parameters": {"partitions": 1, "pipeline": "fast"}}, "interleaved"),
         ("smp1", {"version": 1, "parameters": {"partitions": 1, "memory_weight": 2}}, "at most 1"),
         ("smp1", {"version": 1, "parameters": {"partitions": 1, "tensor_parallel_degree": 2}}, "ddp: true"),
+        ("smp1", {"version": 1, "parameters": {"partitions": 1, "trace_device": "tpu"}}, "cpu, gpu"),
+        ("smp1", {"version": 1, "parameters": {"partitions": 1, "ddp": 2}}, "true or false"),
         ("smp1", {**SMP1, "hybrid_shard_degree": 2}, "parameters"),
         ("torch_xla", {"debug": "yes"}, "true or false"),
     ],
@@ -206,6 +208,52 @@ def test_options_that_a_strategy_does_not_know_are_refused_with_what_it_does(
     assert found.request is None
     assert set(codes(found)) == {"SPEC003"}
     assert any(said in finding.message + finding.remedy for finding in errors(found))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "subject"),
+    [
+        ({"auto_partition": False}, "auto_partition"),
+        ({"auto_partition": 0}, "auto_partition"),
+        ({"auto_partition": False, "default_partition": 0}, None),
+        ({"auto_partition": True}, None),
+        ({"default_partition": 1}, None),
+        ({"default_partition": 2}, "default_partition"),
+        ({"auto_partition": False, "default_partition": 2}, "default_partition"),
+        ({"ddp": True, "horovod": True}, "horovod"),
+        ({"ddp": 1, "horovod": 1}, "horovod"),
+        ({"ddp": True, "horovod": False}, None),
+        ({"ddp": False, "horovod": True}, None),
+        ({"ddp_port": 8080}, "ddp_port"),
+        ({"ddp_port": 8080, "ddp": False}, "ddp_port"),
+        ({"ddp_port": 8080, "ddp": True}, None),
+        ({"ddp_dist_backend": "nccl"}, "ddp_dist_backend"),
+        ({"ddp_dist_backend": "nccl", "ddp": 1}, None),
+        ({"tensor_parallel_degree": 2, "ddp": 1}, None),
+        ({"trace_device": "cpu"}, None),
+    ],
+)
+def test_parameters_of_smp_1_that_do_not_go_together_are_refused(
+    parameters: dict, subject: str | None
+) -> None:
+    found = plan("smp1", options={"version": 1, "parameters": {"partitions": 2, **parameters}})
+    expected = [f"distribution.options.parameters.{subject}"] if subject else []
+    assert [finding.subject for finding in errors(found)] == expected
+    assert codes(found) == ["SPEC003"] * len(expected)
+
+
+def test_the_default_partition_is_held_against_the_pipeline_degree_under_either_name() -> None:
+    parameters = {"pipeline_parallel_degree": 4, "default_partition": 4}
+    (found,) = errors(plan("smp1", options={"version": 1, "parameters": parameters}))
+    assert "default_partition is 4, but the model has 4 partitions" in found.message
+
+
+def test_smp_1_gets_true_and_false_where_1_and_0_stand_for_them() -> None:
+    parameters = {"partitions": 1, "ddp": 1, "auto_partition": 1, "fp16": 0, "microbatches": 1}
+    request = plan("smp1", options={"version": 1, "parameters": parameters}).request
+    sent = request["HyperParameters"]["mp_parameters"]
+    assert '"ddp": true' in sent and '"fp16": false' in sent
+    assert '"partitions": 1' in sent and '"microbatches": 1' in sent
 
 
 def test_a_version_of_smp_may_be_quoted_and_is_2_unless_given() -> None:

@@ -151,6 +151,40 @@ def test_the_next_instance_type_is_planned_as_its_own(write_job: WriteJob) -> No
     assert cluster.waits == [0.0, 300.0]
 
 
+def test_types_from_which_the_service_chooses_are_in_every_attempt(write_job: WriteJob) -> None:
+    resources = {
+        "instance_type": P5,
+        "instance_types": ["ml.p5e.48xlarge"],
+        "instance_choice": "service",
+        "instance_count": 2,
+    }
+    cluster = Cluster([(Retry.LATER, None)])
+    cluster.run(job_of(write_job, resources=resources))
+    types = [plan.view.instance_types for plan in cluster.submitted if plan.view]
+    assert types == [(P5, "ml.p5e.48xlarge")] * 2
+    assert cluster.waits == [300.0]
+    assert "ml.p5.48xlarge and ml.p5e.48xlarge" in cluster.decisions[0].why
+
+
+@pytest.mark.parametrize(
+    ("retry", "given", "checked"),
+    [
+        (Retry.OTHER_HOSTS, {}, [False, True]),
+        (Retry.SAME, {}, [False, False]),
+        (Retry.OTHER_HOSTS, {"infra_check": False}, [False, False]),
+        (Retry.SAME, {"infra_check": True}, [True, True]),
+    ],
+    ids=["after a fault of the hosts", "after another", "declined in the file", "asked for"],
+)
+def test_aws_tests_the_hosts_of_an_attempt_after_hosts_that_failed(
+    write_job: WriteJob, retry: Retry, given: dict[str, bool], checked: list[bool]
+) -> None:
+    cluster = Cluster([(retry, 1.0)])
+    cluster.run(job_of(write_job, resources={"instance_type": P4D, "instance_count": 2, **given}))
+    views = [plan.view for plan in cluster.submitted]
+    assert [view.checks_hosts for view in views if view] == checked
+
+
 @pytest.mark.parametrize(
     ("retry", "keep_alive", "released"),
     [(Retry.OTHER_HOSTS, "30m", True), (Retry.SAME, "30m", False), (Retry.OTHER_HOSTS, None, False)],

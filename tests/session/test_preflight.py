@@ -51,6 +51,12 @@ def test_nothing_is_said_of_a_machine_that_has_all(look: Look) -> None:
     assert look(MACHINE) == Preflight()
 
 
+def test_what_only_aws_does_is_said_to_be_missing_here(look: Look) -> None:
+    resources = {"instance_type": "ml.g5.12xlarge", "instance_count": 2, "infra_check": True}
+    (note,) = look(MACHINE, resources=resources).notes
+    assert note == "what only AWS does has no effect here: resources.infra_check: no hosts are tested"
+
+
 def test_a_python_without_torch_is_refused_where_torch_is_needed(look: Look) -> None:
     with pytest.raises(BackendError, match="/venv/bin/python has no torch, and torchrun") as refused:
         look(WITHOUT_TORCH)

@@ -43,6 +43,38 @@ def test_a_passing_cause_is_tried_again_at_once_on_the_same_type(retry: Retry) -
     assert (again.instance_type, again.wait_seconds) == (P4D, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("failed", "checked"),
+    [
+        (Attempt("job", P4D, Retry.OTHER_HOSTS, None, "HW001"), True),
+        (Attempt("job", P4D, Retry.OTHER_HOSTS), True),
+        (Attempt("job", P4D, Retry.SAME, None, "EFA007"), True),
+        (Attempt("job", P4D, Retry.SAME, None, "NCCL007"), True),
+        (Attempt("job", P4D, Retry.SAME, None, "NCCL008"), False),
+        (Attempt("job", P4D, Retry.LATER, None, "CAP001"), False),
+        (Attempt("job", P4D, Retry.SAME), False),
+    ],
+)
+def test_after_a_fault_of_the_hosts_the_next_ones_are_tested_first(failed: Attempt, checked: bool) -> None:
+    again = next_of(failed)
+    assert isinstance(again, TryAgain)
+    assert again.infra_check is checked
+    assert ("health check" in again.why) is checked
+
+
+def test_hosts_are_tested_in_all_attempts_after_one_that_they_failed() -> None:
+    later = next_of(attempt(Retry.OTHER_HOSTS, 1.0), attempt(Retry.LATER))
+    assert isinstance(later, TryAgain)
+    assert later.infra_check
+
+
+def test_hosts_are_not_tested_where_that_was_declined() -> None:
+    again = after_failure(
+        [attempt(Retry.OTHER_HOSTS)], max_retries=1, instance_types=[P4D], may_check_hosts=False
+    )
+    assert again == TryAgain(P4D, 0.0, "on other hosts")
+
+
 def test_attempts_without_steps_use_up_the_budget() -> None:
     assert isinstance(next_of(attempt(step=None), max_retries=1), TryAgain)
     failed = (attempt(Retry.LATER), attempt(Retry.LATER))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.source.arguments import MOST_BYTES, CommandLine, command_line_of
+from launcher.source.arguments import MOST_BYTES, CommandLine, command_line_of, offered_options
 
 PARSER = """
     import argparse
@@ -66,3 +66,33 @@ def test_what_is_no_script_or_a_hostile_one_says_nothing(
 ) -> None:
     assert read(tmp_path, text) == CommandLine()
     assert list(recwarn) == []
+
+
+def test_what_a_script_offers_is_seen_also_where_it_takes_more() -> None:
+    text = """
+    import argparse
+    parser = argparse.ArgumentParser(parents=[base])
+    parser.add_argument("--max-steps", type=int, default=100)
+    parser.add_argument("-f", "--fake_data", action="store_true")
+    parser.add_argument("--name", action="store")
+    parser.add_argument("files")
+    args, rest = parser.parse_known_args()
+    """
+    assert offered_options(textwrap.dedent(text).encode()) == {
+        "--max-steps": True,
+        "--fake_data": False,
+        "--name": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("parser", "offered"),
+    [
+        ("HfArgumentParser((Model, TrainingArguments))", {"--max_steps": True}),
+        ("HfArgumentParser(Seq2SeqTrainingArguments)", {"--max_steps": True}),
+        ("HfArgumentParser(Model)", {}),
+        ("this is no Python", {}),
+    ],
+)
+def test_transformers_arguments_hold_a_limit_of_steps(parser: str, offered: dict[str, bool]) -> None:
+    assert offered_options(parser.encode()) == offered

@@ -7,7 +7,12 @@ from collections.abc import Iterable, Iterator
 from launcher.account.images import parse_image_uri
 from launcher.account.permissions import Check
 from launcher.account.questions.wanted import Wanted
-from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL, TRAINING_LOGS, host_name
+from launcher.cluster.sagemaker_names import (
+    SAGEMAKER_PRINCIPAL,
+    SHELL_ACTIONS,
+    TRAINING_LOGS,
+    host_name,
+)
 from launcher.cluster.secret_ids import is_arn
 from launcher.text.uris import split_uri
 
@@ -42,7 +47,7 @@ def caller_checks(wanted: Wanted) -> tuple[Check, ...]:
     Source: Service authorization reference, Amazon SageMaker (CreateTrainingJob and its condition keys).
     """
     context = {
-        "sagemaker:InstanceTypes": (wanted.instance_type,),
+        "sagemaker:InstanceTypes": (wanted.instance_type, *wanted.other_types),
         "sagemaker:VpcSubnets": wanted.subnet_ids,
         "sagemaker:VpcSecurityGroupIds": wanted.group_ids,
         "aws:TagKeys": tuple(wanted.tags),
@@ -65,6 +70,8 @@ def _without_resources(wanted: Wanted) -> Check:
         actions.append("ecr:GetAuthorizationToken")
     if wanted.subnet_ids:
         actions += [f"ec2:Describe{what}" for what in _DESCRIBED]
+    if wanted.shell:
+        actions += SHELL_ACTIONS
     return Check(tuple(actions), ("*",), {"cloudwatch:namespace": (TRAINING_LOGS,)})
 
 

@@ -12,6 +12,9 @@ from launcher.text.uris import split_uri
 class Wanted:
     """What one job names; of a tuning job, what each of its training jobs names.
 
+    The service may take one of `other_types` instead of `instance_type`. `shell` says that one may be
+    opened in the containers.
+
     `reads` and `writes` are the S3 URIs that the job's role reads and writes, `looked_into` those that
     should hold something, or nothing, before it starts: the inputs and the checkpoints, not the code
     that is not yet uploaded. `image` is None where an algorithm is named instead. `bucket_owners` are the
@@ -39,6 +42,8 @@ class Wanted:
     bucket_owners: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
+    other_types: tuple[str, ...] = ()
+    shell: bool = False
 
     @property
     def buckets(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from launcher.backends.interface import JobState, JobStatus, Transition
+from launcher.backends.sagemaker.shell import shell_commands
 from launcher.diagnosis.ending import Stop, StopCause
 from launcher.failure_modes.refusal import AwsRefusal
 
@@ -39,6 +40,7 @@ def status_of(job: Mapping[str, Any]) -> JobStatus:
         processes_per_host=request.processes_per_host,
         metrics=request.metrics,
         stop=_stop(job_state(job["TrainingJobStatus"]), job, request, transitions),
+        shell=shell_commands(job, request),
     )
 
 

@@ -237,9 +237,12 @@ def _streams(logs: Any, job_name: str) -> list[str]:
             pages = logs.get_paginator("describe_log_streams").paginate(
                 logGroupName=TRAINING_LOGS, logStreamNamePrefix=f"{job_name}/"
             )
-            return [stream["logStreamName"] for page in pages for stream in page["logStreams"]]
+            named = [stream["logStreamName"] for page in pages for stream in page["logStreams"]]
         except logs.exceptions.ResourceNotFoundException:
             return []  # The group is made with the account's first training job.
+    # With remote debugging each host has another one, HOST/ssm, in which the agent of Systems Manager tells
+    # its own errors (SageMaker developer guide, train-remote-debugging): not what the job printed.
+    return [name for name in named if name.count("/") == 1]
 
 
 def _host(stream: str) -> str:

@@ -51,13 +51,13 @@ SIGNATURES = (
         says="the upload failed:{why}",
     ),
     Signature(
-        mode=debugger.WITH_SMDDP_AND_CHECKPOINTS,
+        mode=debugger.WITH_CHECKPOINTS,
         role=LineRole.INITIATOR,
         literal="smdebug does not currently support",
         pattern=re.compile(r"SMDebug Does Not Currently Support .*Checkpointing Enabled", re.I),
         example="SMDebug Does Not Currently Support Distributed Training Jobs With Checkpointing Enabled",
         near_miss="INFO SMDebug does not currently support this framework",
-        says="Debugger met SMDDP and checkpoints",
+        says="Debugger met distributed training with checkpoints",
     ),
     Signature(
         mode=debugger.WITH_MODEL_PARALLEL,

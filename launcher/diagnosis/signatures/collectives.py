@@ -182,13 +182,10 @@ SIGNATURES = (
     Signature(
         mode=data.UNEVEN_BATCHES,
         role=LineRole.INITIATOR,
-        literal="uneven inputs",
-        pattern=re.compile(
-            r"Detected at least one rank that exhausted inputs|raised by the Join.*uneven inputs"
-        ),
-        example="RuntimeError: Detected at least one rank that exhausted inputs. Throwing across all ranks. "
-        "Uneven inputs",
-        near_miss="INFO uneven inputs are supported by Join",
+        literal="exhausted inputs",
+        pattern=re.compile(r"Detected at least one rank that exhausted inputs"),
+        example="RuntimeError: Detected at least one rank that exhausted inputs. Throwing across all ranks.",
+        near_miss="INFO no rank has exhausted inputs",
         says="a rank ran out of batches before the others",
     ),
     Signature(

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import date
+from typing import Final
 
 from launcher.cluster.instances import InstanceFacts
+from launcher.facts.provenance import Provenance
 from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
@@ -25,6 +28,13 @@ from launcher.planning.strategies.smp_parameters import MP_PARAMETERS
 from launcher.planning.strategies.strategy import StartParameters
 from launcher.planning.strategies.toolkit import ToolkitStrategy, not_passed_on
 from launcher.planning.strategies.torchrun import Torchrun
+
+PROVENANCE: Final = Provenance(
+    date(2026, 11, 22),
+    shelf_life_days=365,
+    source="SageMaker SDK, sagemaker.core.fw_utils",
+    packages={"sagemaker": "3.27.0"},
+)
 
 OLDEST_TORCH = {"gpu": (1, 13), "cpu": (1, 13), "neuron": (1, 11)}
 """The first PyTorch whose images' toolkit starts torchrun (SageMaker SDK, fw_utils.py,

@@ -53,6 +53,11 @@ def boolean(value: Any) -> str | None:
     return None if isinstance(value, bool) else "true or false"
 
 
+def truth(value: Any) -> str | None:
+    """Accepts true and false, and 1 and 0 in their place, as the SageMaker SDK does."""
+    return None if isinstance(value, int) and value in (0, 1) else "true or false"
+
+
 def text(value: Any) -> str | None:
     """Accepts strings."""
     return None if isinstance(value, str) else "a string"

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date
+from typing import Final
 
 from launcher.cluster.instances import InstanceFacts
+from launcher.facts.provenance import Provenance
 from launcher.failure_modes.model import Finding
 from launcher.jobs.specification import JobSpec
 from launcher.planning.strategies.options import OPTIONS, check_options, text
@@ -14,6 +17,13 @@ from launcher.planning.strategies.programs import python_alone
 from launcher.planning.strategies.strategy import TENSORFLOW, StartParameters
 from launcher.planning.strategies.support import Support, unsupported
 from launcher.planning.strategies.toolkit import ToolkitStrategy, unsafe_mpi_options
+
+PROVENANCE: Final = Provenance(
+    date(2026, 11, 22),
+    shelf_life_days=365,
+    source="SageMaker developer guide, distributed-data-parallel-support; sagemaker.core.fw_utils",
+    packages={"sagemaker": "3.27.0"},
+)
 
 SUPPORT = Support(
     library="the SageMaker data parallel library",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from datetime import date
+from typing import Any, Final
 
 from launcher.cluster.instances import InstanceFacts
+from launcher.facts.provenance import Provenance
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
@@ -15,12 +17,12 @@ from launcher.planning.strategies.degrees import divide
 from launcher.planning.strategies.options import (
     OPTIONS,
     ValueCheck,
-    boolean,
     check_options,
     mapping,
     number,
     one_of,
     text,
+    truth,
     whole,
 )
 from launcher.planning.strategies.programs import python_alone
@@ -28,6 +30,12 @@ from launcher.planning.strategies.smp_parameters import MP_PARAMETERS, PARAMETER
 from launcher.planning.strategies.strategy import StartParameters, world_size
 from launcher.planning.strategies.support import Support, unsupported
 from launcher.planning.strategies.toolkit import ToolkitStrategy, unsafe_mpi_options, unsafe_parameters
+
+PROVENANCE: Final = Provenance(
+    date(2026, 11, 21),
+    shelf_life_days=365,
+    source="SageMaker developer guide, distributed-model-parallel-support (archived)",
+)
 
 SUPPORT = Support(
     library="SMP version 1",
@@ -52,30 +60,31 @@ PARAMETERS_KNOWN: Mapping[str, ValueCheck] = {
     "placement_strategy": one_of(
         "cluster", "spread", "DPT", "DTP", "PDT", "PTD", "TDP", "TPD",
     ),
-    "auto_partition": boolean,
+    "auto_partition": truth,
     "default_partition": whole(0),
     "partition_file": text,
-    "load_partition": boolean,
-    "contiguous": boolean,
+    "load_partition": truth,
+    "contiguous": truth,
     "memory_weight": number(0, 1),
-    "ddp": boolean,
+    "ddp": truth,
     "ddp_port": whole(0),
     "ddp_dist_backend": one_of("auto", "nccl"),
-    "horovod": boolean,
-    "deterministic_server": boolean,
-    "offload_activations": boolean,
+    "horovod": truth,
+    "deterministic_server": truth,
+    "offload_activations": truth,
     "activation_loading_horizon": whole(1),
-    "shard_optimizer_state": boolean,
-    "prescaled_batch": boolean,
-    "skip_tracing": boolean,
-    "delayed_parameter_initialization": boolean,
-    "fp16": boolean,
-    "fp16_params": boolean,
-    "bf16": boolean,
+    "shard_optimizer_state": truth,
+    "prescaled_batch": truth,
+    "skip_tracing": truth,
+    "trace_device": one_of("cpu", "gpu"),
+    "delayed_parameter_initialization": truth,
+    "fp16": truth,
+    "fp16_params": truth,
+    "bf16": truth,
     "sdp_reduce_bucket_size": number(1),
     "sdp_param_persistence_threshold": number(0),
     "sdp_max_live_parameters": number(1),
-    "sdp_hierarchical_allgather": boolean,
+    "sdp_hierarchical_allgather": truth,
     "sdp_gradient_clipping": number(0),
 }  # fmt: skip
 """SageMaker SDK documentation, smd_model_parallel_general, and the developer guide,
@@ -103,7 +112,7 @@ class SmpVersion1(ToolkitStrategy):
         parameters = smp_parameters(job)
         wrong = [
             *check_options(parameters, PARAMETERS_KNOWN, PARAMETERS, "smp version 1"),
-            *_incomplete(parameters),
+            *_unfit_together(parameters),
             *unsafe_parameters(job),
         ]
         yield from wrong
@@ -116,15 +125,19 @@ class SmpVersion1(ToolkitStrategy):
             **super().hyperparameters(job, start),
             "sagemaker_mpi_enabled": "true",
             "sagemaker_mpi_custom_mpi_options": json.dumps(job.distribution.options.get("mpi_options", "")),
-            MP_PARAMETERS: json.dumps(smp_parameters(job)),
+            MP_PARAMETERS: json.dumps(_as_sent(smp_parameters(job))),
             "sagemaker_distributed_dataparallel_enabled": "false",
             "sagemaker_instance_type": json.dumps(job.resources.instance_type),
         }
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def _incomplete(parameters: Mapping[str, Any]) -> Iterator[Finding]:
-    """What the library demands of its parameters together: one pipeline degree, and `ddp` beside others."""
+def _unfit_together(parameters: Mapping[str, Any]) -> Iterator[Finding]:
+    """What the library demands of its parameters together.
+
+    SageMaker SDK, validate_mp_config in fw_utils.py, and smd_model_parallel_general: one pipeline degree,
+    `ddp` beside what runs over it, and a partition for what stands in none.
+    """
     # Not a set: a value may be anything that YAML has, a mapping too, which is then refused as a degree.
     pipeline = [parameters[name] for name in ("partitions", "pipeline_parallel_degree") if name in parameters]
     if not pipeline or pipeline[0] != pipeline[-1]:
@@ -134,13 +147,62 @@ def _incomplete(parameters: Mapping[str, Any]) -> Iterator[Finding]:
             + (", and the two differ" if pipeline else ""),
             remedy="Give one of them; 1 for no pipeline.",
         )
-    for name in ("tensor_parallel_degree", "sharded_data_parallel_degree"):
-        if parameters.get(name, 1) != 1 and parameters.get("ddp") is not True:
-            yield job_file.INVALID_VALUE.at(
-                (*PARAMETERS, name),
-                f"{name} above 1 needs `ddp: true`: the library runs over DistributedDataParallel then",
-                remedy="Add `ddp: true` to the parameters.",
-            )
+    yield from _over_ddp(parameters)
+    yield from _default_partition(parameters, pipeline[0] if pipeline else None)
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def _over_ddp(parameters: Mapping[str, Any]) -> Iterator[Finding]:
+    """`ddp` is on beside what runs over it or sets it up, and off beside Horovod, which takes its place."""
+    if not parameters.get("ddp"):
+        for name in ("tensor_parallel_degree", "sharded_data_parallel_degree"):
+            if parameters.get(name, 1) != 1:
+                yield job_file.INVALID_VALUE.at(
+                    (*PARAMETERS, name),
+                    f"{name} above 1 needs `ddp: true`: the library runs over DistributedDataParallel then",
+                    remedy="Add `ddp: true` to the parameters.",
+                )
+        for name in ("ddp_port", "ddp_dist_backend"):
+            if name in parameters:
+                yield job_file.INVALID_VALUE.at(
+                    (*PARAMETERS, name),
+                    f"{name} needs `ddp: true`: without DistributedDataParallel the library refuses it",
+                    remedy=f"Add `ddp: true` to the parameters, or leave `{name}` out.",
+                )
+    elif parameters.get("horovod"):
+        yield job_file.INVALID_VALUE.at(
+            (*PARAMETERS, "horovod"),
+            "ddp and horovod are both on: the library reduces gradients with one of them, and refuses both",
+            remedy="With PyTorch keep `ddp: true`, and leave `horovod` out.",
+        )
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def _default_partition(parameters: Mapping[str, Any], partitions: Any) -> Iterator[Finding]:
+    """Partitions are counted from 0, and one must take what stands in no `smp.partition` context."""
+    default = parameters.get("default_partition")
+    if default is None and not parameters.get("auto_partition", True):
+        yield job_file.INVALID_VALUE.at(
+            (*PARAMETERS, "auto_partition"),
+            "`auto_partition: false` needs `default_partition`: modules outside of every smp.partition "
+            "context would belong to no partition, and the library refuses to start",
+            remedy="Add `default_partition: 0`, or leave `auto_partition` out.",
+        )
+    if isinstance(default, int) and isinstance(partitions, int) and default >= partitions > 0:
+        yield job_file.INVALID_VALUE.at(
+            (*PARAMETERS, "default_partition"),
+            f"default_partition is {default}, but the model has {partitions} "
+            f"partition{'s' if partitions > 1 else ''}, counted from 0: the library refuses to start",
+            remedy=f"Give at most {partitions - 1}.",
+        )
+
+
+def _as_sent(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters with true and false where 1 and 0 stand for them, the type in the library's schema."""
+    return {
+        name: bool(value) if PARAMETERS_KNOWN.get(name) is truth else value
+        for name, value in parameters.items()
+    }
 
 
 def _degrees(job: JobSpec, ranks: int) -> Iterator[Finding]:

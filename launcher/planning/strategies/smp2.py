@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import date
+from typing import Final
 
 from launcher.cluster.instances import InstanceFacts
+from launcher.facts.provenance import Provenance
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
@@ -26,6 +29,12 @@ from launcher.planning.strategies.strategy import StartParameters, world_size
 from launcher.planning.strategies.support import Support, crowded, unsupported
 
 FRAMEWORK = "pytorch-smp"
+
+PROVENANCE: Final = Provenance(
+    date(2026, 11, 21),
+    shelf_life_days=365,
+    source="SageMaker developer guide, distributed-model-parallel-support-v2 and -v2-reference",
+)
 
 SUPPORT = Support(
     library="SMP version 2",

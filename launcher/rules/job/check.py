@@ -17,8 +17,9 @@ from launcher.rules.job.checkpoints import (
 from launcher.rules.job.credentials import no_credentials
 from launcher.rules.job.dataset import large_data_is_not_downloaded
 from launcher.rules.job.debugger import (
+    debugger_is_offered,
+    debugger_off_with_checkpoints,
     debugger_off_with_model_parallel,
-    debugger_off_with_smddp_checkpoints,
     tuning_jobs_have_no_debugger,
 )
 from launcher.rules.job.efa_environment import (
@@ -37,7 +38,11 @@ from launcher.rules.job.instance_type import (
 from launcher.rules.job.lustre import lustre_is_in_the_jobs_zone, lustre_paths_are_below_the_mount
 from launcher.rules.job.memory import state_leaves_room
 from launcher.rules.job.nccl_environment import no_debugging_in_a_normal_run, no_obsolete_environment
-from launcher.rules.job.processes import one_process_per_accelerator
+from launcher.rules.job.processes import (
+    no_accelerators_idle_without_a_launcher,
+    one_process_per_accelerator,
+)
+from launcher.rules.job.region import job_is_in_its_clusters_region
 from launcher.rules.job.requirements import (
     named_requirements_are_packed,
     packages_are_wanted_in_one_version,
@@ -59,7 +64,11 @@ from launcher.rules.job.source import (
 )
 from launcher.rules.job.spot import max_wait_needs_spot, waiting_includes_running, warm_pools_are_not_spot
 from launcher.rules.job.subject import JobSubject, SourceSubject
-from launcher.rules.job.training_compiler import compiled_training_is_compared, compiler_knows_its_gpus
+from launcher.rules.job.training_compiler import (
+    compiled_training_is_compared,
+    compiler_is_maintained,
+    compiler_knows_its_gpus,
+)
 from launcher.rules.job.volume import volume_has_a_meaning
 from launcher.rules.job.workers import workers_have_their_cpus
 
@@ -67,6 +76,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     known_instance_type,
     known_alternatives,
     one_process_per_accelerator,
+    no_accelerators_idle_without_a_launcher,
     entry_point_is_there,
     module_is_there,
     max_wait_needs_spot,
@@ -86,14 +96,17 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     several_hosts_have_efa,
     compiler_knows_its_gpus,
     compiled_training_is_compared,
-    debugger_off_with_smddp_checkpoints,
+    compiler_is_maintained,
+    debugger_off_with_checkpoints,
     debugger_off_with_model_parallel,
+    debugger_is_offered,
     large_checkpoints_go_to_lustre,
     what_restarts_has_a_checkpoint,
     checkpoint_directory_is_made,
     training_jobs_share_no_checkpoints,
     tuning_jobs_have_no_debugger,
     image_has_the_toolkit,
+    job_is_in_its_clusters_region,
     lustre_is_in_the_jobs_zone,
     lustre_paths_are_below_the_mount,
     large_data_is_not_downloaded,

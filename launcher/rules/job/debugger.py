@@ -1,23 +1,32 @@
-"""SageMaker Debugger beside the distributed libraries: where the plan turns it off, the user is told why."""
+"""SageMaker Debugger: where the plan turns it off, the user is told why; where it is on, what AWS says."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from launcher.failure_modes import debugger, job_file
+from launcher.failure_modes import debugger, job_file, notices
 from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.jobs.specification import Strategy
 from launcher.rules.job.subject import JobSubject
 
 
-@finds(Stage.SPEC, debugger.WITH_SMDDP_AND_CHECKPOINTS)
-def debugger_off_with_smddp_checkpoints(subject: JobSubject) -> Iterator[Finding]:
-    """Any two of Debugger, SMDDP and the service's checkpoint upload work together, but not all three."""
-    if subject.plan.debugger.conflict is debugger.WITH_SMDDP_AND_CHECKPOINTS:
+@finds(Stage.SPEC, debugger.WITH_CHECKPOINTS)
+def debugger_off_with_checkpoints(subject: JobSubject) -> Iterator[Finding]:
+    """Debugger, distributed training and the service's checkpoint upload do not go together.
+
+    Beside the data parallel library, whose users meet the error with the SageMaker SDK, that Debugger is
+    off is said even where nobody asked for it.
+    """
+    if subject.plan.debugger.conflict is not debugger.WITH_CHECKPOINTS:
+        return
+    strategy, hosts = subject.job.distribution.strategy, subject.job.resources.instance_count
+    if subject.job.debugger or strategy is Strategy.SMDDP:
+        distributed = f"{hosts} hosts" if strategy is Strategy.NONE else f"the strategy {strategy.value}"
         yield _off(
             subject,
-            debugger.WITH_SMDDP_AND_CHECKPOINTS,
-            "the data parallel library and checkpoints to S3: the three together end the job with 'SMDebug "
+            debugger.WITH_CHECKPOINTS,
+            f"{distributed} with checkpoints to S3: the three together end the job with 'SMDebug "
             "Does Not Currently Support Distributed Training Jobs With Checkpointing Enabled'",
         )
 
@@ -32,6 +41,21 @@ def debugger_off_with_model_parallel(subject: JobSubject) -> Iterator[Finding]:
             "the model parallel library, which it breaks: the job would end with a FileNotFoundError on "
             "metadata.json.sagemaker-uploading",
         )
+
+
+@finds(Stage.SPEC, debugger.NOT_OFFERED)
+def debugger_is_offered(subject: JobSubject) -> Iterator[Finding]:
+    """Off, and said, in a region without it; where it is on, that AWS lets only its old customers use it."""
+    if subject.job.debugger and subject.plan.debugger.conflict is debugger.NOT_OFFERED:
+        yield debugger.NOT_OFFERED.at(
+            ("debugger",),
+            f"`debugger: true` is not followed: by the SageMaker SDK's list, {subject.plan.region} has no "
+            "Debugger, and the job could be refused",
+            remedy="Remove it, or run the job in another region. The list can be older than AWS's offer.",
+            severity=Severity.WARNING,
+        )
+    if subject.plan.debugger.on:
+        yield debugger.NOT_OFFERED.at(("debugger",), notices.DEBUGGER_CLOSED.text)
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)

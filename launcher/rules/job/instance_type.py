@@ -28,13 +28,15 @@ def known_alternatives(subject: JobSubject) -> Iterator[Finding]:
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
 def alternatives_need_retries(subject: JobSubject) -> Iterator[Finding]:
-    """Other instance types are for retries, of which there are none unless asked for."""
-    if subject.job.resources.instance_types and not subject.job.limits.max_retries:
+    """Other types are for retries, of which there are none unless asked for, or for the service to choose."""
+    resources = subject.job.resources
+    tried_later = resources.instance_types and resources.instance_choice == "launcher"
+    if tried_later and not subject.job.limits.max_retries:
         yield job_file.INVALID_VALUE.at(
             ("resources", "instance_types"),
             "resources.instance_types are what a retry tries when there is no capacity, and "
             "limits.max_retries is 0: they have no effect",
-            remedy="Set `limits.max_retries`, or remove them.",
+            remedy="Set `limits.max_retries`, or `instance_choice: service`, or remove them.",
             severity=Severity.INFO,
         )
 

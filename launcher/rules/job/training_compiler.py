@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from launcher.failure_modes import training_compiler
+from launcher.failure_modes import notices, training_compiler
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import Strategy
@@ -48,6 +48,16 @@ def compiled_training_is_compared(subject: JobSubject) -> Iterator[Finding]:
         yield mode.at(
             ("distribution", "strategy"),
             message,
+        )
+
+
+@finds(Stage.SPEC, training_compiler.NO_RELEASES)
+def compiler_is_maintained(subject: JobSubject) -> Iterator[Finding]:
+    """That AWS has stopped working on it is said wherever it is used."""
+    if _is_compiled(subject):
+        yield training_compiler.NO_RELEASES.at(
+            ("distribution", "strategy"),
+            f"{notices.TRAINING_COMPILER_FROZEN.text}: its images end at PyTorch 1.13.1",
         )
 
 

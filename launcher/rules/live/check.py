@@ -21,6 +21,7 @@ from launcher.rules.live.hosts import hosts_share_a_zone, network_is_one, subnet
 from launcher.rules.live.image import image_exists
 from launcher.rules.live.lustre import (
     file_system_is_available,
+    file_system_is_in_the_jobs_vpc,
     file_system_is_in_the_jobs_zone,
     paths_begin_with_the_mount_name,
 )
@@ -42,6 +43,7 @@ RULES: tuple[Callable[[LiveSubject], Iterator[Finding]], ...] = (
     hosts_share_a_zone,
     subnets_of_a_zone_are_connected,
     file_system_is_available,
+    file_system_is_in_the_jobs_vpc,
     file_system_is_in_the_jobs_zone,
     paths_begin_with_the_mount_name,
     lustre_ports_are_open,

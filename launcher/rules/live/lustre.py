@@ -1,4 +1,4 @@
-"""The Lustre file system that the job mounts: its state, its zone, its paths (FSX001 to FSX003)."""
+"""The Lustre file system that the job mounts: its state, zone, network and paths (FSX001 to FSX004)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from launcher.account.file_system import FileSystem
 from launcher.failure_modes import storage
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.planning.request_parts import FileSystemChannel
 from launcher.rules.live.rule import live_rule
 from launcher.rules.live.subject import LiveSubject, known
@@ -25,8 +25,10 @@ def file_system_is_available(subject: LiveSubject) -> Iterator[Finding]:
         yield _unavailable(
             subject,
             wanted,
-            f"the file system {wanted.file_system_id} does not exist in {subject.account.region}",
-            "Deploy the cluster again, or read the data from S3.",
+            f"the file system {wanted.file_system_id} does not exist in {subject.account.region}, the "
+            "region of the job",
+            "Run the job in the region of its file system, deploy the cluster again, or read the data from "
+            "S3.",
         )
     elif not found.serves:
         reason = f": {found.failure}" if found.failure else ""
@@ -60,6 +62,36 @@ def file_system_is_in_the_jobs_zone(subject: LiveSubject) -> Iterator[Finding]:
             stage=Stage.LIVE,
             subject=found.id,
         )
+
+
+@live_rule(storage.LUSTRE_PORTS_CLOSED, "file_system", "subnets")
+def file_system_is_in_the_jobs_vpc(subject: LiveSubject) -> Iterator[Finding]:
+    """In another VPC its security groups cannot admit the hosts, and no route of their own leads there.
+
+    VPCs may be connected, which no fact shows in full: where a route leads out of the hosts' subnets in
+    another way than to the internet, it cannot be verified.
+    """
+    found, subnets = known(subject.account.file_system), subject.network.subnets
+    vpcs = dict.fromkeys(subnet.vpc_id for subnet in subnets)
+    if found is None or found.vpc_id is None or not vpcs or list(vpcs) == [found.vpc_id]:
+        return
+    tables = known(subject.account.route_tables)
+    connected = tables is None or any(
+        route.kind == "other" and route.active for table in tables for route in table.routes
+    )
+    place = f"the file system {found.id} is in {found.vpc_id}, the job's hosts in {', '.join(vpcs)}"
+    yield storage.LUSTRE_PORTS_CLOSED.at(
+        ("network", "subnets"),
+        f"could not verify that Lustre's traffic passes: {place}, which may be connected"
+        if connected
+        else f"{place}, and no route leads from one to the other: the mount would time out, on billed hosts",
+        remedy="Give the job subnets and security groups of the file system's VPC in `network`, such as the "
+        f"file system's own subnet, {found.subnet_id}; or use a file system in the job's VPC.",
+        severity=Severity.WARNING if connected else None,
+        stage=Stage.LIVE,
+        subject=found.id,
+        verified=not connected,
+    )
 
 
 @live_rule(storage.LUSTRE_PATH_OUTSIDE_MOUNT, "file_system")

@@ -46,10 +46,16 @@ def lustre_ports_are_open(subject: LiveSubject) -> Iterator[Finding]:
 
 
 def sides(subject: LiveSubject) -> list[Side]:
-    """Both ends in both directions; none where the groups of one end are not known."""
+    """Both ends in both directions; none where the groups of one end are not known.
+
+    Nor where they are of different VPCs, which is a finding of its own.
+    """
     hosts, servers = subject.network.groups, subject.file_system_groups
     file_system = known(subject.account.file_system)
     if not hosts or not servers or file_system is None:
+        return []
+    home = file_system.vpc_id
+    if home is not None and any(subnet.vpc_id != home for subnet in subject.network.subnets):
         return []
     subnets = {each.id: each.cidr for each in subject.network.subnets}
     own = subnets.get(file_system.subnet_id or "")

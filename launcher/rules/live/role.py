@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from launcher.account.facts import Permissions
-from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL
+from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL, SHELL_ACTIONS
 from launcher.failure_modes import storage
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.rules.live.buckets import is_about_data
 from launcher.rules.live.rule import live_rule
 from launcher.rules.live.secrets import is_about_secrets
@@ -43,6 +43,8 @@ def role_has_what_the_job_needs(subject: LiveSubject) -> Iterator[Finding]:
             subject,
             f"the role {permissions.principal} may not {lacking}: the job would fail, on billed hosts",
         )
+    if permissions:
+        yield from _no_shell(permissions)
 
 
 @live_rule(storage.ROLE_INSUFFICIENT, "caller")
@@ -58,10 +60,26 @@ def caller_may_submit(subject: LiveSubject) -> Iterator[Finding]:
         )
 
 
+def _no_shell(permissions: Permissions) -> Iterator[Finding]:
+    """The agent in the container speaks to Systems Manager with the role. A warning: the job runs without."""
+    lacking = [action for action, _ in permissions.denied if action in SHELL_ACTIONS]
+    if lacking:
+        yield storage.ROLE_INSUFFICIENT.at(
+            ("debug", "remote"),
+            f"the role {permissions.principal} may not {', '.join(lacking)}: the job would run, and no shell "
+            "could be opened in it",
+            remedy="Let the role do so on all resources (these actions know none), or remove `debug.remote`.",
+            severity=Severity.WARNING,
+            stage=Stage.LIVE,
+            subject=permissions.principal,
+        )
+
+
 def _lacking(permissions: Permissions) -> str:
     by_resource: dict[str, list[str]] = {}
     for action, resource in permissions.denied:
-        if not is_about_data(action) and not is_about_secrets(action):
+        elsewhere = is_about_data(action) or is_about_secrets(action) or action in SHELL_ACTIONS
+        if not elsewhere:
             by_resource.setdefault(resource, []).append(action)
     return "; ".join(f"{', '.join(actions)} on {resource}" for resource, actions in by_resource.items())
 

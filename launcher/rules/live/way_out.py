@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from launcher.account.facts import Unverified
 from launcher.account.network import Endpoint, Subnet
 from launcher.cluster.security_groups import ANY_IPV4, Passage, PortRange, SecurityGroup, passage
-from launcher.cluster.training_network import HTTPS_PORT, S3, SECRETS, SERVICES
+from launcher.cluster.training_network import HTTPS_PORT, S3, SECRETS, SERVICES, SHELL
 from launcher.failure_modes import network
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.rules.live.acls import ANSWERS, lets_pass
@@ -38,7 +38,8 @@ def hosts_reach_aws(subject: LiveSubject) -> Iterator[Finding]:
             yield from (could_not_verify(network.NO_WAY_OUT, fact) for fact in unseen)
             return
         reached = _services_reached(subject, subnet)
-        called = (*SERVICES, SECRETS) if subject.request.secrets else SERVICES
+        asked = {SECRETS: bool(subject.request.secrets), SHELL: subject.request.lets_a_shell_in}
+        called = (*SERVICES, *(service for service, wanted in asked.items() if wanted))
         missing = [service for service in called if service not in reached]
         if S3 in missing:
             yield _no_way(subject, subnet, anywhere=anywhere, routes=routes)
@@ -162,16 +163,20 @@ def _some_missing(subnet: Subnet, missing: list[str]) -> Finding:
     return network.NO_WAY_OUT.finding(
         Stage.LIVE,
         f"from {subnet.id} S3 is reached through its endpoint, but nothing leads to {', '.join(missing)}: "
-        + (
-            "the job would end before its script starts, without its secrets"
-            if SECRETS in missing
-            else "images from the account's own registry, logs, metrics or credentials would be missing"
-        ),
+        + _without(missing),
         remedy="Create these endpoints and allow TCP 443 to them, or give the subnet a route to a NAT "
         "gateway.",
         severity=Severity.WARNING,
         subject=subnet.id,
     )
+
+
+def _without(missing: list[str]) -> str:
+    if SECRETS in missing:
+        return "the job would end before its script starts, without its secrets"
+    if missing == [SHELL]:
+        return "no shell could be opened in the containers"
+    return "images from the account's own registry, logs, metrics or credentials would be missing"
 
 
 def _only_internet(subnet: Subnet, gateway: str) -> Finding:

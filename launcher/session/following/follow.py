@@ -71,6 +71,7 @@ class Follower:
         self._cursor: Cursor = {}
         self._waited = 0.0
         self._tries = 0
+        self._empty_reads = 0
 
     def until_end(self) -> JobStatus:
         """Show the job until it has ended and all that it printed is shown; return its final status.
@@ -78,20 +79,30 @@ class Follower:
         Outages and expired credentials are waited out. Raises AwsRefusal where they last too long or AWS
         refuses for good; the job goes on then, and the message says so.
         """
-        empty_reads = 0
+        self._empty_reads = 0
         while True:
-            look = self._look()
-            if look is None:
-                continue
-            status, batch = look
-            if status.state.is_final and not batch.lines:
-                empty_reads += 1
-                if empty_reads >= self._pace.end_reads:
-                    return status
-            elif batch.lines:
-                empty_reads = 0
-            if not batch.more:
-                self._pace.sleep(self._pace.between_looks(status.hosts))
+            wait = self.advance()
+            if wait is None and self.seen is not None:
+                return self.seen
+            if wait:
+                self._pace.sleep(wait)
+
+    def advance(self) -> float | None:
+        """One look at the job, shown: the seconds to wait before the next, None where it was the last.
+
+        Raises as `until_end`.
+        """
+        look = self._look()
+        if look is None:
+            return 0.0
+        status, batch = look
+        if batch.lines:
+            self._empty_reads = 0
+        elif status.state.is_final:
+            self._empty_reads += 1
+            if self._empty_reads >= self._pace.end_reads:
+                return None
+        return 0.0 if batch.more else self._pace.between_looks(status.hosts)
 
     def what_is_there(self) -> JobStatus:
         """Show what the job has printed so far; return its status.

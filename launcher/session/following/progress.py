@@ -3,45 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from launcher.backends.interface import LogLine
 from launcher.session.following.log_filter import rank_of
-from launcher.text.line_length import LONGEST_LINE
-
-_NUMBER = r"[-+]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?"
-_EQUALS = r"['\"]?\s*+(?:[:=]\s*+)?[\[(]?\s*+"
-
-BUILT_IN: Mapping[str, re.Pattern[str]] = {
-    name: re.compile(rf"(?i){words}{_EQUALS}({value})")
-    for name, words, value in (
-        ("step", r"(?<![\w/])(?:global[_ ])?(?:step|iteration|iter)", r"\d+"),
-        ("epoch", r"(?<![\w/])epoch", _NUMBER),
-        ("loss", r"(?<![\w.])(?:train(?:ing)?[_ /]|lm )?loss", rf"{_NUMBER}|nan|inf"),
-        (
-            "samples/s",
-            r"(?<!\w)(?:samples|images|examples)(?:/s(?:ec(?:ond)?)?|[_ ]per[_ ]second)",
-            _NUMBER,
-        ),
-    )
-}
-"""What training scripts print mostly: this project's example, PyTorch's, Hugging Face's Trainer, Megatron."""
-
-_WORDS: Mapping[str, tuple[str, ...]] = {
-    "step": ("step", "iter"),
-    "epoch": ("epoch",),
-    "loss": ("loss",),
-    "samples/s": ("samples", "images", "examples"),
-}
-"""One of these is in every line that the built-in pattern finds, in small letters: to look for a word takes
-a fraction of the time of a pattern that begins with a number."""
-
-_SPEED_AFTER_NUMBER = re.compile(
-    rf"(?i)(?<!\d)(?<!\d\.)({_NUMBER})\s*+(?:samples|images|examples)/s(?:ec(?:ond)?)?\b"
-)
+from launcher.text.printed_metrics import PrintedMetrics
 
 _LONGEST_CURVE = 1024
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -61,78 +29,67 @@ class TrainingProgress:
         return self.values.get("step", self.values.get("epoch"))
 
 
-class ProgressReader:
-    """Picks metrics from lines; fed with all lines in their order.
+class RankMetrics:
+    """The metrics that one rank prints, picked from all lines in their order.
 
     `definitions` are the job's own, name to regular expression as the service takes them; step, loss and
     speed are found by built-in ones where the job has none for them. All ranks may print the same metric:
     the values are those of the one rank or host that printed one first, or of rank 0 as soon as it does.
+    `loss` is the name of the loss; `taken_over` is how often another rank was read from then on.
     """
 
     def __init__(
         self, definitions: Mapping[str, str] | None = None, processes_per_host: int | None = None
     ) -> None:
+        self.taken_over = 0
         self._processes_per_host = processes_per_host
-        self._patterns = {name: re.compile(text) for name, text in _usable(definitions or {}).items()}
-        own = {_plain(name) for name in self._patterns}
-        self._words: dict[str, tuple[str, ...]] = {}
-        for name, pattern in BUILT_IN.items():
-            if _plain(name) not in own:
-                self._patterns[name] = pattern
-                self._words[name] = _WORDS[name]
-        self._values: dict[str, float] = {}
+        self._metrics = PrintedMetrics(definitions)
         self._speaker: tuple[str, int | None] | None = None
+        self.loss = self._metrics.loss
+
+    def of(self, line: LogLine) -> dict[str, float]:
+        """The metrics in a line by their names; none in the lines of other ranks."""
+        current = self._speaker
+        # Nobody takes over from rank 0, so the lines of all others need not be looked into. The host tells
+        # most of them apart, and costs next to nothing.
+        if current and current[1] == 0 and (line.host != current[0] or self._speaker_of(line) != current):
+            return {}
+        values = self._metrics.values_in(line.text)
+        if not values:
+            return {}
+        speaker = self._speaker_of(line)
+        if current is None or (speaker[1] == 0 and current[1] != 0):
+            self.taken_over += current is not None
+            self._speaker = speaker
+        return values if speaker == self._speaker else {}
+
+    def _speaker_of(self, line: LogLine) -> tuple[str, int | None]:
+        return line.host, rank_of(line, self._processes_per_host)
+
+
+class ProgressReader:
+    """How far a training is, by the metrics of one rank; fed with all lines in their order."""
+
+    def __init__(
+        self, definitions: Mapping[str, str] | None = None, processes_per_host: int | None = None
+    ) -> None:
+        self._metrics = RankMetrics(definitions, processes_per_host)
+        self._values: dict[str, float] = {}
         self._curve: list[float] = []
         self._stride = 1
         self._skipped = 0
-        self._drawn = next((name for name in self._patterns if "loss" in name.lower()), None)
 
     def read(self, lines: Sequence[LogLine]) -> TrainingProgress | None:
         """The progress after these lines; None where they hold no metric of the rank that is read."""
         found = False
         for line in lines:
-            found |= self._read(line)
-        return TrainingProgress(dict(self._values), self._drawn, tuple(self._curve)) if found else None
-
-    def _read(self, line: LogLine) -> bool:
-        current = self._speaker
-        # Nobody takes over from rank 0, so the lines of all others need not be looked into. The host tells
-        # most of them apart, and costs next to nothing.
-        if current and current[1] == 0 and (line.host != current[0] or self._speaker_of(line) != current):
-            return False
-        values = self._values_in(line.text)
-        if not values:
-            return False
-        speaker = self._speaker_of(line)
-        if current is None or (speaker[1] == 0 and current[1] != 0):
-            self._speaker = speaker
-        if speaker != self._speaker:
-            return False
-        self._values.update(values)
-        if self._drawn in values and math.isfinite(values[self._drawn]):
-            self._draw(values[self._drawn])
-        return True
-
-    def _speaker_of(self, line: LogLine) -> tuple[str, int | None]:
-        return line.host, rank_of(line, self._processes_per_host)
-
-    def _values_in(self, text: str) -> dict[str, float]:
-        values = {}
-        text = text[:LONGEST_LINE]
-        small = text.lower()
-        for name, pattern in self._patterns.items():
-            words = self._words.get(name)
-            if words is not None and not any(word in small for word in words):
-                continue
-            match = pattern.search(text)
-            if match is None and name == "samples/s":
-                match = _SPEED_AFTER_NUMBER.search(text)
-            if match is not None and match.groups() and match[1] is not None:
-                try:
-                    values[name] = float(match[1])
-                except ValueError:
-                    continue
-        return values
+            values = self._metrics.of(line)
+            found |= bool(values)
+            self._values.update(values)
+            loss = values.get(self._metrics.loss)
+            if loss is not None and math.isfinite(loss):
+                self._draw(loss)
+        return TrainingProgress(dict(self._values), self._metrics.loss, tuple(self._curve)) if found else None
 
     def _draw(self, value: float) -> None:
         """Keep a bounded number of points: each time they are too many, every second one."""
@@ -160,21 +117,3 @@ def curve_in_blocks(values: Sequence[float], width: int) -> str:
     if span <= 0:
         return _BLOCKS[0] * columns
     return "".join(_BLOCKS[min(7, int(8 * (mean - low) / span))] for mean in means)
-
-
-def _usable(definitions: Mapping[str, str]) -> dict[str, str]:
-    """Those that Python can read: the service's regular expressions may differ in details."""
-    usable = {}
-    for name, text in definitions.items():
-        try:
-            re.compile(text)
-        except re.error:
-            continue
-        usable[name] = text
-    return usable
-
-
-def _plain(name: str) -> str:
-    """`train:loss`, `train_loss` and `Loss` are the loss."""
-    last = re.split(r"[:/](?!s\b)", name.lower())[-1]
-    return last.removeprefix("train_").removeprefix("training_").removeprefix("global_")

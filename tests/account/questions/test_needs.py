@@ -169,3 +169,17 @@ def test_a_job_with_secrets_reads_them_and_their_own_policies_may_allow_it() -> 
     of_name = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:team/hf-AbCdEf"
     assert (check.resources, check.resource_may_allow) == ((of_name, arn), True)
     assert "secretsmanager:GetSecretValue" not in of_the_role()
+
+
+def test_all_types_from_which_the_service_chooses_are_simulated() -> None:
+    types = ("ml.p5.48xlarge", "ml.p5e.48xlarge")
+    hosts = {"InstancePreferences": [{"InstanceType": each} for each in types], "InstanceCount": 2}
+    wanted = wanted_of(RequestView({**REQUEST, "ResourceConfig": hosts}), REGION)
+    (created,) = [each for each in caller_checks(wanted) if "sagemaker:CreateTrainingJob" in each.actions]
+    assert created.context["sagemaker:InstanceTypes"] == types
+
+
+def test_a_job_that_lets_a_shell_in_speaks_to_systems_manager() -> None:
+    assert "ssmmessages:OpenDataChannel" not in of_the_role()
+    (check,) = of_the_role(RemoteDebugConfig={"EnableRemoteDebug": True})["ssmmessages:OpenDataChannel"]
+    assert check.resources == ("*",)

@@ -195,3 +195,10 @@ def test_the_last_look_finds_a_stream_that_came_at_the_end() -> None:
     service.put("algo-2", (5, "the traceback"))
     source.job_is(JobStatus("job", JobState.FAILED, "Failed", hosts=2))
     assert [line.text for line in source.read(cursor).lines] == ["the traceback"]
+
+
+def test_what_the_agent_of_a_remote_shell_prints_is_not_the_jobs() -> None:
+    service = Service()
+    service.put("algo-1", (1, "step 1"))
+    service.streams["job/algo-1-1/ssm"] = [(1, "ERROR the agent cannot reach ssmmessages")]
+    assert [(line.host, line.text) for line in all_of(reader(service))] == [("algo-1", "step 1")]

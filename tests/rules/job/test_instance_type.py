@@ -32,11 +32,16 @@ def test_another_type_stands_at_its_own_line(judge) -> None:
 
 
 @pytest.mark.parametrize(
-    ("types", "retries", "found"),
-    [(["ml.p4de.24xlarge"], 0, "info"), (["ml.p4de.24xlarge"], 2, None), ([], 0, None)],
+    ("types", "choice", "retries", "found"),
+    [
+        (["ml.p4de.24xlarge"], "launcher", 0, "info"),
+        (["ml.p4de.24xlarge"], "launcher", 2, None),
+        (["ml.p4de.24xlarge"], "service", 0, None),
+        ([], "launcher", 0, None),
+    ],
 )
 def test_other_types_without_retries_are_an_information(
-    severity_of, types: list[str], retries: int, found: str | None
+    severity_of, types: list[str], choice: str, retries: int, found: str | None
 ) -> None:
-    resources = {"instance_type": KNOWN, "instance_types": types}
+    resources = {"instance_type": KNOWN, "instance_types": types, "instance_choice": choice}
     assert severity_of("SPEC003", resources=resources, limits={"max_retries": retries}) == found

@@ -1,4 +1,4 @@
-"""Training Compiler: XLA001, XLA007, XLA008."""
+"""Training Compiler: XLA001, XLA007 to XLA009."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_gpu_num_devices(
     assert severity_of("XLA001", environment=environment, **job) == found
 
 
-@pytest.mark.parametrize("code", ["XLA007", "XLA008"])
+@pytest.mark.parametrize("code", ["XLA007", "XLA008", "XLA009"])
 def test_what_the_compiler_changes_is_an_information(severity_of, code: str) -> None:
     compiled = {"distribution": {"strategy": "torch_xla"}, "resources": {"instance_type": P3}}
     assert severity_of(code, **compiled) == "info"

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from launcher.account.network import Route
+from launcher.account.unverified import Unverified
 from launcher.cluster.training_network import LUSTRE_TCP_PORTS
 from tests.rules.live.states import (
     ANY,
     FILE_SYSTEM,
     JOB_GROUP,
+    NAT,
     OUT,
     REQUEST,
     SERVERS,
@@ -22,6 +25,7 @@ from tests.rules.live.states import (
     rule,
     severities,
     subnet,
+    table,
 )
 
 NO_MOUNT = {"InputDataConfig": REQUEST["InputDataConfig"][:2]}
@@ -96,6 +100,39 @@ def test_paths_begin_with_the_name_that_fsx_tells(directory: str, mount_name: An
     request = {"InputDataConfig": [{"ChannelName": "corpus", "DataSource": source}]}
     findings = found("FSX003", request=request, file_system=replace(FILE_SYSTEM, mount_name=mount_name))
     assert len(findings) == count
+
+
+PEERING = Route("10.1.0.0/16", "pcx-1", "other", True)
+BLACK_HOLE = Route("10.1.0.0/16", "pcx-1", "other", False)
+
+
+@pytest.mark.parametrize(
+    ("routes", "severity", "verified"),
+    [
+        pytest.param([NAT], "error", True, id="no way from one to the other"),
+        pytest.param([NAT, PEERING], "warning", False, id="the two may be connected"),
+        pytest.param([NAT, BLACK_HOLE], "error", True, id="a connection that is gone"),
+    ],
+)
+def test_a_file_system_in_another_vpc_is_found(routes: list[Route], severity: str, verified: bool) -> None:
+    (finding,) = found(
+        "FSX004", file_system=replace(FILE_SYSTEM, vpc_id="vpc-2"), route_tables=(table(*routes),)
+    )
+    assert (finding.severity, finding.verified, finding.subject) == (severity, verified, "fs-1")
+    assert "fs-1 is in vpc-2, the job's hosts in vpc-1" in finding.message
+
+
+def test_where_the_routes_are_not_known_another_vpc_is_a_warning() -> None:
+    elsewhere = replace(FILE_SYSTEM, vpc_id="vpc-2")
+    denied = Unverified("the route tables", "ec2:DescribeRouteTables", "denied")
+    assert severities("FSX004", file_system=elsewhere, route_tables=denied) == {"fs-1": "warning"}
+
+
+def test_a_vpc_that_is_not_known_is_no_other() -> None:
+    unknown = replace(FILE_SYSTEM, vpc_id=None)
+    assert found("FSX004", file_system=unknown) == []
+    (closed,) = found("FSX004", file_system=unknown, file_system_groups=(group(SERVERS, OUT),))
+    assert "into the file system" in closed.message
 
 
 HOSTS = (group(JOB_GROUP, *itself(JOB_GROUP), OUT, *lustre("ingress", SERVERS)),)

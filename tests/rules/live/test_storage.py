@@ -29,6 +29,16 @@ def test_buckets_exist_in_the_jobs_region(bucket: Bucket | None, says: str | Non
     assert says is None or says in findings[0].message
 
 
+@pytest.mark.parametrize(
+    ("bucket", "use"),
+    [("data", "input train"), ("checkpoints", "checkpoints"), ("output", "output"), ("code", "code")],
+)
+def test_every_bucket_of_the_job_is_in_its_region(bucket: str, use: str) -> None:
+    buckets = {**SOUND.buckets, bucket: Bucket(bucket, "eu-west-1")}
+    (finding,) = found("S3001", buckets=buckets)
+    assert f"the bucket {bucket} ({use}) is in eu-west-1, the job in us-west-2" in finding.message
+
+
 def test_a_bucket_that_may_not_be_seen_is_not_verified() -> None:
     (finding,) = found("S3001", buckets={"data": DENIED})
     assert (finding.severity, finding.verified) == ("warning", False)

@@ -19,7 +19,11 @@ def lines(*texts: str, host: str = "algo-1") -> list[LogLine]:
         ("step 12: train_loss: 2.31e-1, 5.5 samples/s", {"step": 12, "loss": 0.231, "samples/s": 5.5}),
         ("{'loss': 1.25, 'grad_norm': 3.0, 'epoch': 0.5}", {"loss": 1.25, "epoch": 0.5}),
         (" iteration      100/  2000 | lm loss: 6.5E+00 | loss scale: 1.0 |", {"step": 100, "loss": 6.5}),
-        ("Epoch: [1][10/500] Loss 0.70 (0.71)", {"epoch": 1, "loss": 0.7}),
+        ("Epoch: [1][10/500] Loss 0.70 (0.71)", {"epoch": 1, "step": 10, "loss": 0.7}),
+        ("Epoch 2: 31%|#  | 31/100 [00:02<00:05, train_loss=2.5]", {"epoch": 2, "step": 31, "loss": 2.5}),
+        ("Map: 100%|####| 1000/1000 [00:02<00:00, 500it/s]", {}),
+        ("step 7 val loss 0.5", {"step": 7}),
+        ("step 7 validation loss 0.5 train loss 0.6", {"step": 7, "loss": 0.6}),
         ("GLOBAL_STEP 5 LOSS=0.7 IMAGES/SEC=12", {"step": 5, "loss": 0.7, "samples/s": 12}),
         ("Iter 4, 320.5 examples/sec", {"step": 4, "samples/s": 320.5}),
         ('{"step": 7, "loss": NaN}', {"step": 7}),
@@ -41,6 +45,17 @@ def test_the_jobs_own_definitions_go_first() -> None:
     assert progress is not None
     assert progress.values == {"train:loss": 0.25, "accuracy": 0.9, "step": 3}
     assert progress.drawn == "train:loss"
+
+
+def test_the_loss_of_a_validation_is_drawn_only_where_there_is_no_other() -> None:
+    held_out, trained = {"validation:loss": r"vl=(\S+)"}, {"train:loss": r"tl=(\S+)"}
+    for definitions, drawn in (
+        ({**held_out, **trained}, "train:loss"),
+        (held_out, "validation:loss"),
+    ):
+        progress = ProgressReader(definitions).read(lines("vl=1 tl=2"))
+        assert progress is not None
+        assert progress.drawn == drawn
 
 
 def test_a_definition_that_python_cannot_read_is_left_out() -> None:

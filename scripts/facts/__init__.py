@@ -1,0 +1,1 @@
+"""Whether what the launcher takes for true still is: our tables against other sources."""

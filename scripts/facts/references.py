@@ -1,0 +1,130 @@
+"""What other projects hold to be true, quoted from their repositories with the commit.
+
+    python -m scripts.facts.references REPOSITORY DIRECTORY
+
+reads a clone (its newest commit; no work tree is needed) and writes the quotation anew. A quotation is what
+`make facts` compares our tables with, so it works offline and always with the same figures.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from launcher.cluster.instances import training_instance_types
+
+FOLDER = Path(__file__).with_name("quoted")
+
+
+@dataclass(frozen=True, slots=True)
+class Quotation:
+    """The rows that one file of a repository had at a commit."""
+
+    repository: str
+    commit: str
+    date: str
+    path: str
+    rows: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.repository} {self.commit[:8]} of {self.date}"
+
+
+def quoted(repository: str) -> Quotation:
+    """What was quoted of a repository (`owner/name`)."""
+    return Quotation(**json.loads(_file(repository).read_text("utf-8")))
+
+
+def karpenter_types(page: str) -> dict[str, Any]:
+    """Karpenter's page of instance types, generated from EC2's DescribeInstanceTypes: those that train."""
+    trained = {name.removeprefix("ml.") for name in training_instance_types()}
+    return {name: row for name, row in sorted(_karpenter_rows(page)) if name in trained}
+
+
+def _karpenter_rows(page: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for section in page.split("\n### ")[1:]:
+        cells = (line.strip(" |").split("|") for line in section.splitlines() if line.startswith(" |"))
+        labels = {cell[0].rpartition("/")[2]: cell[1] for cell in cells if len(cell) == 2}
+        row: dict[str, Any] = {
+            "vcpus": int(labels["instance-cpu"]),
+            "cpu_architecture": {"amd64": "x86_64", "arm64": "arm64"}[labels["arch"]],
+            "local_nvme_gb": int(labels.get("instance-local-nvme", 0)),
+            "efa_interfaces": int(labels.get("efa", 0)),
+            "accelerators": int(
+                labels.get("instance-gpu-count", labels.get("instance-accelerator-count", 0))
+            ),
+        }
+        if "instance-gpu-memory" in labels:
+            row["accelerator_memory_mib"] = int(labels["instance-gpu-memory"])
+        yield section.split("`")[1], row
+
+
+def plugin_platforms(source: str) -> dict[str, Any]:
+    """The map of platforms in the aws-ofi-nccl plugin, in its order: the first that matches counts."""
+    entries = source.partition("platform_data_map")[2].split(".name = ")[1:]
+    return dict(map(_plugin_row, entries))
+
+
+def _plugin_row(entry: str) -> tuple[str, dict[str, Any]]:
+    name = entry.split('"')[1]
+    regex = re.search(r"\.regex = (\S+),\n", entry)
+    required = re.search(r"\.gdr_required = (true|false)", entry)
+    if regex is None or required is None:
+        raise ValueError(f"the entry {name} of the plugin's map is written otherwise than it was")
+    environment = entry.partition(".env = {")[2].partition("\n\t},")[0]
+    return name, {
+        "regex": None if regex[1] == "NULL" else json.loads(regex[1]),
+        "gdr_required": required[1] == "true",
+        "environment": dict(re.findall(r'\{ "(\w+)", "([^"]*)" \}', environment)),
+    }
+
+
+_READ: Final[dict[str, tuple[str, Callable[[str], dict[str, Any]]]]] = {
+    "aws/karpenter-provider-aws": (
+        "website/content/en/preview/reference/instance-types.md",
+        karpenter_types,
+    ),
+    "aws/aws-ofi-nccl": ("src/platform-aws.cpp", plugin_platforms),
+}
+"""By repository the file that is quoted, and how it is read."""
+
+
+def _file(repository: str) -> Path:
+    return FOLDER / f"{repository.partition('/')[2]}.json"
+
+
+def _written(quotation: Quotation) -> str:
+    """A line for each row, so that changes can be read."""
+    head = {name: getattr(quotation, name) for name in ("repository", "commit", "date", "path")}
+    rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in quotation.rows.items())
+    return f'{json.dumps(head, indent=1)[:-2]},\n "rows": {{\n{rows}\n }}\n}}\n'
+
+
+def _git(directory: str, *arguments: str) -> str:
+    run = subprocess.run(["git", "-C", directory, *arguments], capture_output=True, text=True, check=True)
+    return run.stdout
+
+
+def main(arguments: list[str]) -> int:
+    """Quote a repository anew from a clone of it."""
+    if len(arguments) != 2 or arguments[0] not in _READ:
+        print(f"usage: python -m scripts.facts.references {{{','.join(_READ)}}} DIRECTORY", file=sys.stderr)
+        return 2
+    repository, directory = arguments
+    path, read = _READ[repository]
+    commit, date = _git(directory, "log", "-1", "--format=%H %cs").split()
+    rows = read(_git(directory, "show", f"HEAD:{path}"))
+    quotation = Quotation(repository, commit, date, path, rows)
+    _file(repository).write_text(_written(quotation), "utf-8")
+    print(f"wrote {_file(repository).name}: {len(rows)} rows of {quotation}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

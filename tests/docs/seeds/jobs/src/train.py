@@ -1,0 +1,8 @@
+"""A script that the job files beside it name; the seeds' page judges the jobs, and runs none of them."""
+
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch_size", type=int, default=32)
+parser.add_argument("--num_workers", type=int, default=4)
+print(parser.parse_args())

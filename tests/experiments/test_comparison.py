@@ -1,0 +1,193 @@
+"""Two runs beside each other: same, differs or cannot tell, and which is faster."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from launcher.experiments.comparison import Judgement, RunSide, compare, compare_losses, compare_speeds
+from launcher.experiments.series import Point, Series, Unit
+
+
+def side(
+    label: str = "A",
+    *,
+    seed: int = 0,
+    points: int = 100,
+    every: int = 10,
+    above: float = 0.0,
+    noise: float = 0.02,
+    correlation: float = 0.0,
+    seconds: float = 1.0,
+    speed: float | None = None,
+    batch: int | None = None,
+    world_size: int | None = 4,
+    learning: float = 1.0,
+    compiled: bool = False,
+    unit: Unit = Unit.STEP,
+) -> RunSide:
+    """A run whose loss falls from 3 towards 1, and stays `above` it, with noise of that deviation.
+
+    A point comes every so many steps and `seconds`; `learning` is how fast the loss falls by samples.
+    """
+    chance, wandering, time, found = random.Random(seed), 0.0, 0.0, []
+    for number in range(1, points + 1):
+        wandering = correlation * wandering + chance.gauss(0, noise * math.sqrt(1 - correlation**2))
+        samples = number * every * (batch or 64)
+        loss = 1 + above + 2 * math.exp(-learning * samples / 20_000) + wandering
+        time += seconds * chance.uniform(0.9, 1.1)
+        printed = speed and speed * chance.uniform(0.95, 1.05)
+        found.append(Point(number * every, time, loss, printed))
+    return RunSide(label, Series(unit, found), world_size, batch, compiled)
+
+
+def test_two_runs_that_learn_alike_are_the_same() -> None:
+    found = compare_losses(side(seed=1), side("B", seed=2))
+    assert found.judgement is Judgement.SAME
+    assert (found.unit, found.common, found.last) == ("step", 100, 1000)
+
+
+def test_a_loss_that_stays_higher_differs_by_so_much() -> None:
+    found = compare_losses(side(seed=1), side("B", seed=2, above=0.1))
+    assert (found.judgement, found.is_worse) == (Judgement.DIFFERS, True)
+    assert found.difference is not None
+    assert found.difference.low < 0.1 < found.difference.high
+
+
+def test_a_loss_that_stays_lower_differs_and_is_not_worse() -> None:
+    found = compare_losses(side(seed=1), side("B", seed=2, above=-0.1))
+    assert (found.judgement, found.is_worse) == (Judgement.DIFFERS, False)
+
+
+def test_the_same_run_twice_leaves_no_doubt() -> None:
+    found = compare_losses(side(), side("B"))
+    assert found.judgement is Judgement.SAME
+    assert found.difference is not None
+    assert found.difference.half_width == 0
+
+
+def test_runs_too_noisy_to_tell_say_how_many_more_steps_would() -> None:
+    found = compare_losses(side(seed=1, points=30, noise=0.5), side("B", seed=4, points=30, noise=0.5))
+    assert found.judgement is Judgement.UNCLEAR
+    assert found.more is not None
+    assert found.more > 0
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.8])
+@pytest.mark.parametrize("points", [32, 120])
+def test_equal_runs_are_told_apart_in_at_most_5_of_100_cases(points: int, correlation: float) -> None:
+    wrong = 0
+    for seed in range(100):
+        first = side(seed=2 * seed, points=points, noise=0.1, correlation=correlation)
+        second = side("B", seed=2 * seed + 1, points=points, noise=0.1, correlation=correlation)
+        wrong += compare_losses(first, second).judgement is Judgement.DIFFERS
+    assert wrong <= 5
+
+
+def test_a_real_difference_is_found_in_most_cases() -> None:
+    found = 0
+    for seed in range(50):
+        first = side(seed=2 * seed, noise=0.1, correlation=0.5)
+        second = side("B", seed=2 * seed + 1, noise=0.1, correlation=0.5, above=0.25)
+        found += compare_losses(first, second).is_worse
+    assert found >= 45
+
+
+def test_steps_of_another_size_are_compared_by_samples() -> None:
+    small = side(batch=64, points=200)
+    large = side("B", batch=128, points=100, seed=1)
+    found = compare_losses(small, large)
+    assert (found.judgement, found.unit, found.last) == (Judgement.SAME, "sample", 128_000)
+
+
+def test_places_that_only_one_run_has_are_met_between_the_others() -> None:
+    dense = side(every=1, points=1000, noise=0.0, batch=64)
+    sparse = side("B", every=7, points=140, noise=0.0, batch=64)
+    found = compare_losses(dense, sparse)
+    assert (found.judgement, found.common) == (Judgement.SAME, 140)
+
+
+def test_too_few_steps_in_common_give_no_verdict() -> None:
+    found = compare_losses(side(points=3), side("B", points=100))
+    assert found.judgement is Judgement.UNCLEAR
+    assert found.why == "not enough points: 3 steps in common, and 20 are needed"
+
+
+def test_runs_that_share_no_step_give_no_verdict() -> None:
+    late = RunSide("B", Series(Unit.STEP, [Point(5000 + n, n, 1.0) for n in range(30)]))
+    assert compare_losses(side(), late).why == "not enough points: 0 steps in common, and 20 are needed"
+
+
+def test_a_run_without_losses_is_named() -> None:
+    found = compare_losses(side(), RunSide("B", Series(Unit.STEP, [])))
+    assert found.why == "no loss was found in what B printed"
+
+
+def test_steps_are_not_compared_with_epochs() -> None:
+    found = compare_losses(side(), side("B", unit=Unit.EPOCH))
+    assert found.why == "A prints its losses by step, B by epoch"
+
+
+def test_a_loss_that_becomes_no_number_differs() -> None:
+    good = side()
+    points = [p if p.place < 500 else Point(p.place, p.time, math.nan) for p in side("B").series.points]
+    found = compare_losses(good, RunSide("B", Series(Unit.STEP, points)))
+    assert (found.judgement, found.is_worse) == (Judgement.DIFFERS, True)
+    assert found.why == "the loss of B is no number (nan or inf) from step 500 on"
+    assert not compare_losses(RunSide("B", Series(Unit.STEP, points)), good).is_worse
+
+
+def test_the_faster_run_is_found_by_the_times_of_its_lines() -> None:
+    found = compare_speeds(side(batch=64, seed=1), side("B", batch=64, seconds=0.5, seed=2))
+    assert (found.judgement, found.unit) == (Judgement.DIFFERS, "samples/s")
+    assert found.ratio is not None
+    assert found.ratio.value == pytest.approx(2, rel=0.05)
+    assert found.first == pytest.approx(640, rel=0.05)
+
+
+def test_steps_per_second_do_where_nobody_knows_their_size() -> None:
+    assert compare_speeds(side(), side("B", seconds=2)).unit == "steps/s"
+
+
+def test_what_the_runs_print_themselves_goes_first() -> None:
+    found = compare_speeds(side(speed=100), side("B", speed=100, seconds=9, seed=1))
+    assert (found.judgement, found.unit) == (Judgement.SAME, "samples/s")
+
+
+def test_what_worlds_of_other_sizes_print_is_not_compared() -> None:
+    found = compare_speeds(side(speed=100, batch=64), side("B", speed=100, batch=64, world_size=8, seconds=2))
+    assert found.judgement is Judgement.DIFFERS
+
+
+def test_the_warm_up_does_not_count() -> None:
+    slow_start = side(batch=64, seed=1)
+    points = [
+        Point(p.place, p.time + (500 if n > 5 else 0), p.loss) for n, p in enumerate(slow_start.series.points)
+    ]
+    found = compare_speeds(RunSide("A", Series(Unit.STEP, points), 4, 64), side("B", batch=64, seed=2))
+    assert found.judgement is Judgement.SAME
+
+
+def test_a_short_run_has_no_speed() -> None:
+    found = compare_speeds(side(points=9), side("B"))
+    assert found.why == "not enough points: 9 in the shorter run, and 10 are needed"
+
+
+def codes(first: RunSide, second: RunSide) -> list[str]:
+    return [finding.code for finding in compare(first, second).findings]
+
+
+def test_a_compiled_run_that_learns_worse_and_is_no_faster_is_named() -> None:
+    compiled = side("B", seed=2, above=0.2, compiled=True)
+    assert codes(side(seed=1), compiled) == ["XLA007", "XLA008"]
+    assert codes(compiled, side(seed=1)) == ["XLA007", "XLA008"]
+
+
+def test_a_compiled_run_that_learns_alike_and_is_faster_is_as_it_should_be() -> None:
+    assert codes(side(seed=1), side("B", seed=2, compiled=True, seconds=0.5)) == []
+
+
+def test_without_the_compiler_nothing_is_said_of_it() -> None:
+    assert codes(side(seed=1), side("B", seed=2, above=0.2)) == []

@@ -1,0 +1,72 @@
+"""The losses of a run over its steps, as its lines hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from launcher.experiments import series
+from launcher.experiments.series import Point, SeriesReader, Unit
+
+
+def read(*lines: Mapping[str, float]) -> SeriesReader:
+    reader = SeriesReader()
+    for time, values in enumerate(lines):
+        reader.read(float(time), values)
+    return reader
+
+
+def places(reader: SeriesReader) -> list[tuple[float, float]]:
+    return [(point.place, point.loss) for point in reader.series().points]
+
+
+def test_a_loss_stands_at_its_step_and_time() -> None:
+    found = read({"step": 10, "loss": 2.5, "samples/s": 80}, {"step": 20, "loss": 2.0}).series()
+    assert found.unit is Unit.STEP
+    assert list(found.points) == [Point(10, 0.0, 2.5, 80), Point(20, 1.0, 2.0)]
+    assert found.span == (10, 20)
+
+
+def test_a_step_that_was_printed_before_its_loss_counts() -> None:
+    assert places(read({"step": 1}, {"loss": 3.0}, {"step": 2}, {"loss": 2.0})) == [(1, 3.0), (2, 2.0)]
+
+
+def test_the_first_loss_of_a_step_counts() -> None:
+    assert places(read({"step": 1, "loss": 3.0}, {"loss": 9.0}, {"step": 2, "loss": 2.0})) == [
+        (1, 3.0),
+        (2, 2.0),
+    ]
+
+
+def test_steps_that_begin_again_in_each_epoch_are_counted_on() -> None:
+    reader = read(*({"epoch": e, "step": s, "loss": 10.0 - e} for e in range(3) for s in (0, 10, 20)))
+    assert [place for place, _ in places(reader)] == [0, 10, 20, 30, 40, 50, 60, 70, 80]
+
+
+def test_what_a_restart_repeats_counts_once_and_as_it_was_repeated() -> None:
+    reader = read(*({"step": s, "loss": 1.0} for s in (1, 2, 3)), *({"step": s, "loss": 5.0} for s in (2, 3)))
+    assert places(reader) == [(1, 1.0), (2, 5.0), (3, 5.0)]
+
+
+def test_parts_of_epochs_do_where_no_steps_are_printed() -> None:
+    found = read({"epoch": 0.5, "loss": 2.0}, {"epoch": 1.0, "loss": 1.0}).series()
+    assert (found.unit, found.span) == (Unit.EPOCH, (0.5, 1.0))
+
+
+def test_losses_within_an_epoch_are_counted_where_nothing_tells_them_apart() -> None:
+    found = read(*({"epoch": 1, "loss": 1.0} for _ in range(5))).series()
+    assert (found.unit, found.span) == (Unit.PRINT, (1, 5))
+
+
+def test_nothing_printed_is_no_series() -> None:
+    found = read({"step": 1}).series()
+    assert (list(found.points), found.span) == ([], None)
+
+
+def test_a_long_run_keeps_a_bounded_number_of_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(series, "MOST_POINTS", 100)
+    found = read(*({"step": s, "loss": 1.0} for s in range(1000))).series()
+    assert 50 <= len(found.points) <= 101
+    assert found.span is not None
+    assert found.span[1] > 980
