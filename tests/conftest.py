@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 import yaml
 from botocore.loaders import JSONFileLoader
 
-from launcher.session import run_id
+from launcher.session import preparation, run_id
 
 # Half the time of a test on emulated AWS went into these two: every new EC2 of moto lists two thousand
 # machine images, and every new session of botocore reads the models of its services again.
@@ -36,6 +37,12 @@ def no_aws_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pyte
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(nowhere / "credentials"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("XDG_CACHE_HOME", str(nowhere / "cache"))
+
+
+@pytest.fixture(autouse=True)
+def a_day_on_which_the_images_of_the_tests_are_patched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which images are still patched must not depend on the day on which the tests run."""
+    monkeypatch.setattr(preparation, "today", lambda: date(2026, 3, 1))
 
 
 @pytest.fixture

@@ -161,7 +161,7 @@ def _launched_here(
     loaded: LoadedJob, made: TrainingPlan, inputs: Mapping[str, Path], allow_env: Sequence[str] | None
 ) -> Job:
     machine = this_machine(_kernel_python(), os.environ)
-    found = look_before(loaded, made, machine, inputs)
+    found = look_before(made, machine, inputs)
     for note in found.notes:
         tell(f"here: {note}")
     if found.crowd is not None:

@@ -167,7 +167,7 @@ def _run_local(
     view = JobView(screen_for(output))
     choice = choose(lambda: view.note(HIDDEN))
     machine = this_machine(here.python, os.environ)
-    found = look_before(loaded, plan, machine, here.inputs, here.processes)
+    found = look_before(plan, machine, here.inputs, here.processes)
     _introduce(plan, output, machine.python)
     if not cleared(found, output, yes=here.yes):
         message("not started")

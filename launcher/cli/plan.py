@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -103,6 +104,7 @@ def plan_json(plan: TrainingPlan) -> dict[str, Any]:
     return {
         "job": shown_job(plan),
         "request": shown_request(plan),
+        "version_choice": plan.version_choice and asdict(plan.version_choice),
         "findings": [finding.to_json() for finding in plan.findings],
         "source": source and source_json(source, lambda text: shown_text(plan, text, ("code",))),
         "requirements": installed.to_json() if installed else None,
@@ -170,6 +172,7 @@ def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> No
     rows = {
         "job": str(plan.name),
         "hosts": _hosts(view),
+        **_version(plan),
         "processes": f"{plan.processes_per_host} per host, world size {plan.world_size}, {strategy}",
         **_installed(plan),
         **_search(view),
@@ -192,6 +195,7 @@ def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> No
 
 _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "hosts": (("resources",),),
+    "framework": (("framework",),),
     "processes": (("distribution",),),
     "tuning": (("tuning",),),
     "ranges": (("tuning",),),
@@ -205,6 +209,12 @@ _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "output": (("output",),),
 }
 """The fields of the job file that a row of the summary speaks of."""
+
+
+def _version(plan: TrainingPlan) -> dict[str, str]:
+    """The version of the framework that was chosen, and why; nothing where the job file names one."""
+    chosen = plan.version_choice
+    return {} if chosen is None else {"framework": f"{chosen.framework} {chosen.version} ({chosen.reason})"}
 
 
 def _installed(plan: TrainingPlan) -> dict[str, str]:

@@ -42,12 +42,14 @@ IMAGE_UNAVAILABLE = FailureMode(
     title="image missing in the region, or the pull fails",
     cause=(
         "The tag does not exist in this region's registry, the role may not pull it, or the subnet has no "
-        "way to ECR. The job then fails before the script starts, after waiting for its hosts."
+        "way to ECR. The job then fails before the script starts, after waiting for its hosts. What is past "
+        "AWS's end of patches is only said: such an image runs, with the defects that it has."
     ),
     remedy=(
-        "Name a framework version that has an image, or copy your own image into ECR in the job's region. "
-        "Grant the role ecr:GetAuthorizationToken, ecr:BatchGetImage and ecr:GetDownloadUrlForLayer; in a "
-        "VPC provide NAT, or endpoints for ecr.api, ecr.dkr and S3."
+        "Name a framework version that has an image, or `latest` for the newest patched one, or copy your "
+        "own image into ECR in the job's region. Grant the role ecr:GetAuthorizationToken, "
+        "ecr:BatchGetImage and ecr:GetDownloadUrlForLayer; in a VPC provide NAT, or endpoints for ecr.api, "
+        "ecr.dkr and S3."
     ),
     sources=(sources.EXECUTION_ROLES, sources.TRAINING_IN_VPC, sources.PYTHON_SDK),
 )
@@ -58,7 +60,8 @@ DRIVER_MISMATCH = FailureMode(
     cause=(
         "The driver belongs to the host, CUDA to the image. An image whose CUDA is newer than the driver "
         "allows stops with 'CUDA driver version is insufficient'; a torch built without the GPU's "
-        "architecture (sm_90 for H100, sm_100 for B200) with 'no kernel image is available'."
+        "architecture (sm_90 for H100, sm_100 for B200) with 'no kernel image is available'. On a host with "
+        "Arm CPUs (p6e) no program of an image for x86 starts."
     ),
     remedy=(
         "Use an AWS deep learning container whose CUDA suits the type, and let requirements.txt not "

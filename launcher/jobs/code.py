@@ -91,9 +91,15 @@ class Code(Part):
         return value
 
 
+LATEST = "latest"
+"""In place of a version: the newest patched one that runs the job (launcher.planning.version_choice)."""
+
+
 class Framework(Part):
     """An AWS deep learning container, by framework."""
 
     name: Literal["pytorch", "tensorflow"] = Field("pytorch", description="The framework.")
-    version: ScalarText = Field(description="The framework's version, such as 2.8.0 or 2.8.")
-    python: str | None = Field(None, pattern=r"^py\d{2,3}$", description="Such as py312.")
+    version: ScalarText = Field(
+        LATEST, description="Such as 2.8.0 or 2.8; latest: the newest patched one that runs the job."
+    )
+    python: str | None = Field(None, pattern=r"^py\d{1,3}$", description="Such as py312.")

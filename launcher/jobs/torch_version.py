@@ -8,7 +8,8 @@ from launcher.jobs.specification import JobSpec
 
 # The repositories of AWS whose tags begin with the version of PyTorch.
 _TAGGED_BY_TORCH = re.compile(
-    r"/(?:(?:huggingface-)?pytorch-(?:trcomp-)?training|smdistributed-modelparallel):(\d+)\.(\d+)"
+    r"/(?:pytorch|(?:huggingface-)?pytorch-(?:trcomp-)?training(?:-neuronx?)?|smdistributed-modelparallel)"
+    r":(\d+)\.(\d+)"
 )
 
 

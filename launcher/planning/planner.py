@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 from launcher.cluster.instances import instance_facts
 from launcher.cluster.manifest import Cluster
 from launcher.jobs.container_folders import folders_of, unknown_folders, with_folders
@@ -11,7 +13,8 @@ from launcher.planning.alternatives import check_alternatives, job_on
 from launcher.planning.checkpoints import planned_checkpoints
 from launcher.planning.debugger import planned_debugger
 from launcher.planning.destination import missing_lustre, resolve_destination
-from launcher.planning.image_choice import choose_image
+from launcher.planning.image_choice import choose_image, no_longer_patched
+from launcher.planning.image_software import looked_up
 from launcher.planning.instance_preferences import preferences_agree
 from launcher.planning.naming import job_name
 from launcher.planning.placeholders import PLACEHOLDER_CODE
@@ -27,6 +30,7 @@ from launcher.planning.strategies.support import framework_is_started, processes
 from launcher.planning.tags import foreign_cluster_tag
 from launcher.planning.training_plan import Operation, Request, SourcePackage, TrainingPlan
 from launcher.planning.tuning_job import not_tunable, tuning_request
+from launcher.planning.version_choice import with_chosen_version
 from launcher.source.packaging import package_digest
 from launcher.source.tree import SourceTree
 
@@ -38,12 +42,14 @@ def plan_job(
     unique: str,
     source: SourceTree,
     session_region: str | None,
+    today: date | None = None,
 ) -> TrainingPlan:
     """Derive the plan of a job.
 
     `unique` is the part that makes the name unique, `source` the code as it was read, and `session_region`
-    the region to use where neither job nor cluster names one. Planning twice differs only in what `unique`
-    goes into.
+    the region to use where neither job nor cluster names one. `today` decides which images are still
+    patched, as if on the day when their table was looked up where it is not given. Planning twice on one day
+    differs only in what `unique` goes into.
 
     The request is built wherever it can be, also where findings forbid sending it: some of them the
     user may accept.
@@ -53,6 +59,7 @@ def plan_job(
     strategy = strategy_of(job)
     code = PLACEHOLDER_CODE if source.digest is None else package_digest(source.digest, strategy.archive_name)
     destination = resolve_destination(job, cluster, session_region, code)
+    job, version_choice = with_chosen_version(job, strategy, destination.region, today or looked_up())
     checkpoints = planned_checkpoints(job, cluster, name)
     debugger = planned_debugger(job, checkpoints, destination.region)
     processes = strategy.processes_per_host(job, facts)
@@ -107,6 +114,8 @@ def plan_job(
     operation: Operation = "CreateHyperParameterTuningJob" if job.tuning else "CreateTrainingJob"
     return TrainingPlan(
         job=job.resolved(processes),
+        spec=job,
+        version_choice=version_choice,
         region=destination.region,
         request=request,
         package=package,
@@ -115,6 +124,7 @@ def plan_job(
             *processes_are_known(job, processes),
             *unsupported,
             *no_image,
+            *no_longer_patched(job, image, today or looked_up()),
             *elsewhere,
             *preferences_agree(job, request, request_on),
             *no_lustre,

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from launcher.failure_modes.model import Finding, any_blocks
+from launcher.jobs.specification import JobSpec
 from launcher.jobs.substitutions import NOTHING_REPLACED, Substitutions
 from launcher.planning.checkpoints import PlannedCheckpoints
 from launcher.planning.debugger import PlannedDebugger
 from launcher.planning.request_view import RequestView
 from launcher.planning.setting import Setting
+from launcher.planning.version_choice import VersionChoice
 from launcher.source.packaging import SOURCE_NAME
 from launcher.source.tree import SourceTree
 
@@ -45,7 +47,9 @@ class SourcePackage:
 class TrainingPlan:
     """A job, or a tuning job of several, made concrete.
 
-    `job` is the resolved job in the job file's own keys, `region` where it goes, `request` what is
+    `job` is the resolved job in the job file's own keys, `spec` the job itself with the version of its
+    framework that was chosen (`version_choice`, None where the file names one; both None where the file has
+    errors), `region` where it goes, `request` what is
     sent as it is to `operation` (None where errors kept it from being built), `placeholders` the names
     of the values that stand in for what only a cluster or an account knows; a submission to AWS refuses
     while there are any. `substitutions` are the values from variables: `launcher.planning.shown` makes what
@@ -78,6 +82,8 @@ class TrainingPlan:
     queue_arn: str | None = None
     substitutions: Substitutions = NOTHING_REPLACED
     bucket_owners: Mapping[str, str] = field(default_factory=dict)
+    spec: JobSpec | None = None
+    version_choice: VersionChoice | None = None
 
     @property
     def name(self) -> str | None:

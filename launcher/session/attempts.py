@@ -62,7 +62,8 @@ def run_attempts(
 
     Raises what submitting and following raise.
     """
-    job = loaded.spec
+    # As planned: with the version of the framework that was chosen, which another day might be a newer one.
+    job = plan.spec or loaded.spec
     if job is None:
         raise ValueError("a job file that could not be read has no plan to submit")
     backend = start.backend

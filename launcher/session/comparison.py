@@ -55,5 +55,7 @@ def prepare_pair(
     """
     if loaded.spec is None:
         return (prepare(loaded, session_region=session_region, ignore=ignore),)
-    pair = (loaded, replace(loaded, spec=pair_of(loaded.spec)))
-    return tuple(prepare(each, session_region=session_region, ignore=ignore, source=source) for each in pair)
+    compiled = prepare(loaded, session_region=session_region, ignore=ignore, source=source)
+    # Of the job as planned: a version that was chosen for the compiler is the native one's, too.
+    native = replace(loaded, spec=pair_of(compiled.spec or loaded.spec))
+    return (compiled, prepare(native, session_region=session_region, ignore=ignore, source=source))

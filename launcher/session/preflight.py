@@ -16,7 +16,6 @@ from launcher.backends.local.layout import check_inputs, share_devices
 from launcher.backends.local.machine import Machine
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes.refusal import Refusal
-from launcher.jobs.load import LoadedJob
 from launcher.jobs.torch_version import torch_version
 from launcher.planning.request_view import RequestView
 from launcher.planning.service_options import on_aws_alone
@@ -56,7 +55,6 @@ class Preflight:
 
 
 def look_before(
-    loaded: LoadedJob,
     plan: TrainingPlan,
     machine: Machine,
     inputs: Mapping[str, Path],
@@ -80,7 +78,7 @@ def look_before(
     why = _why_torch(plan)
     if why is not None and not (machine.python.torch is None and _is_installed_with(plan)):
         _check_torch(machine, why)
-        wanted = torch_version(loaded.spec) if loaded.spec else None
+        wanted = torch_version(plan.spec) if plan.spec else None
         notes = [*_version(machine, wanted), *notes]
     notes += _without_the_service(plan.view)
     return Preflight(tuple(notes), _crowd(plan, machine))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +127,10 @@ def prepare_for(
         unique=unique or unique_part(),
         source=source,
         session_region=session_region,
+        today=today(),
     )
     subject = JobSubject(
-        job=job,
+        job=plan.spec or job,
         plan=plan,
         facts=instance_facts(job.resources.instance_type),
         source=source,
@@ -146,6 +148,11 @@ def prepare_for(
         ),
         substitutions=loaded.substitutions,
     )
+
+
+def today() -> date:
+    """The day, by which images are still patched or not."""
+    return datetime.now(tz=UTC).date()
 
 
 def source_of(job: JobSpec, folder: Path, on_read: OnRead | None = None) -> SourceTree:

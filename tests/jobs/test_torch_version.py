@@ -24,6 +24,8 @@ ECR = "763104351884.dkr.ecr.us-west-2.amazonaws.com"
         ),
         pytest.param({"image": f"{ECR}/pytorch-trcomp-training:1.13.1-gpu-py39"}, (1, 13), id="compiler"),
         pytest.param({"image": f"{ECR}/smdistributed-modelparallel:2.4.1-gpu"}, (2, 4), id="SMP"),
+        pytest.param({"image": f"{ECR}/pytorch:2.13-cu133-amzn2023-sagemaker"}, (2, 13), id="since 2026"),
+        pytest.param({"image": f"{ECR}/pytorch-training-neuronx:2.9.0-neuronx"}, (2, 9), id="Neuron"),
         pytest.param({"image": f"{ECR}/my-pytorch-training:2.8.0"}, None, id="own repository"),
         pytest.param({"image": f"{ECR}/pytorch-training@sha256:0"}, None, id="digest"),
     ],

@@ -126,6 +126,54 @@ def test_an_image_of_the_users_own_is_not_judged_by_version() -> None:
     assert codes(found) == []
 
 
+REGISTRY = "763104351884.dkr.ecr.us-west-2.amazonaws.com"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "image", "absent"),
+    [
+        ("smddp", "pytorch-training:2.0.1-gpu-py310-cu121-ubuntu20.04-sagemaker", True),
+        ("smddp", "pytorch-training:2.0.1-gpu-py310-cu118-ubuntu20.04-sagemaker", False),
+        ("smddp", "pytorch-training:2.1.0-gpu-py310-cu121-ubuntu20.04-sagemaker", False),
+        ("smddp", "pytorch-training:2.8.0-gpu-py312", True),
+        ("smddp", "pytorch:2.13-cu133-amzn2023-sagemaker", True),
+        ("smddp", "huggingface-pytorch-training:2.1.0-transformers4.36.0-gpu-py310-cu121-ubuntu20.04", False),
+        ("smp1", "pytorch-training:2.0.1-gpu-py310-cu121-ubuntu20.04-sagemaker", True),
+        ("smp1", "pytorch-training:1.13.1-gpu-py39", False),
+        ("smp2", "pytorch-training:2.2.0-gpu-py310", True),
+        ("smp2", "smdistributed-modelparallel:2.2.0-gpu-py310-cu121", False),
+        ("torch_xla", "pytorch-training:1.13.1-gpu-py39", True),
+        ("mpi", "pytorch:2.13-cu133-amzn2023-sagemaker", False),
+    ],
+)
+def test_an_image_of_aws_without_the_strategys_library_is_refused(
+    strategy: str, image: str, absent: bool
+) -> None:
+    found = plan(strategy, framework=None, image=f"{REGISTRY}/{image}")
+    assert codes(found) == (["DIST002"] if absent else [])
+    assert all(finding.path == ("image",) and image in finding.message for finding in errors(found))
+
+
+def test_the_second_build_without_the_library_is_known_in_any_registry() -> None:
+    copied = "111122223333.dkr.ecr.us-west-2.amazonaws.com/copy:2.0.1-gpu-py310-cu121-ubuntu20.04-sagemaker"
+    assert codes(plan("smddp", framework=None, image=copied)) == ["DIST002"]
+
+
+def test_an_image_of_another_region_is_refused() -> None:
+    found = plan("torchrun", framework=None, image="111122223333.dkr.ecr.eu-west-1.amazonaws.com/mine:1")
+    (refused,) = errors(found)
+    assert (refused.code, refused.path) == ("IMG001", ("image",))
+    assert "eu-west-1 and the job in us-west-2" in refused.message
+    assert codes(plan("torchrun", framework=None, image="somewhere/mine:1")) == []
+
+
+def test_a_type_for_a_retry_is_held_against_the_image_too() -> None:
+    resources = {"instance_type": "ml.p4d.24xlarge", "instance_types": ["ml.p6-b200.48xlarge"]}
+    found = plan("torchrun", framework={"version": "2.6.0"}, resources=resources, limits={"max_retries": 1})
+    (refused,) = errors(found)
+    assert (refused.code, refused.path) == ("IMG002", ("resources", "instance_types", 0))
+
+
 @pytest.mark.parametrize("strategy", ["torchrun", "mpi", "smddp", "smp1", "smp2"])
 @pytest.mark.parametrize(("processes", "crowded"), [(7, False), (8, False), (9, True)])
 def test_more_processes_than_devices_are_refused(strategy: str, processes: int, crowded: bool) -> None:

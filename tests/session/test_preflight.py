@@ -42,7 +42,7 @@ def look(write_job: Callable[..., Path], tmp_path: Path) -> Look:
         loaded = load_job(file)
         plan = prepare(loaded, session_region="us-east-1", ignore=["DIST001"])
         assert not plan.refused, plan.findings
-        return look_before(loaded, plan, machine, {}, processes)
+        return look_before(plan, machine, {}, processes)
 
     return look
 

@@ -14,6 +14,7 @@ from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.failure_modes.sources import Source
 from launcher.jobs.specification import JobSpec, Strategy
+from launcher.planning.aws_image import aws_image
 from launcher.planning.images import image_release, image_versions
 from launcher.planning.strategies.strategy import PYTORCH, TENSORFLOW
 from launcher.text.nearest import nearest
@@ -27,6 +28,14 @@ FIGURES = (
     Figure("3.8", "the oldest Python of the boot, a bound of our own", None),
     Figure("2.6", "TensorFlow whose images have it", _IMAGES),
 )
+_JUDGED_BY_VERSION = (
+    "pytorch", "pytorch-training", "pytorch-trcomp-training", "smdistributed-modelparallel",
+)  # fmt: skip
+"""AWS's repositories whose tags say all: those of Hugging Face are built on them, with what they add."""
+
+_WITHOUT_PARALLEL_LIBRARIES = ("2.0.1-gpu-py310-cu121", "2.0-gpu-py310-cu121")
+"""Second builds of a version, without SMDDP and SMP: sagemaker 2.199.0, estimator.py,
+UNSUPPORTED_DLC_IMAGE_FOR_SM_PARALLELISM."""
 
 _BEFORE_THE_BOOT = frozenset({"py2", "py3", "py36", "py37"})
 
@@ -60,7 +69,7 @@ class Support:
 def unsupported(support: Support, job: JobSpec) -> Iterator[Finding]:
     """The instance type, PyTorch and Python version against what the library runs on.
 
-    An image of the user's own is not judged: what it holds is not known here.
+    Of an image of the user's own only AWS's are judged: what another holds is not known here.
     """
     instance_type = job.resources.instance_type
     title, elsewhere = "PyTorch", "`strategy: torchrun`, which runs on all of them"
@@ -73,6 +82,8 @@ def unsupported(support: Support, job: JobSpec) -> Iterator[Finding]:
             f"Use {near}, or another of {', '.join(support.instance_types)}; or {elsewhere}.",
             INSTANCE_TYPE,
         )
+    if job.image is not None:
+        yield from _absent_from(job.image, support, title, elsewhere)
     if job.framework is None or (job.framework.name == TENSORFLOW) != (support.framework == TENSORFLOW):
         return  # another framework's job has a finding of its own
     versions = support.versions()
@@ -89,6 +100,26 @@ def unsupported(support: Support, job: JobSpec) -> Iterator[Finding]:
             f"{support.library} for {title} {release.version} has no image with {job.framework.python}",
             f"Use {' or '.join(release.python)}.",
             PYTHON,
+        )
+
+
+def _absent_from(uri: str, support: Support, title: str, elsewhere: str) -> Iterator[Finding]:
+    """One of AWS's images that does not hold the library; those of others may."""
+    image = aws_image(uri)
+    known = image is not None and image.repository in _JUDGED_BY_VERSION
+    # From the tag's begin: 2.2.0-gpu-py310-cu121 has the libraries.
+    without = uri.replace("/", ":").rpartition(":")[2].startswith(_WITHOUT_PARALLEL_LIBRARIES)
+    if image is not None and known and not without and support.framework != TENSORFLOW:
+        release = image_release(image.framework, image.version)
+        without = image.framework != support.framework or (
+            release is not None and release.version not in support.versions()
+        )
+    if without:
+        versions = support.versions()
+        yield _unsupported(
+            f"{support.library} is not in the image {image.name if image else uri}",
+            f"Name `framework` with {title} {versions[-1]}, the newest that it comes with; or {elsewhere}.",
+            ("image",),
         )
 
 

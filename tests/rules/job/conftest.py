@@ -48,9 +48,10 @@ def judge(write_job: Callable[..., Path]) -> Judge:
         assert loaded.spec is not None, loaded.findings
         cluster = None if manifest is None else Cluster.model_validate(manifest)
         source = source_of(loaded.spec, loaded.file.parent)
+        plan = plan_job(loaded.spec, cluster, unique="0unique", source=source, session_region="us-west-2")
         subject = JobSubject(
-            job=loaded.spec,
-            plan=plan_job(loaded.spec, cluster, unique="0unique", source=source, session_region="us-west-2"),
+            job=plan.spec or loaded.spec,
+            plan=plan,
             facts=instance_facts(loaded.spec.resources.instance_type),
             source=source,
             cluster=cluster,
