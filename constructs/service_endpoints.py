@@ -26,6 +26,7 @@ _SERVICES = {
 _IMAGES = ("EcrApi", "EcrDocker")
 _FSX = ec2.InterfaceVpcEndpointAwsService.FSX
 _SECRETS = ec2.InterfaceVpcEndpointAwsService.SECRETS_MANAGER
+_SHELL = ec2.InterfaceVpcEndpointAwsService.SSM_MESSAGES
 _KMS = ec2.InterfaceVpcEndpointAwsService.KMS
 
 
@@ -52,6 +53,7 @@ class ServiceEndpoints(Construct):
         kms: bool = False,
         fsx: bool = False,
         secrets: bool = False,
+        remote_debug: bool = False,
     ) -> None:
         """Create the endpoints and the security group in front of them.
 
@@ -64,6 +66,7 @@ class ServiceEndpoints(Construct):
             kms: whether the hosts use a key of the account.
             fsx: whether there is a file system to describe.
             secrets: whether jobs read secrets of AWS Secrets Manager.
+            remote_debug: whether jobs may let a shell into their containers.
         """
         super().__init__(scope, id)
         self.security_group = ec2.SecurityGroup(
@@ -81,6 +84,7 @@ class ServiceEndpoints(Construct):
             **({"Kms": _KMS} if kms else {}),
             **({"Fsx": _FSX} if fsx else {}),
             **({"SecretsManager": _SECRETS} if secrets else {}),
+            **({"SsmMessages": _SHELL} if remote_debug else {}),
         }
         for name, service in services.items():
             endpoint = ec2.InterfaceVpcEndpoint(

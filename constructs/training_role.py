@@ -21,7 +21,7 @@ from constructs.permissions import (
 from constructs.policy_sizes import INLINE_POLICIES_SIZE, in_chunks, packed
 from constructs.secret_permissions import secret_permissions
 
-from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL, TRAINING_LOGS
+from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL, SHELL_ACTIONS, TRAINING_LOGS
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import FailureMode
 
@@ -55,6 +55,7 @@ class TrainingRole(iam.Role):
         written_with: Sequence[str] = (),
         secrets: Sequence[str] = (),
         secret_keys: Sequence[str] = (),
+        remote_debug: bool = False,
     ) -> None:
         """Create the role with its permissions inside, so that it is never there without them.
 
@@ -73,6 +74,7 @@ class TrainingRole(iam.Role):
             written_with: the same of buckets that they write into.
             secrets: secrets of AWS Secrets Manager that jobs read, by name or ARN.
             secret_keys: ARNs of the keys of those that have one of the account's own.
+            remote_debug: whether jobs may let a shell into their containers.
         """
         stack = cdk.Stack.of(scope)
         permissions = [
@@ -83,6 +85,8 @@ class TrainingRole(iam.Role):
         ]
         if file_system:
             permissions.append(_file_system())
+        if remote_debug:
+            permissions.append(_shell())
         if encryption_key is not None:
             permissions += _key(key_arn(encryption_key, stack))
         permissions += [
@@ -283,4 +287,13 @@ def _file_system() -> Permission:
         ["fsx:DescribeFileSystems"],
         ["*"],
         "SageMaker looks up the mount name and the state before it mounts; the action knows no resources.",
+    )
+
+
+def _shell() -> Permission:
+    return Permission(
+        "LetAShellIn",
+        list(SHELL_ACTIONS),
+        ["*"],
+        "The agent in the container speaks to Systems Manager; the actions know no resources.",
     )

@@ -74,6 +74,7 @@ class AccessStack(cdk.Stack):
             written_with=spec.data_keys if spec.buckets.existing else [],
             secrets=spec.secrets,
             secret_keys=spec.secret_keys,
+            remote_debug=spec.remote_debug,
         )
 
     def _policy(self, id: str, launchers: Sequence[str], *, team: str | None = None) -> LauncherPolicy:

@@ -46,6 +46,7 @@ class NetworkStack(cdk.Stack):
                 kms=spec.encryption != AWS_MANAGED,
                 fsx=spec.lustre is not None,
                 secrets=bool(spec.secrets),
+                remote_debug=spec.remote_debug,
             )
 
     def vpc_id_seen_from(self, stack: cdk.Stack) -> str:

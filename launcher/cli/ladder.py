@@ -243,7 +243,7 @@ class _Climber:
         from launcher.session.preflight import look_before
 
         try:
-            found = look_before(ready.loaded, ready.plan, self._machine, inputs)
+            found = look_before(ready.plan, self._machine, inputs)
         except Refusal as refusal:
             remedy = f"{refusal.remedy} Or begin on AWS: --from 1-host."
             raise Refusal(refusal.message, remedy) from refusal

@@ -238,8 +238,13 @@ def _hosts(view: RequestView) -> str:
 def _service(view: RequestView) -> dict[str, str]:
     """What the service does for the job besides running it; nothing where that is nothing."""
     does = {
-        "tests the hosts and their network before the script starts": view.checks_hosts,
-        "lets a shell into the containers (launch status)": view.lets_a_shell_in,
+        "tests the hosts and their network before the script starts": view.options.checks_hosts,
+        "lets a shell into the containers (launch status)": view.options.lets_a_shell_in,
+        "isolates the containers: they reach each other and nothing else": view.options.is_isolated,
+        "encrypts what the hosts send each other": view.options.encrypts_between_hosts,
+        "keeps UltraServers for this job alone": view.options.shares_ultra_servers is False,
+        "places hosts on UltraServers that other jobs may share": view.options.shares_ultra_servers is True,
+        f"knows the job in {view.options.mlflow_arn}": view.options.mlflow_arn is not None,
     }
     lines = [line for line, on in does.items() if on]
     return {"service": "\n".join(lines)} if lines else {}

@@ -70,18 +70,22 @@ class FieldChange:
         }
 
 
+_LATER = ("secrets", "secret_keys", "remote_debug")
+"""The fields that earlier versions do not know."""
+
+
 def cluster_file_data(spec: ClusterSpec) -> dict[str, Any]:
     """A cluster file as plain JSON data, with all defaults."""
     return spec.model_dump(mode="json")
 
 
 def kept_cluster_file(spec: ClusterSpec) -> dict[str, Any]:
-    """What is kept of a cluster file with a deployment: all of it, but for secrets where there are none.
+    """What is kept of a cluster file with a deployment: all of it, but for `_LATER` where there are none.
 
     Versions that do not know the fields read the others then, and templates stay as they were.
     """
     kept = cluster_file_data(spec)
-    return {name: value for name, value in kept.items() if value or name not in ("secrets", "secret_keys")}
+    return {name: value for name, value in kept.items() if value or name not in _LATER}
 
 
 def deployed_cluster_file(template: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -109,6 +109,9 @@ class ClusterSpec(Section):
         "Jobs may decrypt with them through Secrets Manager alone; the keys' policies must let IAM policies "
         "of the account use them.",
     )
+    remote_debug: bool = Field(
+        default=False, description="Whether jobs may let a shell into their containers."
+    )
     role: RoleSpec | None = Field(
         default=None,
         description="An execution role with what a job needs, without a boundary, when left out.",

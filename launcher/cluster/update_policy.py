@@ -142,6 +142,7 @@ POLICIES: Final[Mapping[str, FieldPolicy]] = {
     "data_keys": FieldPolicy(Decided("in place; jobs cannot read with a key that goes", decide.data_keys)),
     "secrets": FieldPolicy(Decided("in place; jobs cannot read what goes", decide.secrets)),
     "secret_keys": FieldPolicy(Decided("in place; jobs cannot read with a key that goes", decide.secrets)),
+    "remote_debug": FieldPolicy(in_place("it counts at once, for jobs that run as well")),
     "launchers": FieldPolicy(in_place()),
     "role": FieldPolicy(Decided("needs an idle cluster where `existing` changes", decide.role)),
     "role.existing": FieldPolicy(idle("jobs that run keep the role that they were started with")),

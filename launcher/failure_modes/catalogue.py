@@ -13,6 +13,7 @@ from launcher.failure_modes import (
     debugger,
     distribution,
     hardware,
+    isolation,
     job_file,
     job_runtime,
     nccl,
@@ -44,6 +45,10 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             nccl.RENDEZVOUS_TIMED_OUT,
             nccl.PORT_IN_USE,
             nccl.VERSIONS_DIFFER,
+        ),
+        "Isolation and encryption": (
+            isolation.ISOLATED_BUT_CALLS_OUT,
+            isolation.HOSTS_ENCRYPT_THEIR_TRAFFIC,
         ),
         "Distribution": (
             distribution.PROCESSES_DIFFER_FROM_ACCELERATORS,

@@ -85,6 +85,10 @@ FSX_ACCESS_CONTROL: Final = Source(
     "FSx for Lustre user guide: limit-access-security-groups", date(2026, 11, 21)
 )
 FSX_MOUNT_FAILS: Final = Source("FSx for Lustre user guide: mount-troubleshooting", date(2026, 11, 21))
+TRAFFIC_ENCRYPTION: Final = Source("Amazon SageMaker developer guide: train-encrypt", date(2026, 11, 22))
+REMOTE_DEBUGGING: Final = Source(
+    "Amazon SageMaker developer guide: train-remote-debugging", date(2026, 11, 22)
+)
 
 # The API models that botocore ships.
 TRAINING_JOB_API: Final = Source("botocore service model sagemaker: CreateTrainingJob", date(2026, 11, 21))

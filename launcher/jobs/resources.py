@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_serializer, model_validator
 
 from launcher.documents.validation import refusal
+from launcher.jobs.placement import UltraServerPlacement
 from launcher.jobs.values import Duration, Part
 
 InstanceType = Annotated[str, Field(pattern=r"^ml\.[a-z0-9-]+\.[a-z0-9]+$")]
@@ -55,6 +56,7 @@ class Resources(Part):
         BeforeValidator(_capacity, json_schema_input_type=Literal["on-demand", "spot"] | dict[str, str]),
     ] = Field(Capacity(), description="on-demand, spot, or {training_plan: ARN}.")
     keep_alive: Duration | None = Field(None, description="Keep a warm pool for this long.")
+    placement: UltraServerPlacement | None = None
     infra_check: bool = Field(
         False,
         description="AWS tests the hosts and their network before the script starts; on by itself in an "
@@ -110,6 +112,26 @@ class Resources(Part):
                     below=("instance_types", index),
                 )
             tried.append(instance_type)
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_placed(self) -> Resources:
+        if self.placement is None:
+            return self
+        if self.instance_choice == "service":
+            raise refusal(
+                "where the service chooses the instance type, no hosts can be placed (SageMaker API, "
+                "InstancePreferences)",
+                remedy="Remove `placement`, or use `instance_choice: launcher`.",
+                below=("placement",),
+            )
+        placed = sum(each.instance_count for each in self.placement.together)
+        if placed > self.instance_count:
+            raise refusal(
+                f"{placed} hosts are to be placed, and the job has {self.instance_count}",
+                remedy="Let the numbers of `together` be `instance_count` in all, or less.",
+                below=("placement", "together"),
+            )
         return self
 
     def with_infra_check(self) -> Resources:

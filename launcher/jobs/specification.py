@@ -23,6 +23,7 @@ from launcher.jobs.debug import Debug
 from launcher.jobs.inputs import RESERVED_CHANNEL, Channel, ChannelName, Input
 from launcher.jobs.ladder import Ladder
 from launcher.jobs.metrics import MetricName, MetricRegex
+from launcher.jobs.mlflow import Mlflow
 from launcher.jobs.network import Network
 from launcher.jobs.resources import Resources
 from launcher.jobs.secrets import SECRETS_VARIABLE, SecretId, SecretVariable, check_secrets
@@ -158,6 +159,7 @@ class JobSpec(Part):
         "normal", description="debug: verbose NCCL, and checks that slow the training down."
     )
     debug: Debug = Debug()
+    mlflow: Mlflow | None = None
     environment: dict[str, ScalarText] = Field({}, description="Environment of every process.")
     secrets: dict[SecretVariable, SecretId] = Field(
         {},

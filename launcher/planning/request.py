@@ -16,7 +16,7 @@ from launcher.jobs.specification import JobSpec
 from launcher.planning.checkpoints import PlannedCheckpoints
 from launcher.planning.debugger import PlannedDebugger
 from launcher.planning.destination import Destination
-from launcher.planning.service_options import service_options
+from launcher.planning.service_options import placement_config, service_options
 from launcher.planning.strategies.strategy import Entry
 from launcher.planning.tags import job_tags
 from launcher.planning.training_plan import Request
@@ -157,6 +157,7 @@ def _resources(job: JobSpec, destination: Destination, facts: InstanceFacts | No
         **_instance_types(resources),
         "InstanceCount": resources.instance_count,
         "VolumeSizeInGB": resources.volume_size_gb,
+        **placement_config(resources.placement),
     }
     if resources.keep_alive:
         config["KeepAlivePeriodInSeconds"] = resources.keep_alive

@@ -1,6 +1,6 @@
-"""The parts of a request that hold several things together: channels, checkpoints, a search.
+"""The parts of a request that hold several things together: channels, checkpoints, options, a search.
 
-Source of keys and defaults: SageMaker API reference, Channel, CheckpointConfig and
+Source of keys and defaults: SageMaker API reference, Channel, CheckpointConfig, CreateTrainingJob and
 HyperParameterTuningJobConfig.
 """
 
@@ -81,6 +81,25 @@ class CheckpointPlaces:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """What the service does for a job besides running it.
+
+    `checks_hosts`: it tests the hosts and their network before it starts the script. `lets_a_shell_in`: a
+    shell may be opened in the containers while the job runs. `is_isolated`: the containers reach nothing but
+    each other. `encrypts_between_hosts`: the hosts encrypt what they send each other. `mlflow_arn` is the
+    MLflow that the job belongs to, and `shares_ultra_servers` says whether other jobs may have hosts on its
+    UltraServers; None where there is none.
+    """
+
+    checks_hosts: bool
+    lets_a_shell_in: bool
+    is_isolated: bool
+    encrypts_between_hosts: bool
+    mlflow_arn: str | None
+    shares_ultra_servers: bool | None
+
+
+@dataclass(frozen=True, slots=True)
 class SearchedParameter:
     """A hyperparameter that a tuning job varies: among `values`, or from `minimum` to `maximum`.
 
@@ -129,6 +148,19 @@ def channels_in(described: Iterable[Mapping[str, Any]]) -> Iterator[RequestChann
             mount = source["FileSystemDataSource"]
             directory, access = mount.get("DirectoryPath", ""), mount.get("FileSystemAccessMode", "ro")
             yield FileSystemChannel(name, mount["FileSystemId"], directory, access, mode)
+
+
+def options_in(training: Mapping[str, Any], resources: Mapping[str, Any]) -> ServiceOptions:
+    """The options of a training job's request, by it and by its ResourceConfig."""
+    placement = resources.get("InstancePlacementConfig")
+    return ServiceOptions(
+        checks_hosts=bool((training.get("InfraCheckConfig") or {}).get("EnableInfraCheck")),
+        lets_a_shell_in=bool((training.get("RemoteDebugConfig") or {}).get("EnableRemoteDebug")),
+        is_isolated=bool(training.get("EnableNetworkIsolation")),
+        encrypts_between_hosts=bool(training.get("EnableInterContainerTrafficEncryption")),
+        mlflow_arn=(training.get("MlflowConfig") or {}).get("MlflowResourceArn"),
+        shares_ultra_servers=None if placement is None else bool(placement.get("EnableMultipleJobs")),
+    )
 
 
 def search_in(config: Mapping[str, Any]) -> Search:

@@ -29,7 +29,9 @@ from launcher.planning.request_parts import (
     RequestChannel,
     S3Channel,
     Search,
+    ServiceOptions,
     channels_in,
+    options_in,
     search_in,
 )
 
@@ -141,19 +143,9 @@ class RequestView:
         return int(self.training.get("RetryStrategy", {}).get("MaximumRetryAttempts", 0))
 
     @property
-    def checks_hosts(self) -> bool:
-        """Whether the service tests the hosts and their network before it starts the script."""
-        return bool((self.training.get("InfraCheckConfig") or {}).get("EnableInfraCheck"))
-
-    @property
-    def lets_a_shell_in(self) -> bool:
-        """Whether a shell may be opened in its containers while it runs."""
-        return bool((self.training.get("RemoteDebugConfig") or {}).get("EnableRemoteDebug"))
-
-    @property
-    def is_isolated(self) -> bool:
-        """Whether its containers reach nothing but each other."""
-        return bool(self.training.get("EnableNetworkIsolation"))
+    def options(self) -> ServiceOptions:
+        """What the service does for it besides running it."""
+        return options_in(self.training, self._resources)
 
     @property
     def image(self) -> str | None:

@@ -49,16 +49,13 @@ class TrainingPlan:
 
     `job` is the resolved job in the job file's own keys, `spec` the job itself with the version of its
     framework that was chosen (`version_choice`, None where the file names one; both None where the file has
-    errors), `region` where it goes, `request` what is
-    sent as it is to `operation` (None where errors kept it from being built), `placeholders` the names
-    of the values that stand in for what only a cluster or an account knows; a submission to AWS refuses
-    while there are any. `substitutions` are the values from variables: `launcher.planning.shown` makes what
-    people see of the plan, without them. `settings` are what the plan chose for the environment, with
-    reasons, also where the user's own choice stands instead. `queue_arn` is the cluster's queue, through
-    which the job may go.
-    while there are any. `settings` are what the plan chose for the environment, with reasons, also where
-    the user's own choice stands instead. `queue_arn` is the cluster's queue, through which the job may go,
-    `bucket_owners` the accounts of the cluster's buckets, by their names.
+    errors), `region` where it goes, `request` what is sent as it is to `operation` (None where errors kept
+    it from being built), `placeholders` the names of the values that stand in for what only a cluster or an
+    account knows; a submission to AWS refuses while there are any. `substitutions` are the values from
+    variables: `launcher.planning.shown` makes what people see of the plan, without them. `settings` are
+    what the plan chose for the environment, with reasons, also where the user's own choice stands instead.
+    `queue_arn` is the cluster's queue, through which the job may go, `bucket_owners` the accounts of the
+    cluster's buckets, by their names.
 
     What was derived on the way is there also without a request: `processes_per_host` and `world_size`, the
     processes of all hosts of a job (None where only the user can say, and did not), `with_boot`, whether

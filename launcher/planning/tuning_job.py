@@ -21,7 +21,8 @@ from launcher.planning.training_plan import Request
 
 _DEFINED_ALIKE = (
     "RoleArn", "InputDataConfig", "VpcConfig", "OutputDataConfig", "ResourceConfig", "StoppingCondition",
-    "EnableManagedSpotTraining", "CheckpointConfig", "RetryStrategy", "Environment",
+    "EnableManagedSpotTraining", "EnableNetworkIsolation", "EnableInterContainerTrafficEncryption",
+    "CheckpointConfig", "RetryStrategy", "Environment",
 )  # fmt: skip
 """The parts of a CreateTrainingJob request that a training job definition has too."""
 
@@ -75,6 +76,8 @@ def _for_training_jobs_alone(job: JobSpec) -> Iterator[tuple[Path, str]]:
         yield ("resources", "infra_check"), "health check of the hosts"
     if job.debug.remote:
         yield ("debug", "remote"), "shell in the containers"
+    if job.mlflow is not None:
+        yield ("mlflow",), "MLflow"
 
 
 def tuning_request(tuning: Tuning, training: Request) -> Request:

@@ -40,7 +40,7 @@ def wanted_of(request: RequestView, region: str, bucket_owners: Mapping[str, str
         tags=request.tags,
         secrets=_unique(request.secrets.values()),
         other_types=request.instance_types[1:],
-        shell=request.lets_a_shell_in,
+        shell=request.options.lets_a_shell_in,
     )
 
 

@@ -123,6 +123,19 @@ def test_the_summary_says_what_the_service_does_besides(run_launch: RunLaunch, w
     assert "service" not in run_launch("plan", write_job())[1].split("\njob ")[1].split("\nSettings")[0]
 
 
+def test_the_summary_says_who_else_is_on_the_ultra_servers(
+    run_launch: RunLaunch, write_job: WriteJob
+) -> None:
+    resources = {"instance_type": "ml.p6e-gb200.36xlarge", "instance_count": 2, "placement": {"share": True}}
+    fields = {"image": "1.dkr.ecr.us-west-2.amazonaws.com/arm:1", "framework": None}
+    network = {"isolation": True, "encryption": True}
+    _, out, _ = run_launch("plan", write_job(resources=resources, network=network, **fields))
+    rows = summary_of(out[out.index("\njob ") + 1 :])
+    assert "places hosts on UltraServers that other jobs may share" in rows["service"]
+    assert "isolates the containers" in rows["service"]
+    assert "encrypts what the hosts send each other" in rows["service"]
+
+
 def test_the_summary_names_all_types_from_which_the_service_chooses(
     run_launch: RunLaunch, write_job: WriteJob
 ) -> None:

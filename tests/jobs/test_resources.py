@@ -64,3 +64,29 @@ def test_several_instance_groups_are_refused_for_what_they_are(write_job: Callab
     (found,) = load_job(write_job(resources={"instance_groups": groups})).findings
     assert (found.code, found.subject) == ("SPEC003", "resources.instance_groups")
     assert "heterogeneous" in found.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "subject", "said"),
+    [
+        (
+            {"placement": {"together": [{"instance_count": 2}, {"instance_count": 1}]}},
+            "resources.placement.together",
+            "3 hosts are to be placed, and the job has 2",
+        ),
+        (
+            {"placement": {}, "instance_types": [P4D], "instance_choice": "service"},
+            "resources.placement",
+            "where the service chooses the instance type",
+        ),
+        ({"placement": {"together": [{"instance_count": 0}]}}, None, "0 is not valid"),
+    ],
+)
+def test_hosts_that_cannot_be_placed_are_refused(
+    write_job: Callable[..., Path], changes: dict[str, Any], subject: str | None, said: str
+) -> None:
+    resources = {"instance_type": "ml.p6e-gb200.36xlarge", "instance_count": 2, **changes}
+    (found,) = load_job(write_job(resources=resources)).findings
+    assert found.code == "SPEC003"
+    assert subject in (None, found.subject)
+    assert said in found.message

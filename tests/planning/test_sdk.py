@@ -42,7 +42,32 @@ SMP = {
         "options": {"version": 2, "parameters": {"hybrid_shard_degree": 8, "tensor_parallel_degree": 2}},
     },
 }
-JOBS = {"torchrun": TORCHRUN, "smp": SMP}
+MLFLOW = "arn:aws:sagemaker:us-west-2:111122223333:mlflow-tracking-server/team"
+NETWORK = {"subnets": ["subnet-1"], "security_group_ids": ["sg-1"]}
+OPTIONS = {
+    **TORCHRUN,
+    "resources": {
+        "instance_type": "ml.p5.48xlarge",
+        "instance_types": ["ml.p5e.48xlarge", "ml.p5en.48xlarge"],
+        "instance_choice": "service",
+        "instance_count": 2,
+        "infra_check": True,
+    },
+    "network": {**NETWORK, "encryption": True},
+    "debug": {"remote": True},
+}
+ULTRA_SERVERS = {
+    **{name: value for name, value in TORCHRUN.items() if name != "framework"},
+    "image": "111122223333.dkr.ecr.us-west-2.amazonaws.com/arm:1",
+    "resources": {
+        "instance_type": "ml.p6e-gb200.36xlarge",
+        "instance_count": 4,
+        "placement": {"share": True, "together": [{"instance_count": 3, "ultra_server": "us-1"}]},
+    },
+    "distribution": {"strategy": "torchrun", "processes_per_host": 4},
+    "network": {**NETWORK, "isolation": True},
+}
+JOBS = {"torchrun": TORCHRUN, "smp": SMP, "options": OPTIONS, "ultra servers": ULTRA_SERVERS}
 
 TUNING = {
     "objective": {"metric": "loss", "goal": "minimize", "regex": "loss=([0-9.]+)"},
@@ -100,7 +125,8 @@ def sent_by_the_sdk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator
             base_job_name=job["name"],
             sagemaker_session=session,
             source_code=configs.SourceCode(source_dir=str(tmp_path), entry_script=job["code"]["entry_point"]),
-            compute=configs.Compute(**job["resources"]),
+            compute=configs.Compute(**_compute(job["resources"])),
+            networking=configs.Networking(**_networking(job["network"])) if "network" in job else None,
             distributed=distributed.Torchrun(
                 process_count_per_node=job["distribution"]["processes_per_host"],
                 smp=distributed.SMP(**parameters) if parameters else None,
@@ -114,6 +140,10 @@ def sent_by_the_sdk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator
             stopping_condition=configs.StoppingCondition(max_runtime_in_seconds=86_400),
             tags=[Tag(key=key, value=value) for key, value in job["tags"].items()],
         )
+        if job["resources"].get("infra_check"):
+            trainer.with_infra_check_config()
+        if job.get("debug", {}).get("remote"):
+            trainer.with_remote_debug_config(configs.RemoteDebugConfig(enable_remote_debug=True))
         channels = [
             configs.InputData(channel_name=name, data_source=at) for name, at in job["inputs"].items()
         ]
@@ -137,6 +167,39 @@ def sent_by_the_sdk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator
         yield sent
 
 
+def _compute(resources: dict[str, Any]) -> dict[str, Any]:
+    """The resources of a job file in the words of the SDK's Compute."""
+    from sagemaker.core import shapes
+
+    given = {"instance_count": resources["instance_count"]}
+    types = [resources["instance_type"], *resources.get("instance_types", ())]
+    if len(types) == 1:
+        given["instance_type"] = types[0]
+    else:
+        given["instance_preferences"] = [shapes.InstancePreference(instance_type=each) for each in types]
+    if "placement" in resources:
+        placement = resources["placement"]
+        given["instance_placement_config"] = shapes.InstancePlacementConfig(
+            enable_multiple_jobs=placement["share"],
+            placement_specifications=[
+                shapes.PlacementSpecification(
+                    instance_count=each["instance_count"], ultra_server_id=each["ultra_server"]
+                )
+                for each in placement["together"]
+            ],
+        )
+    return given
+
+
+def _networking(network: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "subnets": network["subnets"],
+        "security_group_ids": network["security_group_ids"],
+        "enable_network_isolation": network.get("isolation"),
+        "enable_inter_container_traffic_encryption": network.get("encryption"),
+    }
+
+
 @pytest.mark.parametrize("name", JOBS)
 def test_the_request_differs_from_model_trainers_only_where_it_is_better(
     name: str, sent_by_the_sdk: Callable[..., Any]
@@ -155,6 +218,10 @@ def test_the_request_differs_from_model_trainers_only_where_it_is_better(
         {},
         {"resources": {"instance_type": "ml.p4d.24xlarge", "capacity": "spot"}, "limits": {"max_retries": 2}},
         {"debugger": True},
+        {
+            **{name: OPTIONS[name] for name in ("resources", "network", "debug")},
+            "mlflow": {"arn": MLFLOW, "experiment": "e", "run": "r"},
+        },
         {"framework": {"version": "2.0.1"}, "distribution": {"strategy": "smddp"}},
         {
             "framework": {"version": "1.13.1"},
@@ -165,7 +232,7 @@ def test_the_request_differs_from_model_trainers_only_where_it_is_better(
         },
         {"framework": {"version": "1.13.1"}, "distribution": {"strategy": "torch_xla"}},
     ],
-    ids=["torchrun", "spot", "debugger", "smddp", "smp", "torch_xla"],
+    ids=["torchrun", "spot", "debugger", "options", "smddp", "smp", "torch_xla"],
 )
 def test_the_sdks_typed_shapes_take_the_request_and_give_it_back(changes: dict[str, Any]) -> None:
     from sagemaker.core.resources import TrainingJob

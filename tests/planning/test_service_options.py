@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ from launcher.planning.service_options import on_aws_alone
 from launcher.planning.training_plan import TrainingPlan
 from tests.planning.comparison import plan_of
 
+ROOT = Path(__file__).parents[2]
 JOB: dict[str, Any] = {
     "name": "g",
     "role_arn": "arn:aws:iam::111122223333:role/r",
@@ -25,9 +29,18 @@ TUNING = {
     "ranges": {"lr": {"min": 1e-5, "max": 0.1}},
     "max_jobs": 2,
 }
+MLFLOW = "arn:aws:sagemaker:us-west-2:111122223333:mlflow-tracking-server/team"
 ON: tuple[tuple[dict[str, Any], str, Any], ...] = (
     ({"resources": {"infra_check": True}}, "InfraCheckConfig", {"EnableInfraCheck": True}),
     ({"debug": {"remote": True}}, "RemoteDebugConfig", {"EnableRemoteDebug": True}),
+    ({"network": {"isolation": True}}, "EnableNetworkIsolation", True),
+    ({"network": {"encryption": True}}, "EnableInterContainerTrafficEncryption", True),
+    ({"mlflow": {"arn": MLFLOW}}, "MlflowConfig", {"MlflowResourceArn": MLFLOW}),
+    (
+        {"mlflow": {"arn": MLFLOW, "experiment": "e", "run": "r"}},
+        "MlflowConfig",
+        {"MlflowResourceArn": MLFLOW, "MlflowExperimentName": "e", "MlflowRunName": "r"},
+    ),
 )
 """What a job file switches on, and the member of the request that says so."""
 
@@ -59,6 +72,7 @@ def test_what_is_off_is_not_in_the_request() -> None:
     [
         ({"resources": {"infra_check": True}}, "resources.infra_check"),
         ({"debug": {"remote": True}}, "debug.remote"),
+        ({"mlflow": {"arn": MLFLOW}}, "mlflow"),
     ],
 )
 def test_what_the_api_of_tuning_jobs_lacks_is_refused_there(given: dict[str, Any], subject: str) -> None:
@@ -72,6 +86,10 @@ def test_what_the_api_of_tuning_jobs_lacks_is_refused_there(given: dict[str, Any
         ({}, []),
         ({"InfraCheckConfig": {"EnableInfraCheck": True}}, ["resources.infra_check"]),
         ({"RemoteDebugConfig": {"EnableRemoteDebug": True}}, ["debug.remote"]),
+        ({"EnableNetworkIsolation": True}, ["network.isolation"]),
+        ({"EnableInterContainerTrafficEncryption": True}, ["network.encryption"]),
+        ({"MlflowConfig": {"MlflowResourceArn": MLFLOW}}, ["mlflow"]),
+        ({"ResourceConfig": {"InstancePlacementConfig": {}}}, ["resources.placement"]),
         (
             {"ResourceConfig": {"InstancePreferences": [{"InstanceType": "a"}, {"InstanceType": "b"}]}},
             ["resources.instance_choice"],
@@ -80,3 +98,61 @@ def test_what_the_api_of_tuning_jobs_lacks_is_refused_there(given: dict[str, Any
 )
 def test_a_run_on_this_machine_has_none_of_it(request_: dict[str, Any], fields: list[str]) -> None:
     assert list(on_aws_alone(RequestView(request_))) == fields
+
+
+def test_the_training_jobs_of_a_tuning_job_are_isolated_and_encrypt() -> None:
+    network = {"isolation": True, "encryption": True}
+    definition = (plan(network=network, tuning=TUNING).request or {})["TrainingJobDefinition"]
+    assert definition["EnableNetworkIsolation"] is True
+    assert definition["EnableInterContainerTrafficEncryption"] is True
+
+
+@pytest.mark.parametrize(
+    ("placement", "config"),
+    [
+        ({}, {"EnableMultipleJobs": False}),
+        ({"share": True}, {"EnableMultipleJobs": True}),
+        (
+            {"together": [{"instance_count": 1, "ultra_server": "us-1"}, {"instance_count": 1}]},
+            {
+                "EnableMultipleJobs": False,
+                "PlacementSpecifications": [
+                    {"UltraServerId": "us-1", "InstanceCount": 1},
+                    {"InstanceCount": 1},
+                ],
+            },
+        ),
+    ],
+)
+def test_hosts_are_placed_on_ultra_servers(placement: dict[str, Any], config: dict[str, Any]) -> None:
+    made = plan(resources={"instance_type": "ml.p6e-gb200.36xlarge", "placement": placement})
+    assert not [each for each in made.findings if each.code == "SPEC004"]
+    assert (made.request or {})["ResourceConfig"]["InstancePlacementConfig"] == config
+
+
+def test_each_member_of_the_api_is_reached_by_a_field_or_named_as_left_out() -> None:
+    shapes = json.loads((ROOT / "launcher/planning/api_model.json").read_text("utf-8"))["shapes"]
+    page = (ROOT / "docs/job-file.md").read_text("utf-8")
+    (said,) = [line for line in page.splitlines() if line.startswith("No field leads to these members")]
+    left_out = {name for name in re.findall(r"`([A-Z]\w+)`", said) if "." not in name}
+    everything = plan(
+        checkpoint={"s3_uri": "s3://team/checkpoints"},
+        debugger=True,
+        network={
+            "subnets": ["subnet-1"],
+            "security_group_ids": ["sg-1"],
+            "isolation": True,
+            "encryption": True,
+        },
+        debug={"remote": True},
+        mlflow={"arn": MLFLOW},
+        resources={"capacity": "spot", "infra_check": True, "instance_count": 1},
+        distribution={"strategy": "none"},
+        hyperparameters={"lr": 1},
+        inputs={"train": "s3://team/train"},
+        limits={"max_retries": 1},
+        tags={"team": "vision"},
+    )
+    request = everything.request or {}
+    reached = set(request) | {"DebugHookConfig"}
+    assert set(shapes["CreateTrainingJobRequest"]["members"]) - reached == left_out

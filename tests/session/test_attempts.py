@@ -182,7 +182,7 @@ def test_aws_tests_the_hosts_of_an_attempt_after_hosts_that_failed(
     cluster = Cluster([(retry, 1.0)])
     cluster.run(job_of(write_job, resources={"instance_type": P4D, "instance_count": 2, **given}))
     views = [plan.view for plan in cluster.submitted]
-    assert [view.checks_hosts for view in views if view] == checked
+    assert [view.options.checks_hosts for view in views if view] == checked
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ WITH_EVERYTHING = dev_spec(
     encryption="new-key",
     data_buckets=["corpus", "more-data"],
     data_keys=["arn:aws:kms:us-west-2:111122223333:key/aaaaaaaa-12ab-34cd-56ef-1234567890ab"],
+    remote_debug=True,
     secrets=["team/hf", "arn:aws:secretsmanager:us-west-2:111122223333:secret:team/wandb-AbCdEf"],
     secret_keys=["arn:aws:kms:us-west-2:111122223333:key/bbbbbbbb-12ab-34cd-56ef-1234567890ab"],
     role={"permissions_boundary": "arn:aws:iam::111122223333:policy/Boundary"},

@@ -23,11 +23,11 @@ def shell_commands(job: Mapping[str, Any], request: RequestView) -> tuple[str, .
     The first of two switches it on where the job was created without it. None where there is no way in: of a
     job that does not run yet or any more, or that is isolated from the network.
     """
-    if request.is_isolated or job.get("SecondaryStatus") not in _UPDATED_IN:
+    if request.options.is_isolated or job.get("SecondaryStatus") not in _UPDATED_IN:
         return ()
     name, region = job["TrainingJobName"], job["TrainingJobArn"].split(":")[3]
     session = f"aws ssm start-session --region {region} --target {_target(name)}"
-    if request.lets_a_shell_in:
+    if request.options.lets_a_shell_in:
         return (session,)
     update = f"aws sagemaker update-training-job --region {region} --training-job-name {name}"
     return (f"{update} --remote-debug-config EnableRemoteDebug=true", session)

@@ -35,9 +35,12 @@ from launcher.rules.job.instance_type import (
     known_alternatives,
     known_instance_type,
 )
+from launcher.rules.job.isolation import encryption_has_its_price, isolated_containers_call_nobody
 from launcher.rules.job.lustre import lustre_is_in_the_jobs_zone, lustre_paths_are_below_the_mount
 from launcher.rules.job.memory import state_leaves_room
+from launcher.rules.job.mlflow import mlflow_is_in_the_jobs_region
 from launcher.rules.job.nccl_environment import no_debugging_in_a_normal_run, no_obsolete_environment
+from launcher.rules.job.placement import hosts_are_of_ultra_servers
 from launcher.rules.job.processes import (
     no_accelerators_idle_without_a_launcher,
     one_process_per_accelerator,
@@ -83,6 +86,10 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     waiting_includes_running,
     warm_pools_are_not_spot,
     volume_has_a_meaning,
+    hosts_are_of_ultra_servers,
+    mlflow_is_in_the_jobs_region,
+    isolated_containers_call_nobody,
+    encryption_has_its_price,
     alternatives_need_retries,
     own_sync_is_in_the_script,
     no_credentials,

@@ -44,7 +44,7 @@ def hosts_reach_aws(subject: LiveSubject) -> Iterator[Finding]:
             yield from (could_not_verify(network.NO_WAY_OUT, fact) for fact in unseen)
             return
         reached = _services_reached(subject, subnet)
-        asked = {SECRETS: bool(subject.request.secrets), SHELL: subject.request.lets_a_shell_in}
+        asked = {SECRETS: bool(subject.request.secrets), SHELL: subject.request.options.lets_a_shell_in}
         called = (*SERVICES, *(service for service, wanted in asked.items() if wanted))
         missing = [service for service in called if service not in reached]
         if S3 in missing:

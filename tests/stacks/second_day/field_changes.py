@@ -253,6 +253,7 @@ CHANGES: Mapping[str, tuple[Change, ...]] = {
         *_top("buckets", {"checkpoint_versions": 3}, {"checkpoint_versions": 5}),
     ),
     "data_keys": _comes_and_goes(_CORPUS, {**_CORPUS, "data_keys": [_KEY]}),
+    "remote_debug": _comes_and_goes({}, {"remote_debug": True}),
     "secrets": _comes_and_goes({}, {"secrets": ["team/hf"]}),
     "secret_keys": _comes_and_goes({"secrets": ["team/hf"]}, {"secrets": ["team/hf"], "secret_keys": [_KEY]}),
     "role": _comes_and_goes({}, {"role": {"existing": _role("jobs")}}),
