@@ -18,6 +18,9 @@ from launcher.planning.strategies.toolkit import ToolkitStrategy
 
 FRAMEWORK = "pytorch-training-compiler"
 
+COMPILER_HYPERPARAMETER = "sagemaker_training_compiler_enabled"
+"""What tells the image's toolkit to compile."""
+
 SUPPORT = Support(
     library="SageMaker Training Compiler",
     instance_types=("ml.p3.*", "ml.p3dn.*", "ml.p4d.*", "ml.g4dn.*", "ml.g5.*"),
@@ -55,7 +58,7 @@ class TorchXla(ToolkitStrategy):
         return {
             **super().hyperparameters(job, start),
             **(several if start.processes_per_host > 1 else {}),
-            "sagemaker_training_compiler_enabled": "true",
+            COMPILER_HYPERPARAMETER: "true",
             "sagemaker_training_compiler_debug_mode": json.dumps(
                 bool(job.distribution.options.get("debug", False))
             ),
