@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from moto.core.exceptions import JsonRESTError
 
 from launcher.backends.interface import Backend, Polling
 from launcher.cli import pair
@@ -53,8 +54,11 @@ class TwoScripts(TrainingScript):
         super().__init__()
         self.of_side: dict[str, Sequence[str]] = {}
         self.failing: str | None = None
+        self.refused: str | None = None
 
     def create(self, request: dict[str, Any]) -> None:
+        if request["HyperParameters"]["side"].strip('"') == self.refused:
+            raise JsonRESTError("ValidationException", "nothing like that today")
         self._become(request)
         super().create(request)
 
@@ -183,6 +187,36 @@ def test_ctrl_c_leaves_both_running_and_says_how_to_compare_them(
     assert code == 130
     assert all(f"{name} goes on" in err for name in names)
     assert f"launch pair {names[0]} {names[1]}" in err
+
+
+def test_where_the_second_is_not_taken_the_first_is_not_forgotten(
+    run_launch: RunLaunch, write_job: WriteJob, account: TwoScripts
+) -> None:
+    account.refused = "2"
+    code, _, err = run_launch("pair", write_job(cluster="dev"), *SIDES, "--yes")
+    (first,) = (request["TrainingJobName"] for request in account.requests)
+    assert code == 3
+    assert "nothing like that today" in err
+    assert f"{first}, submitted before it, stays" in err
+    assert f"launch stop {first}" in err
+
+
+def test_ctrl_c_here_ends_the_run_and_starts_no_other(
+    run_launch: RunLaunch, job_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pressed: list[str] = []
+
+    def press_once(view: object, lines: object) -> None:
+        if not pressed:
+            pressed.append("Ctrl-C")
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("launcher.cli.pair_view.SideView.lines", press_once)
+    code, out, err = run_launch("pair", job_file, job_file, "--local")
+    assert code == 130
+    assert "A was stopped: the pair is not compared" in err
+    assert "B [" not in out
+    assert len(list((job_file.parent / ".slipway" / "local").iterdir())) == 1
 
 
 def test_a_side_that_is_refused_keeps_both_from_running(
