@@ -221,13 +221,12 @@ def _losses_json(run: RunRead) -> dict[str, Any]:
 
 def _comparison_json(compared: LossComparison | SpeedComparison) -> dict[str, Any]:
     content = asdict(compared)
-    for name in ("difference", "ratio"):
-        estimate: Estimate | None = getattr(compared, name, None)
-        if estimate is not None:
-            # JSON has no infinity: what a loss that is no number differs by.
-            finite = abs(estimate.value) != float("inf")
-            ends = (estimate.value, estimate.low, estimate.high) if finite else (None, None, None)
-            content[name] = dict(zip(("value", "low", "high"), ends, strict=True))
+    difference: Estimate | None = getattr(compared, "difference", None)
+    if difference is not None:
+        # JSON has no infinity: what a loss that is no number differs by.
+        finite = abs(difference.value) != float("inf")
+        ends = (difference.value, difference.low, difference.high) if finite else (None, None, None)
+        content["difference"] = dict(zip(("value", "low", "high"), ends, strict=True))
     return {**content, "judgement": compared.judgement.value}
 
 

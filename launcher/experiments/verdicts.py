@@ -51,7 +51,8 @@ def on_speed(speed: SpeedComparison) -> str:
     if speed.ratio is None:
         return f"Which is faster, nobody can tell: {speed.why}."
     medians = f"{_figure(speed.second)} {speed.unit} against {_figure(speed.first)}"
-    factor = f"{speed.ratio.value:.2f} ± {speed.ratio.half_width:.2g} times"
+    ratio = speed.ratio
+    factor = f"{ratio.value:.2f} times ({ratio.low:.2f} to {ratio.high:.2f})"
     if speed.judgement is Judgement.SAME:
         return f"B is as fast as A: {factor} its speed, {medians}."
     if speed.judgement is Judgement.DIFFERS:

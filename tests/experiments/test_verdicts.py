@@ -8,6 +8,7 @@ import pytest
 
 from launcher.experiments.comparison import Judgement, LossComparison, RunComparison, SpeedComparison
 from launcher.experiments.estimates import Estimate
+from launcher.experiments.rates import SpeedRatio
 from launcher.experiments.verdicts import ON_ONE_MACHINE, ONE_RUN_EACH, on_loss, on_speed, verdicts
 
 SAME, DIFFERS, UNCLEAR = Judgement.SAME, Judgement.DIFFERS, Judgement.UNCLEAR
@@ -48,12 +49,12 @@ def test_the_loss_is_told_with_how_much_and_how_sure(compared: LossComparison, s
     ("compared", "says"),
     [
         (
-            SpeedComparison(DIFFERS, "samples/s", 640, 1280, Estimate(2.0, 0.1)),
-            "B is faster than A: 2.00 ± 0.1 times its speed, 1,280 samples/s against 640.",
+            SpeedComparison(DIFFERS, "samples/s", 640, 1280, SpeedRatio(2.0, 1.9, 2.1)),
+            "B is faster than A: 2.00 times (1.90 to 2.10) its speed, 1,280 samples/s against 640.",
         ),
-        (SpeedComparison(DIFFERS, "steps/s", 2, 1, Estimate(0.5, 0.1)), "B is slower than A: 0.50 ± 0.1"),
-        (SpeedComparison(SAME, "steps/s", 2, 2, Estimate(1.0, 0.01)), "B is as fast as A"),
-        (SpeedComparison(UNCLEAR, "steps/s", 2, 2, Estimate(1.1, 0.5)), "Which is faster cannot be told"),
+        (SpeedComparison(DIFFERS, "steps/s", 2, 1, SpeedRatio(0.5, 0.4, 0.6)), "B is slower than A: 0.50"),
+        (SpeedComparison(SAME, "steps/s", 2, 2, SpeedRatio(1.0, 0.99, 1.01)), "B is as fast as A"),
+        (SpeedComparison(UNCLEAR, "steps/s", 2, 2, SpeedRatio(1.1, 0.7, 1.6)), "faster cannot be told"),
         (SpeedComparison(UNCLEAR, why="no times"), "Which is faster, nobody can tell: no times."),
     ],
 )  # fmt: skip
@@ -68,7 +69,7 @@ def test_a_difference_comes_with_what_the_interval_cannot_know() -> None:
 
 
 def test_a_speed_that_differs_here_is_told_with_a_caution() -> None:
-    speed = SpeedComparison(DIFFERS, "steps/s", 2, 1, Estimate(0.5, 0.1))
+    speed = SpeedComparison(DIFFERS, "steps/s", 2, 1, SpeedRatio(0.5, 0.4, 0.6))
     compared = RunComparison(loss(SAME, 0.0, 0.0), speed)
     assert verdicts(compared, here=True)[-1] == ON_ONE_MACHINE
     assert ON_ONE_MACHINE not in verdicts(compared)

@@ -49,8 +49,10 @@ def test_what_follows_from_the_job_file_stands_below_the_request() -> None:
     assert "request.image" in found
 
 
-def test_two_jobs_of_one_request_differ_in_nothing_but_what_was_changed() -> None:
-    first, second = (plan_of(JOB, unique).request for unique in ("0unique", "1unique"))
+# The images' toolkit is told the job's unique name, and finds the code below it.
+@pytest.mark.parametrize("job", [JOB, COMPILED])
+def test_two_jobs_of_one_request_differ_in_nothing_but_what_was_changed(job: dict[str, Any]) -> None:
+    first, second = (plan_of(job, unique).request for unique in ("0unique", "1unique"))
     assert first is not None and second is not None
     assert differences(submitted_fields(RequestView(first)), submitted_fields(RequestView(second))) == {}
     other = copy.deepcopy(second)
