@@ -44,6 +44,7 @@ app.command("launcher.cli.status:status", name="status", help="Show how a job is
 app.command("launcher.cli.logs:logs", name="logs", help="Show or follow a job's logs, of all hosts.")
 app.command("launcher.cli.stop:stop", name="stop", help="Ask a job to stop.")
 app.command("launcher.cli.resume:resume", name="resume", help="Start a job again from its newest checkpoint.")
+app.command("launcher.cli.pair:pair", name="pair", help="Compare two runs that differ in one thing.")
 app.command("launcher.cli.clean:clean", name="clean", help="Delete old local runs.")
 app.command("launcher.cli.diagnose:diagnose", name="diagnose", help="Say why a job failed.")
 app.command(

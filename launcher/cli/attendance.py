@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from launcher.cli.output import OutputFormat, console, message
@@ -43,20 +43,32 @@ def attend(backend: Backend, name: str, output: OutputFormat, choose: Choose | N
 
 def leave(backend: Backend, interrupted: Interrupted, pause: Callable[[float], None] = time.sleep) -> None:
     """Say that the job goes on and how to come back; on a terminal a second Ctrl-C asks to stop it."""
-    status = interrupted.status
-    if status is not None and status.state.is_final:
-        message(f"{interrupted.name} is {status.state}. {interrupted.remedy}")
+    leave_all([(backend, interrupted)], pause)
+
+
+def leave_all(
+    left: Sequence[tuple[Backend, Interrupted]], pause: Callable[[float], None] = time.sleep
+) -> None:
+    """The same for several jobs, which a second Ctrl-C asks to stop together."""
+    going = []
+    for backend, interrupted in left:
+        status = interrupted.status
+        if status is not None and status.state.is_final:
+            message(f"{interrupted.name} is {status.state}. {interrupted.remedy}")
+        else:
+            message(f"{interrupted.name} goes on. {interrupted.remedy}")
+            going.append((backend, interrupted.name))
+    if not going or not sys.stdin.isatty():
         return
-    message(f"{interrupted.name} goes on. {interrupted.remedy}")
-    if not sys.stdin.isatty():
-        return
-    message(f"Press Ctrl-C again within {SECONDS_FOR_A_SECOND_THOUGHT:.0f} seconds to stop the job.")
+    what = "the job" if len(going) == 1 else "them"
+    message(f"Press Ctrl-C again within {SECONDS_FOR_A_SECOND_THOUGHT:.0f} seconds to stop {what}.")
     try:
         pause(SECONDS_FOR_A_SECOND_THOUGHT)
     except KeyboardInterrupt:
-        if confirmed(f"Stop {interrupted.name}?"):
-            backend.stop(interrupted.name)
-            message(f"{interrupted.name} was asked to stop")
+        if confirmed(f"Stop {' and '.join(name for _, name in going)}?"):
+            for backend, name in going:
+                backend.stop(name)
+                message(f"{name} was asked to stop")
 
 
 def confirmed(question: str) -> bool:

@@ -19,8 +19,8 @@ from launcher.cli.job_options import (
     OutputOption,
     SetOption,
 )
-from launcher.cli.launch import folders_of_channels, refuse
-from launcher.cli.local_run import cleared
+from launcher.cli.launch import refuse
+from launcher.cli.local_run import cleared, folders_of_channels
 from launcher.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, OutputFormat
 from launcher.failure_modes.refusal import Refusal
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -24,9 +22,8 @@ from launcher.cli.job_options import (
     plan_offline,
     read,
 )
-from launcher.cli.local_run import Here, cleared, fewer_processes
+from launcher.cli.local_run import Here, cleared, fewer_processes, folders_of_channels
 from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, console, message, print_json
-from launcher.documents.files import file_mode
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -262,14 +259,3 @@ def _job_json(plan: TrainingPlan) -> dict[str, Any]:
 
     fields = shown_job(plan).items()
     return {key: value for key, value in fields if key not in ("environment", "hyperparameters")}
-
-
-def folders_of_channels(inputs: Sequence[str]) -> dict[str, Path]:
-    """The folders that `--input` gives, by their channels. Raises Refusal where one is no folder."""
-    folders = {}
-    for text in inputs:
-        name, equals, folder = text.partition("=")
-        if not equals or not stat.S_ISDIR(file_mode(Path(folder))):
-            raise Refusal(f"--input {text} does not name a folder.", "Write it as --input CHANNEL=FOLDER.")
-        folders[name] = Path(folder).resolve()
-    return folders

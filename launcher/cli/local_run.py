@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from launcher.cli.attendance import confirmed, must_ask, screen_for
 from launcher.cli.output import OutputFormat, message
+from launcher.documents.files import file_mode
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -62,3 +64,14 @@ def cleared(found: Preflight, output: OutputFormat, *, yes: bool) -> bool:
         message(f"{found.crowd.what}: {found.crowd.consequence}.")
         return confirmed("Start them all?")
     raise Refusal(f"{found.crowd.what}: {found.crowd.consequence}.", found.crowd.remedy)
+
+
+def folders_of_channels(inputs: Sequence[str]) -> dict[str, Path]:
+    """The folders of `--input CHANNEL=FOLDER`, by channel. Raises Refusal for what names none."""
+    folders = {}
+    for text in inputs:
+        name, equals, folder = text.partition("=")
+        if not equals or not stat.S_ISDIR(file_mode(Path(folder))):
+            raise Refusal(f"--input {text} does not name a folder.", "Write it as --input CHANNEL=FOLDER.")
+        folders[name] = Path(folder).resolve()
+    return folders

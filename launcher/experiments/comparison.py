@@ -9,7 +9,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from launcher.experiments.estimates import Estimate, mean_of_correlated
-from launcher.experiments.rates import Speed, faster, speeds_of
+from launcher.experiments.rates import Speed, SpeedRatio, faster, speeds_of
 from launcher.experiments.series import Point, Series, Unit
 from launcher.failure_modes import training_compiler
 from launcher.failure_modes.model import Finding, Severity, Stage
@@ -88,7 +88,7 @@ class SpeedComparison:
     unit: str | None = None
     first: float | None = None
     second: float | None = None
-    ratio: Estimate | None = None
+    ratio: SpeedRatio | None = None
     why: str | None = None
 
 
@@ -148,7 +148,7 @@ def compare_speeds(first: RunSide, second: RunSide) -> SpeedComparison:
         Judgement.DIFFERS
         if ratio.low > 1 or ratio.high < 1
         else Judgement.SAME
-        if ratio.half_width <= Speed.SAME_WITHIN
+        if ratio.high / ratio.value - 1 <= Speed.SAME_WITHIN
         else Judgement.UNCLEAR
     )
     return SpeedComparison(judgement, unit, a.median, b.median, ratio)

@@ -9,8 +9,20 @@ from typing import Any
 UNSET = "unset"
 """What is shown of a field that one side does not have."""
 
-_TELL_NOTHING = ("name", "tags", "output", "limits", "checkpoint", "metrics", "ignore", "role_arn", "bucket")
-"""Fields that change where a run is kept, how long it may last and what is said of it, not how it learns."""
+_TELL_NOTHING = (
+    "name",
+    "tags",
+    "output",
+    "limits",
+    "checkpoint",
+    "metrics",
+    "ignore",
+    "role_arn",
+    "bucket",
+    "request",
+)
+"""Fields that change where a run is kept, how long it may last and what is said of it, not how it learns; and
+what follows from the others."""
 
 _ONE_BY_ONE = ("hyperparameters", "environment", "inputs")
 """Sections each of whose fields is a thing of its own; all that differs in another section is one thing."""

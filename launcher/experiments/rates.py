@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
-from launcher.experiments.estimates import Estimate, student_t
+from launcher.experiments.estimates import student_t
 from launcher.experiments.series import Point, Series, Unit
 
 WARM_UP = 0.2
@@ -39,6 +39,15 @@ class Speed:
         return statistics.median(self.pieces)
 
 
+@dataclass(frozen=True, slots=True)
+class SpeedRatio:
+    """A ratio of speeds with the ends of its interval of 95 %, which lie as many times above and below it."""
+
+    value: float
+    low: float
+    high: float
+
+
 def speeds_of(
     first: Series, second: Series, batches: tuple[int, int] | None, same_world: bool
 ) -> tuple[str, Speed, Speed] | str:
@@ -66,19 +75,20 @@ def speeds_of(
     return ("samples/s" if by_samples else f"{first.unit}s/s"), timed[0], timed[1]
 
 
-def faster(first: Speed, second: Speed) -> Estimate:
+def faster(first: Speed, second: Speed) -> SpeedRatio:
     """The second speed over the first, by their medians, with the interval of Welch's test of the logarithms.
 
-    The interval is that of means, widened to medians; the half width is that of its wider, upper half.
+    The interval is that of means, widened to medians.
     """
     logs = [[math.log(piece) for piece in speed.pieces] for speed in (first, second)]
     parts = [statistics.variance(each) / len(each) for each in logs]
     ratio = second.median / first.median
     if sum(parts) == 0:
-        return Estimate(ratio, 0.0)
+        return SpeedRatio(ratio, ratio, ratio)
     freedom = sum(parts) ** 2 / sum(part**2 / (len(each) - 1) for part, each in zip(parts, logs, strict=True))
     half = _MEDIAN_OVER_MEAN * student_t(freedom) * math.sqrt(sum(parts))
-    return Estimate(ratio, ratio * (math.exp(min(half, 50.0)) - 1))
+    factor = math.exp(min(half, 50.0))
+    return SpeedRatio(ratio, ratio / factor, ratio * factor)
 
 
 def _warm(points: Sequence[Point]) -> Sequence[Point]:

@@ -28,6 +28,9 @@ PROVENANCE: Final = Provenance(
     packages={"sagemaker": "3.27.0"},
 )
 
+COMPILER_HYPERPARAMETER = "sagemaker_training_compiler_enabled"
+"""What tells the image's toolkit to compile."""
+
 SUPPORT = Support(
     library="SageMaker Training Compiler",
     instance_types=("ml.p3.*", "ml.p3dn.*", "ml.p4d.*", "ml.g4dn.*", "ml.g5.*"),
@@ -65,7 +68,7 @@ class TorchXla(ToolkitStrategy):
         return {
             **super().hyperparameters(job, start),
             **(several if start.processes_per_host > 1 else {}),
-            "sagemaker_training_compiler_enabled": "true",
+            COMPILER_HYPERPARAMETER: "true",
             "sagemaker_training_compiler_debug_mode": json.dumps(
                 bool(job.distribution.options.get("debug", False))
             ),
