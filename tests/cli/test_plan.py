@@ -173,7 +173,14 @@ def test_the_summary_of_a_search_says_what_is_searched_and_how_many_jobs_it_make
 
 def test_the_cost_is_no_part_of_the_json(run_launch: RunLaunch, write_job: WriteJob) -> None:
     _, out, _ = run_launch("plan", write_job(), "--output", "json")
-    assert json.loads(out).keys() == {"job", "request", "findings", "source", "requirements"}
+    assert json.loads(out).keys() == {
+        "job",
+        "request",
+        "version_choice",
+        "findings",
+        "source",
+        "requirements",
+    }
 
 
 def plan_of_requirements(run_launch: RunLaunch, file: Path, text: str, *more: str) -> tuple[str, Any]:
@@ -242,3 +249,18 @@ def test_nothing_is_installed_where_nothing_is_to_be(
         assert row == ""
     assert printed["requirements"] is None
     assert "--requirements" not in printed["request"]["AlgorithmSpecification"]["ContainerArguments"]
+
+
+def test_a_version_that_was_chosen_is_shown_with_its_reason(
+    run_launch: RunLaunch, write_job: WriteJob
+) -> None:
+    file = write_job(framework={"name": "tensorflow"}, distribution={"strategy": "none"})
+    _, text, _ = run_launch("plan", file)
+    assert "tensorflow 2.21.0 (newest patched that fits; patches until 2027-07-10)" in " ".join(text.split())
+    _, out, _ = run_launch("plan", file, "--output", "json")
+    assert json.loads(out)["version_choice"] == {
+        "framework": "tensorflow",
+        "version": "2.21.0",
+        "reason": "newest patched that fits; patches until 2027-07-10",
+    }
+    assert json.loads(out)["job"]["framework"]["version"] == "2.21.0"
