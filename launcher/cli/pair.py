@@ -162,10 +162,7 @@ def _run_here(
     facts = _introduced(plans, output, python=str(machine.python))
     if facts is None:
         return 1
-    looks = [
-        look_before(job, plan, machine, here.inputs, here.processes)
-        for job, plan in zip(jobs, plans, strict=True)
-    ]
+    looks = [look_before(plan, machine, here.inputs, here.processes) for plan in plans]
     # Both sides mostly lack the same here, which is said and asked once.
     for found in looks[:1] if looks[0] == looks[1] else looks:
         if not cleared(found, output, yes=here.yes):

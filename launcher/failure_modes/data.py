@@ -73,7 +73,8 @@ LOADER_WORKER_KILLED = FailureMode(
     remedy=(
         "Lower num_workers, prefetch_factor (2 by default) or the batch; use "
         "multiprocessing_context='spawn' or 'forkserver'; with EFA and 'Cannot allocate memory' set "
-        "FI_EFA_USE_HUGE_PAGE=0. /dev/shm cannot be remounted in a managed job, and "
+        "FI_EFA_USE_HUGE_PAGE=0, which several hosts with GPUs and EFA are given and libfabric reads since "
+        "1.19. /dev/shm cannot be remounted in a managed job, and "
         "CUDA_LAUNCH_BLOCKING has nothing to do with it."
     ),
     sources=(

@@ -12,11 +12,13 @@ last older installer is 1.27.0 with NCCL 2.18.5, the next 1.30.0 with 2.19.4).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from typing import Final
 
 from packaging.version import Version
 
 from launcher.cluster.instances import InstanceFacts
+from launcher.failure_modes import sources
 from launcher.jobs.specification import JobSpec
 from launcher.planning.image_software import ImageSoftware
 from launcher.planning.setting import Setting
@@ -31,8 +33,10 @@ ASKS_FOR_RDMA: Final = Version("1.7")
 ABORTS_ON_ERROR: Final = Version("1.13")
 """The plugin from which on OFI_NCCL_ABORT_ON_ERROR is read (include/nccl_ofi_param.h of v1.13.0)."""
 
-_CHEATSHEET = "awsome-distributed-training 0edaf152 (2026-06-01), 1.architectures/efa-cheatsheet.md"
-_PLUGIN = "aws-ofi-nccl 2daf7d30 (2026-08-21), doc/efa-env-var.md"
+
+_PARAMETERS: Final = sources.Source(
+    "aws-ofi-nccl include/nccl_ofi_param.h, v1.9.2 to v1.21.1", date(2026, 11, 22), "2daf7d30"
+)
 
 
 def network_settings(
@@ -58,26 +62,26 @@ def _within_a_host(facts: InstanceFacts) -> Iterator[Setting]:
             "1",
             f"the {facts.accelerators} GPUs have no NVLink: copying through shared memory with the copy "
             "engines about doubles the bandwidth within the host (NCCL 2.13 to 2.30.4 reads it)",
-            f"{_CHEATSHEET}; NVIDIA/nccl src/transport/shm.cc, tags v2.13.4-1 to v2.30.4-1",
+            (sources.EFA_CHEATSHEET, sources.NCCL_PARAMETERS),
         )
 
 
 def _for_an_old_plugin(plugin: Version, facts: InstanceFacts) -> Iterator[Setting]:
-    sources = f"{_CHEATSHEET}; {_PLUGIN}"
+    guides = (sources.EFA_CHEATSHEET, sources.EFA_PLUGIN_ENVIRONMENT)
     if plugin < CHOOSES_BY_ITSELF:
         yield Setting(
             "FI_PROVIDER",
             "efa",
             f"aws-ofi-nccl {plugin}, which this image has, takes any provider of libfabric unless it is "
             "told; since 1.6 it asks for EFA itself",
-            sources,
+            guides,
         )
         yield Setting(
             "NCCL_PROTO",
             "simple",
             "NCCL's LL and LL128 rely on stores that arrive in order, which EFA may not keep; aws-ofi-nccl "
             f"{plugin}, which this image has, does not see to it (since 1.6 it does)",
-            sources,
+            guides,
         )
     if plugin < ASKS_FOR_RDMA and facts.gpudirect_rdma and facts.efa_rdma_read:
         yield Setting(
@@ -85,7 +89,7 @@ def _for_an_old_plugin(plugin: Version, facts: InstanceFacts) -> Iterator[Settin
             "1",
             f"aws-ofi-nccl {plugin}, which this image has, leaves libfabric's RDMA off unless it is told: "
             "every message would be copied through host memory; since 1.7 it is on",
-            sources,
+            guides,
         )
 
 
@@ -94,9 +98,8 @@ def _without_huge_pages(plugin: Version | None) -> Setting:
         "FI_EFA_USE_HUGE_PAGE",
         "0",
         "DataLoader workers that fork can use up the huge pages in which libfabric keeps its buffers, and "
-        "fail with 'Cannot allocate memory'; without them messages are a little slower"
-        + ("" if plugin else "; libfabric before 1.19, which an unknown image may hold, ignores it"),
-        f"{_CHEATSHEET}; {_PLUGIN}; ofiwg/libfabric prov/efa/src/efa_env.c, since v1.19.0",
+        f"fail with 'Cannot allocate memory'; without them messages are a little slower{unsure}",
+        (sources.EFA_CHEATSHEET, sources.EFA_PLUGIN_ENVIRONMENT, sources.LIBFABRIC_EFA),
     )
 
 
@@ -110,6 +113,5 @@ def _errors_that_end_the_job(plugin: Version | None, software: ImageSoftware | N
             "1",
             f"NCCL {nccl}, which this image has, ignores errors of the EFA plugin, as 2.21 to 2.23 do: the "
             "job would hang instead of ending",
-            "aws-ofi-nccl include/nccl_ofi_param.h, since v1.13.0, and release notes; "
-            "aws/deep-learning-containers pytorch/training/docker",
+            (_PARAMETERS,),
         )

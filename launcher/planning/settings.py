@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import date
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.failure_modes import sources
@@ -35,8 +36,9 @@ TOOLKIT_RECORDER_PATH = f"{OUTPUT_DATA}/flight_recorder_rank_"
 CODE_DIGEST_VARIABLE = "SLIPWAY_CODE_SHA256"
 """By which the boot knows the code that was submitted (`slipway/source.py`)."""
 
-_RECORDER = "PyTorch documentation: flight recorder"
-_DISTRIBUTED = "PyTorch documentation: torch.distributed"
+
+_LIFE_OF_A_JOB = sources.Source("Slipway: the life of a job (docs/life-of-a-job.md)", date(2026, 11, 22))
+_ANOMALY = sources.Source("PyTorch documentation: torch.autograd.set_detect_anomaly", date(2026, 11, 22))
 
 # On torch that knows both names the newer one wins, so a user's older one would be overwritten.
 _OLDER_NAMES = {
@@ -96,7 +98,7 @@ def _code(source_digest: str) -> Iterator[Setting]:
         CODE_DIGEST_VARIABLE,
         source_digest,
         "the boot starts no other code than this: SHA-256 of the archive before it is compressed",
-        "Slipway: the life of a job (docs/life-of-a-job.md)",
+        (_LIFE_OF_A_JOB,),
     )
 
 
@@ -106,7 +108,7 @@ def _secrets(job: JobSpec) -> Iterator[Setting]:
             SECRETS_VARIABLE,
             json.dumps(job.secrets, separators=(",", ":")),
             "what the boot fetches from Secrets Manager before it starts the script: names, no values",
-            "Slipway: the job file (docs/job-file.md)",
+            (sources.JOB_FILE,),
         )
 
 
@@ -120,7 +122,7 @@ def _evidence(job: JobSpec, with_boot: bool) -> Iterator[Setting]:
         if debug
         else "its warnings are the first evidence of a network fault; INFO, which the images' own nccl.conf "
         "asks for, buries them",
-        "NVIDIA NCCL user guide: environment variables",
+        (sources.NCCL_ENVIRONMENT,),
     )
     # torch 2.9 renamed two of them and warns of the old names on every rank; older versions know only those.
     renamed = (torch_version(job) or (0, 0)) >= (2, 9)
@@ -129,16 +131,19 @@ def _evidence(job: JobSpec, with_boot: bool) -> Iterator[Setting]:
         "20000",
         "keeps the last 20,000 collectives of each rank: the only evidence of which rank a hang waits for "
         "(a torch without the recorder ignores it)",
-        _RECORDER,
+        (sources.TORCH_FLIGHT_RECORDER,),
     )
     yield Setting(
-        "TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "writes that record when a collective times out", _RECORDER
+        "TORCH_NCCL_DUMP_ON_TIMEOUT",
+        "1",
+        "writes that record when a collective times out",
+        (sources.TORCH_FLIGHT_RECORDER,),
     )
     yield Setting(
         "TORCH_FR_DUMP_TEMP_FILE" if renamed else "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
         FLIGHT_RECORDER_PATH if with_boot else TOOLKIT_RECORDER_PATH,
         "where it is written: a path that is kept after the job",
-        _RECORDER,
+        (sources.TORCH_FLIGHT_RECORDER,),
     )
 
 
@@ -148,7 +153,7 @@ def _threads(facts: InstanceFacts | None, processes_per_host: int) -> Iterator[S
             "OMP_NUM_THREADS",
             str(max(1, facts.vcpus // processes_per_host)),
             f"{facts.vcpus} vCPUs over {_processes(processes_per_host)}; torchrun would set 1",
-            "PyTorch documentation: torchrun, OMP_NUM_THREADS",
+            (sources.TORCH_RUN,),
         )
 
 
@@ -158,7 +163,7 @@ def _compiler(job: JobSpec, facts: InstanceFacts | None, processes_per_host: int
             "GPU_NUM_DEVICES",
             str(facts.accelerators if facts and facts.has_gpus else processes_per_host),
             "the GPUs of one host; without it torch_xla stops with 'Missing XLA configuration'",
-            "Amazon SageMaker developer guide: training-compiler-troubleshooting",
+            (sources.TRAINING_COMPILER_GUIDE,),
         )
 
 
@@ -171,7 +176,7 @@ def _debugging(facts: InstanceFacts | None, with_boot: bool) -> Iterator[Setting
         "NCCL_DEBUG_SUBSYS",
         "INIT,NET,ENV",
         "shows how NCCL chose its network and which settings it met",
-        "NVIDIA NCCL user guide: environment variables",
+        (sources.NCCL_ENVIRONMENT,),
     )
     yield Setting(
         "TORCH_DISTRIBUTED_DEBUG",
@@ -180,13 +185,13 @@ def _debugging(facts: InstanceFacts | None, with_boot: bool) -> Iterator[Setting
         "which hosts without GPUs use)"
         if by_gloo
         else "checks at every collective that all ranks call the same one, and names those that do not",
-        _DISTRIBUTED,
+        (sources.TORCH_DISTRIBUTED,),
     )
     yield Setting(
         "CUDA_LAUNCH_BLOCKING",
         "1",
         "lets a traceback end at the kernel that failed, not at a later one",
-        "PyTorch documentation: notes/cuda",
+        (sources.TORCH_CUDA_NOTES,),
     )
     # torch has no variable for it: the boot acts on this one, and the toolkit knows nothing of it.
     if with_boot:
@@ -194,7 +199,7 @@ def _debugging(facts: InstanceFacts | None, with_boot: bool) -> Iterator[Setting
             "SLIPWAY_DETECT_ANOMALY",
             "1",
             "ends the job at the first NaN in a backward pass, and names the operation of the forward pass",
-            "PyTorch documentation: torch.autograd.set_detect_anomaly",
+            (_ANOMALY,),
         )
 
 
@@ -209,14 +214,14 @@ def _checkpoints(checkpoints: PlannedCheckpoints | None) -> Iterator[Setting]:
             f"{checkpoints.lustre} on the file system, where the job has a directory of its own"
             if checkpoints.lustre
             else "where the script finds and saves checkpoints",
-            str(sources.JOB_FILE),
+            (sources.JOB_FILE,),
         )
     if checkpoints.s3_uri is not None and not checkpoints.by_service:
         yield Setting(
             CHECKPOINT_URI_VARIABLE,
             checkpoints.s3_uri,
             "where the script itself uploads checkpoints, in SageMaker's place",
-            str(sources.JOB_FILE),
+            (sources.JOB_FILE,),
         )
 
 

@@ -399,7 +399,7 @@ def test_the_settings_carry_their_reasons_and_what_the_user_chose_instead(
 ) -> None:
     settings = {item.name: item for item in plan_of(environment={"NCCL_DEBUG": "TRACE"}).settings}
     assert settings["NCCL_DEBUG"].overridden_by == "NCCL_DEBUG"
-    assert all(item.reason and item.source for item in settings.values())
+    assert all(item.reason and item.sources for item in settings.values())
 
 
 @pytest.mark.parametrize(

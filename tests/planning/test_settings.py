@@ -243,5 +243,6 @@ def test_every_setting_has_a_reason_and_a_source(settings_of: Settings) -> None:
     ) + settings_of(distribution={"strategy": "torch_xla"})
     for setting in everything:
         assert len(setting.reason) > 20
-        assert setting.source
+        assert setting.sources
+        assert all(source.title and source.as_of for source in setting.sources)
         assert len(setting.name) <= 512 and len(setting.value) <= 512
