@@ -61,10 +61,12 @@ def no_accelerators_idle_without_a_launcher(subject: JobSubject) -> Iterator[Fin
     devices = "GPUs" if facts.has_gpus else "NeuronCores"
     view = subject.plan.view
     cost = cost_of_a_part(view, subject.plan.region, idle / total) if view else None
+    given = "distribution" in job.model_fields_set
     yield distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.at(
-        ("distribution", "strategy"),
-        f"the strategy none starts one process per host: {idle} of the {total} {devices} stand idle unless "
-        f"the script spreads itself over them" + (f", and cost {cost}" if cost else ""),
+        ("distribution", "strategy") if given else ("resources", "instance_type"),
+        f"{'the strategy none' if given else 'a job without `distribution`'} starts one process per host: "
+        f"{idle} of the {total} {devices} stand idle unless the script spreads itself over them"
+        + (f", and cost {cost}" if cost else ""),
         remedy="Set `distribution: {strategy: torchrun}`, which starts a process for each of them, or choose "
         "a type with one. Where the script uses all of them itself, say so with "
         "`distribution: {processes_per_host: 1}`.",

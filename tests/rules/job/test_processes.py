@@ -45,6 +45,18 @@ def test_it_says_how_many_stand_idle_and_what_they_cost(judge) -> None:
     assert "torchrun" in found.remedy
 
 
+@pytest.mark.parametrize(
+    ("distribution", "path"),
+    [(None, ("resources", "instance_type")), (NONE, ("distribution", "strategy"))],
+)
+def test_it_stands_at_the_strategy_or_where_none_is_given_at_the_type(
+    judge, distribution: dict | None, path: tuple[str, str]
+) -> None:
+    (found,) = judge("DIST001", distribution=distribution, resources=TWO_P4D)
+    assert found.path == path
+    assert ("without `distribution`" in found.message) is (distribution is None)
+
+
 def test_what_is_paid_for_whole_has_no_cost_of_its_idle_part(judge) -> None:
     plan = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/large"
     resources = {
