@@ -94,6 +94,7 @@ def _for_an_old_plugin(plugin: Version, facts: InstanceFacts) -> Iterator[Settin
 
 
 def _without_huge_pages(plugin: Version | None) -> Setting:
+    unsure = "" if plugin else "; libfabric before 1.19, which an unknown image may hold, ignores it"
     return Setting(
         "FI_EFA_USE_HUGE_PAGE",
         "0",
