@@ -43,7 +43,7 @@ def run_beside_each_other(
     became of the other; and what following raises.
     """
     names = _started(runs)
-    followed = [_Followed(run, name) for run, name in zip(runs, names, strict=True)]
+    followed = [_FollowedRun(run, name) for run, name in zip(runs, names, strict=True)]
     try:
         going = list(followed)
         while going:
@@ -71,7 +71,7 @@ def run_one_after_another(
     return ended
 
 
-class _Followed:
+class _FollowedRun:
     """A run that was started, and what reads along."""
 
     def __init__(self, run: PairedRun, name: str) -> None:
