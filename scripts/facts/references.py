@@ -15,8 +15,9 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+from launcher.account.quotas import Use
 from launcher.cluster.instances import training_instance_types
 
 FOLDER = Path(__file__).with_name("quoted")
@@ -85,12 +86,29 @@ def _plugin_row(entry: str) -> tuple[str, dict[str, Any]]:
     }
 
 
+def training_quotas(source: str) -> dict[str, Any]:
+    """Gruntwork's variables, one for each adjustable quota: the codes of training hosts by use and type.
+
+    A code is only taken beside the full name of its quota, for types that SageMaker's API trains on.
+    """
+    trained, rows = set(training_instance_types()), dict[str, dict[str, str]]()
+    for name, code in re.findall(r'"Quota for \[sagemaker\]: ([^"()]*) \((L-[0-9A-F]{8})\)"', source):
+        instance_type, _, use = name.removesuffix(" usage").partition(" for ")
+        if instance_type in trained and use in get_args(Use):
+            rows.setdefault(use, {})[instance_type] = code
+    return {use: dict(sorted(codes.items())) for use, codes in sorted(rows.items())}
+
+
 _READ: Final[dict[str, tuple[str, Callable[[str], dict[str, Any]]]]] = {
     "aws/karpenter-provider-aws": (
         "website/content/en/preview/reference/instance-types.md",
         karpenter_types,
     ),
     "aws/aws-ofi-nccl": ("src/platform-aws.cpp", plugin_platforms),
+    "gruntwork-io/terraform-aws-utilities": (
+        "modules/request-quota-increase/variables.tf",
+        training_quotas,
+    ),
 }
 """By repository the file that is quoted, and how it is read."""
 
