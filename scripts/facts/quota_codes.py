@@ -1,27 +1,32 @@
-"""launcher/account/quota_codes.json against a public list of quotas.
+"""launcher/account/quota_codes.json against public lists of quotas.
 
-Quoted by hand, in part: the quotas of training hosts among the codes L-00 to L-2B of the list.
+Gruntwork's is the one that it was made from. The other was quoted by hand, in part: the quotas of training
+hosts among the codes L-00 to L-2B.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from launcher.account import quotas
 from launcher.facts.data_file import read_data_file
 from scripts.facts.comparison import Comparison, compare
 from scripts.facts.references import quoted
 
+_LISTS: Final = {"gruntwork-io/terraform-aws-utilities": False, "klaffka/aws-quota-monitor": True}
+"""The repositories that publish a list, and whether ours was made without it."""
+
 
 def comparisons() -> Iterator[Comparison]:
     """The codes of the types that both name."""
     ours = read_data_file(quotas.__file__, "quota_codes.json")["codes"]
-    quotation = quoted("klaffka/aws-quota-monitor")
-    figures = (
-        (f"quota of {instance_type} for {use} usage", ours[use][instance_type], code)
-        for use, codes in quotation.rows.items()
-        for instance_type, code in codes.items()
-        if instance_type in ours.get(use, {})
-    )
-    # Both are listings of Service Quotas of the same month.
-    yield compare(str(quotation), figures, independent=True)
+    for repository, independent in _LISTS.items():
+        quotation = quoted(repository)
+        figures = (
+            (f"quota of {instance_type} for {use} usage", ours[use][instance_type], code)
+            for use, codes in quotation.rows.items()
+            for instance_type, code in codes.items()
+            if instance_type in ours.get(use, {})
+        )
+        yield compare(str(quotation), figures, independent=independent)

@@ -15,10 +15,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import yaml
 
+from launcher.account.quotas import Use
 from launcher.cluster.instances import training_instance_types
 
 FOLDER = Path(__file__).with_name("quoted")
@@ -100,6 +101,19 @@ def image_releases(files: Mapping[str, str]) -> dict[str, Any]:
     return dict(sorted(rows.items()))
 
 
+def training_quotas(source: str) -> dict[str, Any]:
+    """Gruntwork's variables, one for each adjustable quota: the codes of training hosts by use and type.
+
+    A code is only taken beside the full name of its quota, for types that SageMaker's API trains on.
+    """
+    trained, rows = set(training_instance_types()), dict[str, dict[str, str]]()
+    for name, code in re.findall(r'"Quota for \[sagemaker\]: ([^"()]*) \((L-[0-9A-F]{8})\)"', source):
+        instance_type, _, use = name.removesuffix(" usage").partition(" for ")
+        if instance_type in trained and use in get_args(Use):
+            rows.setdefault(use, {})[instance_type] = code
+    return {use: dict(sorted(codes.items())) for use, codes in sorted(rows.items())}
+
+
 _TRAINING_REPOSITORIES = ("pytorch", "pytorch-training", "pytorch-training-neuronx", "tensorflow-training")
 
 
@@ -115,6 +129,10 @@ _READ: Final[dict[str, tuple[str, Callable[[Mapping[str, str]], dict[str, Any]]]
     ),
     "aws/aws-ofi-nccl": ("src/platform-aws.cpp", _only(plugin_platforms)),
     "aws/deep-learning-containers": ("docs/src/data", image_releases),
+    "gruntwork-io/terraform-aws-utilities": (
+        "modules/request-quota-increase/variables.tf",
+        _only(training_quotas),
+    ),
 }
 """By repository the file or folder that is quoted, and how it is read."""
 

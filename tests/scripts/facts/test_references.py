@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.facts.references import image_releases, karpenter_types, main, plugin_platforms
+from scripts.facts.references import image_releases, karpenter_types, main, plugin_platforms, training_quotas
 
 KARPENTER = """
 ## p5 Family
@@ -73,6 +73,33 @@ def test_of_the_plugin_the_map_is_read_in_its_order() -> None:
 def test_a_map_in_another_form_is_not_taken_for_an_empty_one() -> None:
     with pytest.raises(ValueError, match="p5/p5e"):
         plugin_platforms(PLUGIN.replace(".gdr_required", ".needs_gdr"))
+
+
+QUOTAS = """
+variable "sagemaker_ml_trn1_32xlarge_for_training_job_usage" {
+  description = "Quota for [sagemaker]: ml.trn1.32xlarge for training job usage (L-79A1FE57)"
+  type        = number
+}
+variable "sagemaker_ml_trn1_32xlarge_for_training_warm_pool_usage" {
+  description = "Quota for [sagemaker]: ml.trn1.32xlarge for training warm pool usage (L-36F422F7)"
+}
+variable "sagemaker_ml_trn1_32xlarge_for_endpoint_usage" {
+  description = "Quota for [sagemaker]: ml.trn1.32xlarge for endpoint usage (L-11111111)"
+}
+variable "sagemaker_ml_t9_large_for_training_job_usage" {
+  description = "Quota for [sagemaker]: ml.t9.large for training job usage (L-22222222)"
+}
+variable "braket_ml_p3_2xlarge_for_training_job_usage" {
+  description = "Quota for [braket]: ml.p3.2xlarge for training job usage (L-33333333)"
+}
+"""
+
+
+def test_of_the_quotas_those_of_training_hosts_are_read() -> None:
+    assert training_quotas(QUOTAS) == {
+        "training job": {"ml.trn1.32xlarge": "L-79A1FE57"},
+        "training warm pool": {"ml.trn1.32xlarge": "L-36F422F7"},
+    }
 
 
 def test_what_cannot_be_quoted_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
