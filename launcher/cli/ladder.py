@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from launcher.cli.attendance import confirmed, leave, must_ask, screen_for
+from launcher.cli.attendance import attended, confirmed, must_ask, screen_for
 from launcher.cli.followed_lines import HIDDEN, followed_lines
 from launcher.cli.job_options import (
     AllowEnvOption,
@@ -20,7 +20,8 @@ from launcher.cli.job_options import (
     SetOption,
 )
 from launcher.cli.launch import refuse
-from launcher.cli.local_run import cleared, folders_of_channels
+from launcher.cli.launching import launch_of
+from launcher.cli.local_run import backend_here, cleared, folders_of_channels
 from launcher.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, OutputFormat
 from launcher.failure_modes.refusal import Refusal
 
@@ -146,14 +147,11 @@ class _Climber:
         from contextlib import closing
         from tempfile import TemporaryDirectory
 
-        from launcher.backends.local.backend import LocalBackend
         from launcher.cli.job_view import JobView
         from launcher.cli.submission_view import show_progress
         from launcher.experiments.climbing import Climbed, Result
         from launcher.session.climb import bound_of, climb_here
-        from launcher.session.home import made_home
         from launcher.session.left_out import note_left_out
-        from launcher.session.preparation import variables_of
         from launcher.session.run import Interrupted
 
         with TemporaryDirectory() as empty:
@@ -164,12 +162,7 @@ class _Climber:
                 note_left_out(str(ready.plan.name), ready.plan.package.source)
             view = JobView(screen_for(self._output))
             choice = followed_lines(ready.plan.view, None, None, lambda: view.note(HIDDEN))
-            backend = LocalBackend(
-                made_home(),
-                inputs,
-                python=self._machine.python.path,
-                variables=variables_of(self._climb.job.allow_env),
-            )
+            backend = backend_here(self._machine, inputs, self._climb.job.allow_env)
             bound = bound_of(ready, self._climb.steps, self._climb.seconds)
             try:
                 with view, closing(backend):
@@ -182,22 +175,19 @@ class _Climber:
 
     def _on_aws(self, ready: ReadyRung) -> Climbed:
         from launcher.aws.clients import Clients
-        from launcher.aws.session import session_region
-        from launcher.cli.live_view import LiveView
-        from launcher.cli.submission_view import show_progress
         from launcher.experiments.climbing import Climbed, Result
-        from launcher.session.launching import Launch
+        from launcher.session.run_id import run_id_of
 
         if not self._yes and not must_ask(self._yes, self._output):
             self._code = EXIT_USAGE
             return Climbed(ready.rung, Result.DECLINED, "it costs money, and nobody can be asked: --yes")
-        launching = Launch(
+        run = run_id_of(None, os.environ)
+        launching = launch_of(
             ready.loaded,
-            Clients(),
-            session_region(),
             self._climb.ignore,
-            display=LiveView,
-            on_progress=show_progress,
+            Clients(),
+            # The job's own launch in the same run is another job, even where all is alike.
+            None if run is None else f"{run}/ladder-{ready.rung.name}",
             source=self._ready.source,
         )
         plan = launching.plan()
@@ -209,21 +199,20 @@ class _Climber:
         return self._followed(ready, submission.backend, submission.start.once(plan).name)
 
     def _followed(self, ready: ReadyRung, backend: Backend, name: str) -> Climbed:
-        from launcher.cli.job_view import JobView
         from launcher.experiments.climbing import Climbed, Result
         from launcher.session.climb import bound_of, climb_on_aws
-        from launcher.session.run import Interrupted
 
         bound = bound_of(ready, self._climb.steps, self._climb.seconds)
-        try:
-            with JobView(screen_for(self._output)) as view:
-                choose = partial(followed_lines, ready.plan.view, None, None)
-                choice = choose(lambda: view.note(HIDDEN))
-                climbed, outcome = climb_on_aws(ready, backend, name, view, bound, choice)
-        except Interrupted as interrupted:
-            leave(backend, interrupted)
+        ended = attended(
+            backend,
+            self._output,
+            partial(followed_lines, ready.plan.view, None, None),
+            partial(climb_on_aws, ready, backend, name, bound),
+        )
+        if ended is None:
             self._code = EXIT_INTERRUPTED
             return Climbed(ready.rung, Result.INTERRUPTED, "", job_name=name)
+        climbed, outcome = ended
         self._view.show_end(climbed, outcome)
         return climbed
 

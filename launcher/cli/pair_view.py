@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from launcher.cli.live_panel import LivePanel
 from launcher.cli.output import OutputFormat, console, message, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.live import Live
     from rich.table import Table
 
     from launcher.backends.interface import JobStatus, LogLine
@@ -22,42 +21,20 @@ if TYPE_CHECKING:
     from launcher.session.following.stall import Moving, Stall
     from launcher.session.pairing import PairFacts, PairResult, RunRead
 
-_REFRESHES_PER_SECOND = 4
 
-
-class PairView:
+class PairView(LivePanel):
     """Shows two followed runs, each in a line that changes; without a terminal a line for each phase.
 
     What they print is not shown, as nobody could tell whose it is: `launch logs NAME` has it.
     """
 
     def __init__(self, screen: Console) -> None:
-        self._screen = screen
+        super().__init__(screen)
         self._sides: dict[str, SideView] = {}
-        self._live: Live | None = None
-
-    def __enter__(self) -> PairView:
-        if self._screen.is_terminal:
-            from rich.live import Live
-
-            self._live = Live(
-                get_renderable=self._panel,
-                console=self._screen,
-                refresh_per_second=_REFRESHES_PER_SECOND,
-                transient=True,
-            )
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
 
     def side(self, label: str) -> SideView:
         """Where one of the runs is shown."""
-        return self._sides.setdefault(label, SideView(label, self._screen))
+        return self._sides.setdefault(label, SideView(label, self._console))
 
     def _panel(self) -> Table:
         from rich.table import Table

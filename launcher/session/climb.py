@@ -126,7 +126,7 @@ def climb_here(
 
 
 def climb_on_aws(
-    ready: ReadyRung, backend: Backend, name: str, screen: Screen, bound: Bound, choice: LineChoice | None
+    ready: ReadyRung, backend: Backend, name: str, bound: Bound, screen: Screen, choice: LineChoice | None
 ) -> tuple[Climbed, Outcome]:
     """Follow a rung's job that was started on AWS, and say what came of it. Raises as `follow`."""
     watch = RungWatch(screen, backend.stop, bound)
