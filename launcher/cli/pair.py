@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from launcher.planning.training_plan import TrainingPlan
     from launcher.session.launching import Launch
     from launcher.session.outcome import Outcome
-    from launcher.session.pairing import PairFacts
+    from launcher.session.pair import PairFacts
 
 _ENDINGS = (".yaml", ".yml")
 
@@ -126,7 +126,7 @@ def _compare_jobs(first: str, second: str, same_within: float, output: OutputFor
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.cli.pair_view import show_facts
-    from launcher.session.pairing import facts_of_jobs, found_pair, seen
+    from launcher.session.pair import facts_of_jobs, found_pair, seen
 
     found = bounded(
         FIND_SECONDS,
@@ -152,7 +152,7 @@ def _run_here(
     from launcher.cli.pair_view import PairView
     from launcher.cli.submission_view import show_progress
     from launcher.session.left_out import note_left_out
-    from launcher.session.pairing import LABELS
+    from launcher.session.pair import LABELS
     from launcher.session.preflight import look_before
     from launcher.session.run import Interrupted, follow_here
 
@@ -194,13 +194,13 @@ def _run_on_aws(
     output: OutputFormat,
 ) -> int:
     from launcher.cli.pair_view import PairView, question
+    from launcher.session.pair import LABELS
     from launcher.session.pair_runs import (
         PairedRun,
         PairLeft,
         run_beside_each_other,
         run_one_after_another,
     )
-    from launcher.session.pairing import LABELS
 
     launches = _launches(jobs, ignore)
     plans = [each.plan() for each in launches]
@@ -230,7 +230,7 @@ def _run_on_aws(
 
 def _launches(jobs: Sequence[LoadedJob], ignore: Sequence[str]) -> list[Launch]:
     from launcher.aws.clients import Clients
-    from launcher.session.pairing import LABELS
+    from launcher.session.pair import LABELS
     from launcher.session.run_id import run_id_of
 
     run, clients = run_id_of(None, os.environ), Clients()
@@ -247,7 +247,7 @@ def _introduced(
     """Show both plans and what they differ in; None where one is refused, which is said."""
     from launcher.cli.findings_view import summary_of
     from launcher.cli.pair_view import show_facts, show_plans, show_refused
-    from launcher.session.pairing import LABELS, facts_of_plans
+    from launcher.session.pair import LABELS, facts_of_plans
 
     refused = [(label, plan) for label, plan in zip(LABELS, plans, strict=True) if plan.refused]
     if refused:
@@ -265,7 +265,7 @@ def _conclude(
     facts: PairFacts, ended: Sequence[tuple[Backend, Outcome]], same_within: float, output: OutputFormat
 ) -> int:
     from launcher.cli.pair_view import show_result
-    from launcher.session.pairing import result_of
+    from launcher.session.pair import result_of
 
     result = result_of(facts, ended[0], ended[1], same_within)
     show_result(result, output)

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from launcher.backends.interface import JobStatus, LogLine
-    from launcher.experiments.comparison import LossComparison, SpeedComparison
-    from launcher.experiments.estimates import Estimate
+    from launcher.experiments.pair.comparison import LossComparison, SpeedComparison
+    from launcher.experiments.pair.estimates import Estimate
     from launcher.planning.training_plan import TrainingPlan
     from launcher.session.following.progress import TrainingProgress
     from launcher.session.following.stall import Moving, Stall
-    from launcher.session.pairing import PairFacts, PairResult, RunRead
+    from launcher.session.pair import PairFacts, PairResult, RunRead
 
 
 class PairView(LivePanel):
@@ -151,8 +151,8 @@ def show_result(result: PairResult, output: OutputFormat) -> None:
     """Print how both runs ended, and what their comparison says."""
     from launcher.cli.findings_view import show_findings
     from launcher.cli.job_view import show_outcome
-    from launcher.experiments.verdicts import verdicts
-    from launcher.session.pairing import is_going_on
+    from launcher.experiments.pair.verdicts import verdicts
+    from launcher.session.pair import is_going_on
 
     said = verdicts(result.comparison, here=result.here)
     if output is OutputFormat.JSON:
@@ -216,7 +216,7 @@ def _read(run: RunRead) -> str:
 
 
 def _labelled(plans: Sequence[TrainingPlan]) -> list[tuple[str, TrainingPlan]]:
-    from launcher.session.pairing import LABELS
+    from launcher.session.pair import LABELS
 
     return list(zip(LABELS, plans, strict=True))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from launcher.backends.interface import Backend, JobStatus, LogLine, OnProgress
-from launcher.experiments.climbing import Climbed, Result
+from launcher.experiments.ladder.results import Climbed, Result
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.distribution import RANKS_NEVER_MET
 from launcher.failure_modes.model import Finding
