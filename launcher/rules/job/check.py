@@ -35,7 +35,11 @@ from launcher.rules.job.instance_type import (
     known_alternatives,
     known_instance_type,
 )
-from launcher.rules.job.isolation import encryption_has_its_price, isolated_containers_call_nobody
+from launcher.rules.job.isolation import (
+    encryption_has_its_price,
+    encryption_is_within_a_network,
+    isolated_containers_call_nobody,
+)
 from launcher.rules.job.lustre import lustre_is_in_the_jobs_zone, lustre_paths_are_below_the_mount
 from launcher.rules.job.memory import state_leaves_room
 from launcher.rules.job.mlflow import mlflow_is_in_the_jobs_region
@@ -90,6 +94,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     mlflow_is_in_the_jobs_region,
     isolated_containers_call_nobody,
     encryption_has_its_price,
+    encryption_is_within_a_network,
     alternatives_need_retries,
     own_sync_is_in_the_script,
     no_credentials,
