@@ -1,4 +1,4 @@
-"""Containers that reach nobody, and hosts that encrypt their traffic: NET001, NET002, and what the API says."""
+"""Containers that reach nobody, and hosts that encrypt their traffic: NET001, NET002 and SPEC004."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def encryption_is_within_a_network(subject: JobSubject) -> Iterator[Finding]:
     if subject.job.network.encryption and not subject.here and view is not None and not view.subnet_ids:
         yield job_file.BREAKS_API_MODEL.at(
             ("network", "encryption"),
-            "`network.encryption: true` without subnets: the API encrypts what hosts send each other only in a "
-            "VPC, and would refuse the job",
+            "`network.encryption: true` without subnets: the API encrypts what hosts send each other only in "
+            "a VPC, and would refuse the job",
             remedy="Name a cluster, or give `network.subnets` and `network.security_group_ids`; or leave "
             "`network.encryption` out.",
         )
