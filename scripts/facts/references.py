@@ -19,6 +19,7 @@ from typing import Any, Final, get_args
 
 from launcher.account.quotas import Use
 from launcher.cluster.instances import training_instance_types
+from scripts.facts.price_lists import aws_gpu_prices
 
 FOLDER = Path(__file__).with_name("quoted")
 
@@ -99,12 +100,18 @@ def training_quotas(source: str) -> dict[str, Any]:
     return {use: dict(sorted(codes.items())) for use, codes in sorted(rows.items())}
 
 
+def prices_of_us_east_1(source: str) -> dict[str, Any]:
+    """aws-gpu's prices of EC2 in us-east-1, the region for which we have another source."""
+    return aws_gpu_prices(source).prices["us-east-1"]
+
+
 _READ: Final[dict[str, tuple[str, Callable[[str], dict[str, Any]]]]] = {
     "aws/karpenter-provider-aws": (
         "website/content/en/preview/reference/instance-types.md",
         karpenter_types,
     ),
     "aws/aws-ofi-nccl": ("src/platform-aws.cpp", plugin_platforms),
+    "tsaol/aws-gpu": ("data/all_gpu_instances.js", prices_of_us_east_1),
     "gruntwork-io/terraform-aws-utilities": (
         "modules/request-quota-increase/variables.tf",
         training_quotas,
@@ -124,7 +131,8 @@ def _written(quotation: Quotation) -> str:
     return f'{json.dumps(head, indent=1)[:-2]},\n "rows": {{\n{rows}\n }}\n}}\n'
 
 
-def _git(directory: str, *arguments: str) -> str:
+def git(directory: str, *arguments: str) -> str:
+    """What git prints about a clone. Raises CalledProcessError where it refuses."""
     run = subprocess.run(["git", "-C", directory, *arguments], capture_output=True, text=True, check=True)
     return run.stdout
 
@@ -136,8 +144,8 @@ def main(arguments: list[str]) -> int:
         return 2
     repository, directory = arguments
     path, read = _READ[repository]
-    commit, date = _git(directory, "log", "-1", "--format=%H %cs").split()
-    rows = read(_git(directory, "show", f"HEAD:{path}"))
+    commit, date = git(directory, "log", "-1", "--format=%H %cs").split()
+    rows = read(git(directory, "show", f"HEAD:{path}"))
     quotation = Quotation(repository, commit, date, path, rows)
     _file(repository).write_text(_written(quotation), "utf-8")
     print(f"wrote {_file(repository).name}: {len(rows)} rows of {quotation}")

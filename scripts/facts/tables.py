@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from launcher.facts.provenance import Provenance, provenance_of
-from scripts.facts import instances, made_from_packages, quota_codes, regions, versions
+from scripts.facts import instances, made_from_packages, prices, quota_codes, regions, versions
 from scripts.facts.comparison import Comparison
 from scripts.generated import ROOT
 
@@ -24,6 +24,7 @@ COMPARED: Final[dict[str, Callable[[], Iterator[Comparison]]]] = {
     "launcher/cluster/instances.json": instances.comparisons,
     "launcher/cluster/regions.py": regions.comparisons,
     "launcher/planning/api_model.json": made_from_packages.api_model,
+    "launcher/planning/ec2_prices.json": prices.comparisons,
     "launcher/planning/images.json": made_from_packages.images,
     "launcher/planning/strategies/in_tuning_job.py": versions.torchrun_in_tuning_jobs,
     "launcher/planning/strategies/smddp.py": versions.data_parallel,
