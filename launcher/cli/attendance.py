@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from launcher.cli.output import OutputFormat, console, message
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from launcher.backends.interface import Backend
     from launcher.cli.followed_lines import Choose
+    from launcher.session.following.monitor import LineChoice, Screen
     from launcher.session.outcome import Outcome
     from launcher.session.run import Interrupted
 
@@ -22,20 +24,34 @@ SECONDS_FOR_A_SECOND_THOUGHT = 3.0
 
 _YES = ("y", "yes")
 
+Ended = TypeVar("Ended")
+"""What following a job to its end gives."""
+
 
 def attend(backend: Backend, name: str, output: OutputFormat, choose: Choose | None = None) -> Outcome | None:
     """Follow a job that runs elsewhere; None where the user left it with Ctrl-C.
 
     `choose` makes what chooses the lines to show, all without it; it is given how to say that some are not.
     """
+    from launcher.session.run import follow
+
+    return attended(backend, output, choose, partial(follow, backend, name))
+
+
+def attended(
+    backend: Backend,
+    output: OutputFormat,
+    choose: Choose | None,
+    follow: Callable[[Screen, LineChoice | None], Ended],
+) -> Ended | None:
+    """What `follow` returns of a job that runs elsewhere; None where the user left it with Ctrl-C."""
     from launcher.cli.followed_lines import HIDDEN
     from launcher.cli.job_view import JobView
-    from launcher.session.run import Interrupted, follow
+    from launcher.session.run import Interrupted
 
     try:
         with JobView(screen_for(output)) as view:
-            choice = choose(lambda: view.note(HIDDEN)) if choose is not None else None
-            return follow(backend, name, view, choice)
+            return follow(view, choose(lambda: view.note(HIDDEN)) if choose is not None else None)
     except Interrupted as interrupted:
         leave(backend, interrupted)
         return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from launcher.backends.interface import JobState, JobStatus, LogLine
+from launcher.cli.live_panel import LivePanel
 from launcher.cli.output import OutputFormat, console, message, print_json
 from launcher.diagnosis.ending import Stop, StopCause
 from launcher.diagnosis.redaction import redacted
@@ -19,7 +19,6 @@ from launcher.text.line_origin import origin_of
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
-    from rich.live import Live
     from rich.table import Table
 
     from launcher.session.following.progress import TrainingProgress
@@ -29,39 +28,18 @@ if TYPE_CHECKING:
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red")
 STATE_STYLES = {JobState.COMPLETED: "bold green", JobState.FAILED: "bold red"}
 _CURVE_WIDTH = 48
-_REFRESHES_PER_SECOND = 4
 
 
-class JobView:
+class JobView(LivePanel):
     """Shows a followed job: log lines as they come, and on a terminal a live panel with its state, its
     metrics and a curve; without a terminal, plain lines alone."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._live: Live | None = None
+        super().__init__(console)
         self._status: JobStatus | None = None
         self._seen_at = time.monotonic()
         self._progress: TrainingProgress | None = None
         self._trouble: str | None = None
-
-    def __enter__(self) -> JobView:
-        if self._console.is_terminal:
-            from rich.live import Live
-
-            self._live = Live(
-                get_renderable=self._panel,
-                console=self._console,
-                refresh_per_second=_REFRESHES_PER_SECOND,
-                transient=True,
-            )
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
 
     def status(self, status: JobStatus) -> None:
         """Renew the live line; without a terminal print a line when the phase changes."""

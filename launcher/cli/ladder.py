@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from launcher.cli.attendance import confirmed, leave, must_ask, screen_for
+from launcher.cli.attendance import attended, confirmed, must_ask, screen_for
 from launcher.cli.followed_lines import HIDDEN, followed_lines
 from launcher.cli.job_options import (
     AllowEnvOption,
@@ -20,7 +20,8 @@ from launcher.cli.job_options import (
     SetOption,
 )
 from launcher.cli.launch import refuse
-from launcher.cli.local_run import cleared, folders_of_channels
+from launcher.cli.launching import launch_of
+from launcher.cli.local_run import backend_here, cleared, folders_of_channels
 from launcher.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, OutputFormat
 from launcher.failure_modes.refusal import Refusal
 
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from launcher.backends.interface import Backend
     from launcher.backends.local.machine import Machine
     from launcher.cli.ladder_view import LadderView
-    from launcher.experiments.climbing import Climbed
-    from launcher.session.ladder import Climb, ReadyLadder, ReadyRung
+    from launcher.experiments.ladder.results import Climbed
+    from launcher.session.ladder import LadderRequest, ReadyLadder, ReadyRung
 
 
 def ladder(
@@ -73,11 +74,11 @@ def ladder(
     from launcher.backends.local.machine import this_machine
     from launcher.cli.ladder_view import LadderView
     from launcher.cli.source_view import read_code
-    from launcher.experiments.rungs import NAMES
-    from launcher.session.ladder import Climb, ready_ladder
+    from launcher.experiments.ladder.rungs import NAMES
+    from launcher.session.ladder import LadderRequest, ready_ladder
     from launcher.session.preparation import JobSource, read_job
 
-    climb = Climb(
+    wanted = LadderRequest(
         JobSource(job_file, cluster, set_ or (), allow_env),
         NAMES[0] if from_ is None else from_,
         NAMES[-1] if up_to is None else up_to,
@@ -87,15 +88,15 @@ def ladder(
         folders_of_channels(inputs or ()),
         processes,
     )
-    loaded = read_job(climb.job)
+    loaded = read_job(wanted.job)
     with loaded.substitutions.refusals():
         machine = this_machine(python, os.environ)
-        ready = ready_ladder(climb, loaded, read_code(loaded), machine, session_region())
+        ready = ready_ladder(wanted, loaded, read_code(loaded), machine, session_region())
         if ready.plan.refused:
             return refuse(ready.plan, output)
-        view = LadderView(screen_for(output), climb, ready)
+        view = LadderView(screen_for(output), wanted, ready)
         view.introduce()
-        return _Climber(climb, ready, machine, view, output, yes=yes).climb()
+        return _Climber(wanted, ready, machine, view, output, yes=yes).climb()
 
 
 class _Climber:
@@ -103,7 +104,7 @@ class _Climber:
 
     def __init__(
         self,
-        climb: Climb,
+        wanted: LadderRequest,
         ready: ReadyLadder,
         machine: Machine,
         view: LadderView,
@@ -111,7 +112,7 @@ class _Climber:
         *,
         yes: bool,
     ) -> None:
-        self._climb, self._ready, self._machine = climb, ready, machine
+        self._wanted, self._ready, self._machine = wanted, ready, machine
         self._view, self._output, self._yes = view, output, yes
         self._results: list[Climbed] = []
         self._code = 0
@@ -119,7 +120,7 @@ class _Climber:
 
     def climb(self) -> int:
         """Run the rungs until one ends the ladder, and show all; the exit code."""
-        from launcher.experiments.climbing import Climbed, Result
+        from launcher.experiments.ladder.results import Climbed, Result
 
         for ready in self._ready.rungs:
             if ready.refusal is not None:
@@ -146,15 +147,12 @@ class _Climber:
         from contextlib import closing
         from tempfile import TemporaryDirectory
 
-        from launcher.backends.local.backend import LocalBackend
         from launcher.cli.job_view import JobView
         from launcher.cli.submission_view import show_progress
-        from launcher.experiments.climbing import Climbed, Result
-        from launcher.session.climb import bound_of, climb_here
-        from launcher.session.home import made_home
+        from launcher.experiments.ladder.results import Climbed, Result
         from launcher.session.left_out import note_left_out
-        from launcher.session.preparation import variables_of
         from launcher.session.run import Interrupted
+        from launcher.session.rung_runs import bound_of, climb_here
 
         with TemporaryDirectory() as empty:
             inputs = self._inputs(ready, empty)
@@ -164,13 +162,8 @@ class _Climber:
                 note_left_out(str(ready.plan.name), ready.plan.package.source)
             view = JobView(screen_for(self._output))
             choice = followed_lines(ready.plan.view, None, None, lambda: view.note(HIDDEN))
-            backend = LocalBackend(
-                made_home(),
-                inputs,
-                python=self._machine.python.path,
-                variables=variables_of(self._climb.job.allow_env),
-            )
-            bound = bound_of(ready, self._climb.steps, self._climb.seconds)
+            backend = backend_here(self._machine, inputs, self._wanted.job.allow_env)
+            bound = bound_of(ready, self._wanted.steps, self._wanted.seconds)
             try:
                 with view, closing(backend):
                     climbed, outcome = climb_here(ready, backend, view, bound, choice, show_progress)
@@ -182,22 +175,19 @@ class _Climber:
 
     def _on_aws(self, ready: ReadyRung) -> Climbed:
         from launcher.aws.clients import Clients
-        from launcher.aws.session import session_region
-        from launcher.cli.live_view import LiveView
-        from launcher.cli.submission_view import show_progress
-        from launcher.experiments.climbing import Climbed, Result
-        from launcher.session.launching import Launch
+        from launcher.experiments.ladder.results import Climbed, Result
+        from launcher.session.run_id import run_id_of
 
         if not self._yes and not must_ask(self._yes, self._output):
             self._code = EXIT_USAGE
             return Climbed(ready.rung, Result.DECLINED, "it costs money, and nobody can be asked: --yes")
-        launching = Launch(
+        run = run_id_of(None, os.environ)
+        launching = launch_of(
             ready.loaded,
+            self._wanted.ignore,
             Clients(),
-            session_region(),
-            self._climb.ignore,
-            display=LiveView,
-            on_progress=show_progress,
+            # The job's own launch in the same run is another job, even where all is alike.
+            None if run is None else f"{run}/ladder-{ready.rung.name}",
             source=self._ready.source,
         )
         plan = launching.plan()
@@ -209,21 +199,20 @@ class _Climber:
         return self._followed(ready, submission.backend, submission.start.once(plan).name)
 
     def _followed(self, ready: ReadyRung, backend: Backend, name: str) -> Climbed:
-        from launcher.cli.job_view import JobView
-        from launcher.experiments.climbing import Climbed, Result
-        from launcher.session.climb import bound_of, climb_on_aws
-        from launcher.session.run import Interrupted
+        from launcher.experiments.ladder.results import Climbed, Result
+        from launcher.session.rung_runs import bound_of, climb_on_aws
 
-        bound = bound_of(ready, self._climb.steps, self._climb.seconds)
-        try:
-            with JobView(screen_for(self._output)) as view:
-                choose = partial(followed_lines, ready.plan.view, None, None)
-                choice = choose(lambda: view.note(HIDDEN))
-                climbed, outcome = climb_on_aws(ready, backend, name, view, bound, choice)
-        except Interrupted as interrupted:
-            leave(backend, interrupted)
+        bound = bound_of(ready, self._wanted.steps, self._wanted.seconds)
+        ended = attended(
+            backend,
+            self._output,
+            partial(followed_lines, ready.plan.view, None, None),
+            partial(climb_on_aws, ready, backend, name, bound),
+        )
+        if ended is None:
             self._code = EXIT_INTERRUPTED
             return Climbed(ready.rung, Result.INTERRUPTED, "", job_name=name)
+        climbed, outcome = ended
         self._view.show_end(climbed, outcome)
         return climbed
 
@@ -231,7 +220,7 @@ class _Climber:
         """The channels' folders; for made-up data an empty one in place of each that was not given."""
         from pathlib import Path
 
-        given = dict(self._climb.inputs or {})
+        given = dict(self._wanted.inputs or {})
         if not ready.rung.synthetic:
             return given
         return {**dict.fromkeys(self._ready.stand_ins, Path(empty)), **given}

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.output import OutputFormat, console, print_json
-from launcher.experiments.climbing import Climbed, Result, verdict
-from launcher.experiments.rungs import Where
+from launcher.experiments.ladder.results import Climbed, Result, verdict
+from launcher.experiments.ladder.rungs import Where
 from launcher.text.durations import elapsed_time
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from launcher.planning.training_plan import TrainingPlan
-    from launcher.session.ladder import Climb, ReadyLadder, ReadyRung
+    from launcher.session.ladder import LadderRequest, ReadyLadder, ReadyRung
     from launcher.session.outcome import Outcome
 
 _STYLES = {
@@ -29,8 +29,8 @@ _STYLES = {
 class LadderView:
     """Shows a ladder from before its first rung to the verdict."""
 
-    def __init__(self, screen: Console, climb: Climb, ready: ReadyLadder) -> None:
-        self._screen, self._climb, self._ready = screen, climb, ready
+    def __init__(self, screen: Console, wanted: LadderRequest, ready: ReadyLadder) -> None:
+        self._screen, self._wanted, self._ready = screen, wanted, ready
 
     def introduce(self) -> None:
         """Print the rungs, what each costs at most, those that there are not, and what the script is told."""
@@ -137,12 +137,12 @@ class LadderView:
             f"the script is told {few.in_words}"
             if few
             else f"the script is seen to take no limit of steps (`ladder.few_steps` names one): a rung is "
-            f"stopped after {self._climb.steps} reports of progress"
+            f"stopped after {self._wanted.steps} reports of progress"
         )
         data = f"; for synthetic data {synthetic.in_words}" if synthetic else ""
         stand_ins = ", ".join(self._ready.stand_ins)
         folders = f", with an empty folder here for {stand_ins}" if synthetic and stand_ins else ""
-        return f"{steps}{data}{folders}; at most {elapsed_time(self._climb.seconds)} each"
+        return f"{steps}{data}{folders}; at most {elapsed_time(self._wanted.seconds)} each"
 
     def _next(self, climbed: Sequence[Climbed]) -> str:
         """The command that goes on from here."""
@@ -153,11 +153,11 @@ class LadderView:
         return self._command() if beyond is None else self._command("ladder", "--from", beyond)
 
     def _command(self, *words: str) -> str:
-        job = self._climb.job
+        job = self._wanted.job
         options = [
             *(["--cluster", job.cluster] if job.cluster else []),
             *(word for text in job.overrides for word in ("--set", text)),
-            *(word for code in self._climb.ignore for word in ("--ignore", code)),
+            *(word for code in self._wanted.ignore for word in ("--ignore", code)),
             *(word for name in job.allow_env or () for word in ("--allow-env", name)),
         ]
         first, rest = (words[:1], words[1:]) if words else ((), ())

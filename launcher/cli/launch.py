@@ -22,7 +22,8 @@ from launcher.cli.job_options import (
     plan_offline,
     read,
 )
-from launcher.cli.local_run import Here, cleared, fewer_processes, folders_of_channels
+from launcher.cli.launching import launch_of
+from launcher.cli.local_run import Here, backend_here, cleared, fewer_processes, folders_of_channels
 from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, console, message, print_json
 from launcher.failure_modes.refusal import Refusal
 
@@ -94,8 +95,12 @@ def launch(
             if plan.refused:
                 return refuse(plan, output)
             here = Here(folders_of_channels(inputs or ()), python, processes, yes, allow_env)
-            return _run_local(loaded, plan, here, output, partial(followed_lines, plan.view, rank, grep))
-        launching = _launching(loaded, ignore or (), queue, share, run_id)
+            return _run_local(plan, here, output, partial(followed_lines, plan.view, rank, grep))
+        from launcher.aws.clients import Clients
+        from launcher.session.run_id import run_id_of
+
+        run = run_id_of(run_id, os.environ)
+        launching = launch_of(loaded, ignore or (), Clients(), run, queued=queue, share=share)
         return _launch_on_aws(launching, detach, yes, output, (rank, grep))
 
 
@@ -105,32 +110,6 @@ def _dry_run(loaded: LoadedJob, ignore: Sequence[str] | None, output: OutputForm
     plan = plan_offline(loaded, ignore)
     show_plan(plan, output)
     return 1 if plan.refused else 0
-
-
-def _launching(
-    loaded: LoadedJob, ignore: Sequence[str], queued: bool, share: str | None, run_id: str | None
-) -> Launch:
-    from launcher.aws.clients import Clients
-    from launcher.aws.session import session_region
-    from launcher.cli.live_view import LiveView
-    from launcher.cli.source_view import read_code
-    from launcher.cli.submission_view import show_progress
-    from launcher.session.launching import Launch
-    from launcher.session.run_id import run_id_of
-
-    run = run_id_of(run_id, os.environ)
-    return Launch(
-        loaded,
-        Clients(),
-        session_region(),
-        ignore,
-        queued,
-        share,
-        run,
-        LiveView,
-        show_progress,
-        source=read_code(loaded),
-    )
 
 
 def refuse(plan: TrainingPlan, output: OutputFormat) -> int:
@@ -146,19 +125,14 @@ def refuse(plan: TrainingPlan, output: OutputFormat) -> int:
     return 1
 
 
-def _run_local(
-    loaded: LoadedJob, plan: TrainingPlan, here: Here, output: OutputFormat, choose: Choose
-) -> int:
+def _run_local(plan: TrainingPlan, here: Here, output: OutputFormat, choose: Choose) -> int:
     from contextlib import closing
 
-    from launcher.backends.local.backend import LocalBackend
     from launcher.backends.local.machine import this_machine
     from launcher.cli.job_view import JobView, conclude, conclude_interrupted
     from launcher.cli.submission_view import show_progress
-    from launcher.session.home import made_home
     from launcher.session.left_out import note_left_out
     from launcher.session.preflight import look_before
-    from launcher.session.preparation import variables_of
     from launcher.session.run import Interrupted, follow_here
 
     view = JobView(screen_for(output))
@@ -171,14 +145,9 @@ def _run_local(
         return 0
     if plan.package is not None:
         note_left_out(str(plan.name), plan.package.source)
-    variables = variables_of(here.allow_env)
+    backend = backend_here(machine, here.inputs, here.allow_env)
     try:
-        with (
-            view,
-            closing(
-                LocalBackend(made_home(), here.inputs, python=machine.python.path, variables=variables)
-            ) as backend,
-        ):
+        with view, closing(backend):
             outcome = follow_here(backend, lambda: backend.submit(plan, show_progress), view, choice)
     except Interrupted as interrupted:
         return conclude_interrupted(interrupted, output, {"job": _job_json(plan)})

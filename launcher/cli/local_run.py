@@ -14,6 +14,8 @@ from launcher.documents.files import file_mode
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
+    from launcher.backends.local.backend import LocalBackend
+    from launcher.backends.local.machine import Machine
     from launcher.session.preflight import Preflight
 
 
@@ -64,6 +66,20 @@ def cleared(found: Preflight, output: OutputFormat, *, yes: bool) -> bool:
         message(f"{found.crowd.what}: {found.crowd.consequence}.")
         return confirmed("Start them all?")
     raise Refusal(f"{found.crowd.what}: {found.crowd.consequence}.", found.crowd.remedy)
+
+
+def backend_here(
+    machine: Machine, inputs: Mapping[str, Path], allow_env: Sequence[str] | None
+) -> LocalBackend:
+    """What runs jobs on this machine, with folders for their channels; to be closed.
+
+    Raises Refusal for a name in `allow_env` that is none, BackendError where runs cannot be kept here.
+    """
+    from launcher.backends.local.backend import LocalBackend
+    from launcher.session.home import made_home
+    from launcher.session.preparation import variables_of
+
+    return LocalBackend(made_home(), inputs, python=machine.python.path, variables=variables_of(allow_env))
 
 
 def folders_of_channels(inputs: Sequence[str]) -> dict[str, Path]:

@@ -19,7 +19,8 @@ from launcher.cli.job_options import (
     plan_offline,
     read,
 )
-from launcher.cli.local_run import Here, cleared, fewer_processes, folders_of_channels
+from launcher.cli.launching import launch_of
+from launcher.cli.local_run import Here, backend_here, cleared, fewer_processes, folders_of_channels
 from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, message
 from launcher.documents.files import file_mode
 from launcher.failure_modes.refusal import Refusal
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from launcher.planning.training_plan import TrainingPlan
     from launcher.session.launching import Launch
     from launcher.session.outcome import Outcome
-    from launcher.session.pairing import PairFacts
+    from launcher.session.pair import PairFacts
 
 _ENDINGS = (".yaml", ".yml")
 
@@ -125,7 +126,7 @@ def _compare_jobs(first: str, second: str, same_within: float, output: OutputFor
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.cli.pair_view import show_facts
-    from launcher.session.pairing import facts_of_jobs, found_pair, seen
+    from launcher.session.pair import facts_of_jobs, found_pair, seen
 
     found = bounded(
         FIND_SECONDS,
@@ -146,15 +147,13 @@ def _run_here(
 ) -> int:
     from contextlib import closing
 
-    from launcher.backends.local.backend import LocalBackend
     from launcher.backends.local.machine import this_machine
     from launcher.cli.job_view import show_outcome
     from launcher.cli.pair_view import PairView
     from launcher.cli.submission_view import show_progress
-    from launcher.session.home import made_home
-    from launcher.session.pairing import LABELS
+    from launcher.session.left_out import note_left_out
+    from launcher.session.pair import LABELS
     from launcher.session.preflight import look_before
-    from launcher.session.preparation import variables_of
     from launcher.session.run import Interrupted, follow_here
 
     plans = [plan_offline(job, ignore, here=True) for job in jobs]
@@ -168,10 +167,11 @@ def _run_here(
         if not cleared(found, output, yes=here.yes):
             message("not started")
             return 0
-    variables, ended = variables_of(here.allow_env), []
-    view = PairView(screen_for(output))
+    ended, view = [], PairView(screen_for(output))
     for label, plan in zip(LABELS, plans, strict=True):
-        backend = LocalBackend(made_home(), here.inputs, python=machine.python.path, variables=variables)
+        if plan.package is not None:
+            note_left_out(str(plan.name), plan.package.source)
+        backend = backend_here(machine, here.inputs, here.allow_env)
         try:
             with view, closing(backend):
                 start = partial(backend.submit, plan, show_progress)
@@ -194,13 +194,13 @@ def _run_on_aws(
     output: OutputFormat,
 ) -> int:
     from launcher.cli.pair_view import PairView, question
+    from launcher.session.pair import LABELS
     from launcher.session.pair_runs import (
         PairedRun,
         PairLeft,
         run_beside_each_other,
         run_one_after_another,
     )
-    from launcher.session.pairing import LABELS
 
     launches = _launches(jobs, ignore)
     plans = [each.plan() for each in launches]
@@ -230,27 +230,13 @@ def _run_on_aws(
 
 def _launches(jobs: Sequence[LoadedJob], ignore: Sequence[str]) -> list[Launch]:
     from launcher.aws.clients import Clients
-    from launcher.aws.session import session_region
-    from launcher.cli.live_view import LiveView
-    from launcher.cli.source_view import read_code
-    from launcher.cli.submission_view import show_progress
-    from launcher.session.launching import Launch
-    from launcher.session.pairing import LABELS
+    from launcher.session.pair import LABELS
     from launcher.session.run_id import run_id_of
 
     run, clients = run_id_of(None, os.environ), Clients()
     return [
-        Launch(
-            job,
-            clients,
-            session_region(),
-            ignore,
-            # Also two sides that are alike in everything are two jobs.
-            run_id=None if run is None else f"{run}/pair-{label}",
-            display=LiveView,
-            on_progress=show_progress,
-            source=read_code(job),
-        )
+        # Also two sides that are alike in everything are two jobs.
+        launch_of(job, ignore, clients, None if run is None else f"{run}/pair-{label}")
         for label, job in zip(LABELS, jobs, strict=True)
     ]
 
@@ -261,7 +247,7 @@ def _introduced(
     """Show both plans and what they differ in; None where one is refused, which is said."""
     from launcher.cli.findings_view import summary_of
     from launcher.cli.pair_view import show_facts, show_plans, show_refused
-    from launcher.session.pairing import LABELS, facts_of_plans
+    from launcher.session.pair import LABELS, facts_of_plans
 
     refused = [(label, plan) for label, plan in zip(LABELS, plans, strict=True) if plan.refused]
     if refused:
@@ -279,7 +265,7 @@ def _conclude(
     facts: PairFacts, ended: Sequence[tuple[Backend, Outcome]], same_within: float, output: OutputFormat
 ) -> int:
     from launcher.cli.pair_view import show_result
-    from launcher.session.pairing import result_of
+    from launcher.session.pair import result_of
 
     result = result_of(facts, ended[0], ended[1], same_within)
     show_result(result, output)

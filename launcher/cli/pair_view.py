@@ -4,60 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from launcher.cli.live_panel import LivePanel
 from launcher.cli.output import OutputFormat, console, message, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.live import Live
     from rich.table import Table
 
     from launcher.backends.interface import JobStatus, LogLine
-    from launcher.experiments.comparison import LossComparison, SpeedComparison
-    from launcher.experiments.estimates import Estimate
+    from launcher.experiments.pair.comparison import LossComparison, SpeedComparison
+    from launcher.experiments.pair.estimates import Estimate
     from launcher.planning.training_plan import TrainingPlan
     from launcher.session.following.progress import TrainingProgress
     from launcher.session.following.stall import Moving, Stall
-    from launcher.session.pairing import PairFacts, PairResult, RunRead
-
-_REFRESHES_PER_SECOND = 4
+    from launcher.session.pair import PairFacts, PairResult, RunRead
 
 
-class PairView:
+class PairView(LivePanel):
     """Shows two followed runs, each in a line that changes; without a terminal a line for each phase.
 
     What they print is not shown, as nobody could tell whose it is: `launch logs NAME` has it.
     """
 
     def __init__(self, screen: Console) -> None:
-        self._screen = screen
+        super().__init__(screen)
         self._sides: dict[str, SideView] = {}
-        self._live: Live | None = None
-
-    def __enter__(self) -> PairView:
-        if self._screen.is_terminal:
-            from rich.live import Live
-
-            self._live = Live(
-                get_renderable=self._panel,
-                console=self._screen,
-                refresh_per_second=_REFRESHES_PER_SECOND,
-                transient=True,
-            )
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
 
     def side(self, label: str) -> SideView:
         """Where one of the runs is shown."""
-        return self._sides.setdefault(label, SideView(label, self._screen))
+        return self._sides.setdefault(label, SideView(label, self._console))
 
     def _panel(self) -> Table:
         from rich.table import Table
@@ -174,8 +151,8 @@ def show_result(result: PairResult, output: OutputFormat) -> None:
     """Print how both runs ended, and what their comparison says."""
     from launcher.cli.findings_view import show_findings
     from launcher.cli.job_view import show_outcome
-    from launcher.experiments.verdicts import verdicts
-    from launcher.session.pairing import is_going_on
+    from launcher.experiments.pair.verdicts import verdicts
+    from launcher.session.pair import is_going_on
 
     said = verdicts(result.comparison, here=result.here)
     if output is OutputFormat.JSON:
@@ -239,7 +216,7 @@ def _read(run: RunRead) -> str:
 
 
 def _labelled(plans: Sequence[TrainingPlan]) -> list[tuple[str, TrainingPlan]]:
-    from launcher.session.pairing import LABELS
+    from launcher.session.pair import LABELS
 
     return list(zip(LABELS, plans, strict=True))
 

@@ -12,7 +12,7 @@ from launcher.aws.training_job import fetch_request
 from launcher.documents.files import file_mode, read_regular
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob
-from launcher.planning.pair import pair_of
+from launcher.planning.native_counterpart import native_counterpart
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import Request, TrainingPlan
 from launcher.session.preparation import prepare
@@ -57,5 +57,5 @@ def prepare_pair(
         return (prepare(loaded, session_region=session_region, ignore=ignore),)
     compiled = prepare(loaded, session_region=session_region, ignore=ignore, source=source)
     # Of the job as planned: a version that was chosen for the compiler is the native one's, too.
-    native = replace(loaded, spec=pair_of(compiled.spec or loaded.spec))
+    native = replace(loaded, spec=native_counterpart(compiled.spec or loaded.spec))
     return (compiled, prepare(native, session_region=session_region, ignore=ignore, source=source))

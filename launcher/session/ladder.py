@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from launcher.backends.local.machine import Machine
-from launcher.experiments.changes import changes
-from launcher.experiments.rungs import (
+from launcher.experiments.ladder.rung_settings import settings_of
+from launcher.experiments.ladder.rungs import (
     NAMES,
     Footing,
     MissingRung,
@@ -18,7 +18,7 @@ from launcher.experiments.rungs import (
     ladder_of,
     why_not_here,
 )
-from launcher.experiments.short import NOTHING, Words, both_told, few_steps, synthetic_data
+from launcher.experiments.ladder.script_words import NOTHING, Words, both_told, few_steps, synthetic_data
 from launcher.failure_modes.distribution import PROCESSES_DIFFER_FROM_ACCELERATORS
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.ladder import Ladder
@@ -32,7 +32,7 @@ from launcher.source.tree import SourceTree
 
 
 @dataclass(frozen=True, slots=True)
-class Climb:
+class LadderRequest:
     """What is asked of a ladder: the job, which of its rungs, and how long each is.
 
     `first` and `last` are names of rungs. `steps` is how many steps a script is told to make, and after how
@@ -116,14 +116,14 @@ class ReadyLadder:
 
 
 def ready_ladder(
-    climb: Climb, loaded: LoadedJob, source: SourceTree | None, machine: Machine, region: str | None
+    wanted: LadderRequest, loaded: LoadedJob, source: SourceTree | None, machine: Machine, region: str | None
 ) -> ReadyLadder:
     """The rungs of a job that was read, with their plans; calls nothing beyond this machine.
 
     `source` is the job's code, `region` the session's. Raises Refusal where no rung is left of those asked
     for, and for a tuning job.
     """
-    plan = prepare(loaded, session_region=region, ignore=climb.ignore, source=source, here=climb.stays_here)
+    plan = prepare(loaded, session_region=region, ignore=wanted.ignore, source=source, here=wanted.stays_here)
     job = loaded.spec
     if job is None or source is None or plan.refused or plan.processes_per_host is None:
         return ReadyLadder(plan, source)
@@ -132,22 +132,22 @@ def ready_ladder(
             "the job is a search over hyperparameters: SageMaker chooses what each of its jobs is given.",
             "Climb with one of its jobs: a job file without `tuning`, with values in `hyperparameters`.",
         )
-    for name in climb.inputs or {}:
+    for name in wanted.inputs or {}:
         if name not in job.inputs:
             raise Refusal(
                 f"the job has no channel {name!r}; it has {', '.join(job.inputs) or 'none'}.",
                 "Correct the name in `--input NAME=DIR`, or add the channel to `inputs`.",
             )
-    written = as_written(climb.job)
+    written = as_written(wanted.job)
     own = _with_ladder_as_written(job, written)
     offered = offered_options(script_text(job, source))
-    few, synthetic = few_steps(own, offered, climb.steps), synthetic_data(own, offered)
-    missing = tuple(name for name in job.inputs if name not in (climb.inputs or {}))
+    few, synthetic = few_steps(own, offered, wanted.steps), synthetic_data(own, offered)
+    missing = tuple(name for name in job.inputs if name not in (wanted.inputs or {}))
     ladder = ladder_of(
         job,
         Footing(
             plan.processes_per_host,
-            climb.processes or _room(machine),
+            wanted.processes or _room(machine),
             _not_here(job, plan, source),
             _data_missing(missing),
             bool(synthetic),
@@ -155,29 +155,35 @@ def ready_ladder(
     )
     rungs = []
     for rung in ladder.rungs:
-        if climb.asks_for(rung.name):
+        if wanted.asks_for(rung.name):
             told = both_told(few, synthetic if rung.synthetic else NOTHING)
-            settings = changes(rung, job, plan.processes_per_host, told, climb.seconds, written)
-            rungs.append(_ready(rung, settings, climb, source, region, told=bool(few)))
-    left_out = tuple(each for each in ladder.left_out if climb.asks_for(each.name))
+            settings = settings_of(rung, job, plan.processes_per_host, told, wanted.seconds, written)
+            rungs.append(_ready(rung, settings, wanted, source, region, told=bool(few)))
+    left_out = tuple(each for each in ladder.left_out if wanted.asks_for(each.name))
     if not rungs:
         why = "; ".join(f"{each.name}: {each.why}" for each in left_out)
         raise Refusal(
-            f"no rung is left between {climb.first} and {climb.last}{f' ({why})' if why else ''}.",
+            f"no rung is left between {wanted.first} and {wanted.last}{f' ({why})' if why else ''}.",
             f"This job has {', '.join(each.name for each in ladder.rungs)}.",
         )
-    reached = NAMES.index(climb.last)
+    reached = NAMES.index(wanted.last)
     beyond = next((each.name for each in ladder.rungs if NAMES.index(each.name) > reached), None)
     return ReadyLadder(plan, source, tuple(rungs), left_out, few, synthetic, missing, beyond)
 
 
 def _ready(
-    rung: Rung, settings: Sequence[str], climb: Climb, source: SourceTree, region: str | None, *, told: bool
+    rung: Rung,
+    settings: Sequence[str],
+    wanted: LadderRequest,
+    source: SourceTree,
+    region: str | None,
+    *,
+    told: bool,
 ) -> ReadyRung:
     here = rung.place is Where.HERE
     # Processes that are not one for each accelerator are what this machine has room for.
-    ignore = [*climb.ignore, *([PROCESSES_DIFFER_FROM_ACCELERATORS.code] if here else [])]
-    loaded = read_job(replace(climb.job, overrides=(*climb.job.overrides, *settings)))
+    ignore = [*wanted.ignore, *([PROCESSES_DIFFER_FROM_ACCELERATORS.code] if here else [])]
+    loaded = read_job(replace(wanted.job, overrides=(*wanted.job.overrides, *settings)))
     plan = prepare(loaded, session_region=region, ignore=ignore, source=source, here=here)
     cost = None if here or plan.view is None else estimate_cost(plan.view, plan.region)
     return ReadyRung(rung, tuple(settings), loaded, plan, told, cost)

@@ -227,6 +227,19 @@ def test_the_first_rung_that_breaks_on_aws_ends_the_ladder(
     assert "the network between hosts" in json.loads(out)["verdict"]
 
 
+def test_a_ladder_that_ci_runs_again_creates_no_second_job(
+    run_launch: RunLaunch, write_job: WriteJob, breaks_on_two: BreaksOn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUILDKITE_BUILD_ID", "one")
+    file = write_job(cluster="dev")
+    names = []
+    for _ in range(2):
+        _, out, _ = run_launch("ladder", file, "--from", "1-host", "--yes", "--output", "json")
+        names.append([rung["job_name"] for rung in climbed(out).values()])
+    assert names[0] == names[1]
+    assert [request["TrainingJobName"] for request in breaks_on_two.requests] == names[0]
+
+
 def test_with_nobody_to_ask_nothing_is_bought(
     run_launch: RunLaunch, write_job: WriteJob, breaks_on_two: BreaksOn
 ) -> None:

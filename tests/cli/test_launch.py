@@ -39,7 +39,7 @@ def test_a_dry_run_prints_job_request_and_findings(run_launch: RunLaunch, write_
     code, out, _ = run_launch(write_job(), "--dry-run", "--output", "json")
     printed = json.loads(out)
     assert code == 0
-    assert list(printed) == ["job", "request", "findings", "source", "requirements"]
+    assert list(printed) == ["job", "request", "version_choice", "findings", "source", "requirements"]
     assert printed["request"]["ResourceConfig"]["InstanceCount"] == 2
 
 

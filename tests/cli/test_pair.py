@@ -124,6 +124,17 @@ def test_a_side_that_fails_is_diagnosed_and_the_other_kept(
     assert "nobody can tell: no loss was found in what B printed" in out
 
 
+def test_a_side_that_misses_a_file_is_told_what_left_it_out(
+    run_launch: RunLaunch, job_file: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / "src"
+    (source / "levels.csv").write_text("1.0")
+    (source / ".slipwayignore").write_text("*.csv\n")
+    (source / "train.py").write_text("open('levels.csv')")
+    _, out, _ = run_launch("pair", job_file, *SIDES, "--local")
+    assert out.count("the pattern *.csv") == 2
+
+
 def test_both_are_submitted_and_compared_on_aws(
     run_launch: RunLaunch, write_job: WriteJob, account: TwoScripts
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from launcher.backends.local.interpreter import Interpreter
 from launcher.backends.local.machine import Machine
 from launcher.failure_modes.refusal import Refusal
-from launcher.session.ladder import Climb, ReadyLadder, ready_ladder
+from launcher.session.ladder import LadderRequest, ReadyLadder, ready_ladder
 from launcher.session.preparation import JobSource, code_of, read_job
 
 MACHINE = Machine(Interpreter(Path("/venv/bin/python"), (3, 12, 1), "2.8.0", None), gpus=(), cores=4)
@@ -33,7 +33,7 @@ def made(write_job: Callable[..., Path], tmp_path: Path) -> Made:
     def make(script: str = SCRIPT, asked: dict[str, Any] | None = None, **changes: Any) -> ReadyLadder:
         file = write_job(**{"cluster": "dev", **changes})
         (tmp_path / "src" / "train.py").write_text(script)
-        climb = Climb(JobSource(file), **(asked or {}))
+        climb = LadderRequest(JobSource(file), **(asked or {}))
         loaded = read_job(climb.job)
         return ready_ladder(climb, loaded, code_of(loaded), MACHINE, "us-west-2")
 

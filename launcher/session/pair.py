@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from launcher.aws.clients import Clients
 from launcher.backends.interface import Backend, BackendError, Cursor, JobState, JobStatus
-from launcher.experiments.comparison import RunComparison, RunSide, compare
-from launcher.experiments.differences import RunDifference, cautions, differences, samples_per_step
-from launcher.experiments.series import Series, SeriesReader
+from launcher.experiments.pair.comparison import RunComparison, RunSide, compare
+from launcher.experiments.pair.differences import RunDifference, cautions, differences, samples_per_step
+from launcher.experiments.pair.series import Series, SeriesReader
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.request_view import RequestView
 from launcher.planning.run_facts import (

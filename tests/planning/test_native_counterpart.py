@@ -8,7 +8,7 @@ import pytest
 
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.specification import JobSpec
-from launcher.planning.pair import pair_of
+from launcher.planning.native_counterpart import native_counterpart
 from tests.planning.comparison import differences, plan_of
 
 COMPILED: dict[str, Any] = {
@@ -25,7 +25,9 @@ COMPILED: dict[str, Any] = {
 
 def test_the_pair_differs_in_the_compiler_alone() -> None:
     compiled = JobSpec.model_validate(COMPILED)
-    changed = differences(pair_of(compiled).model_dump(mode="json"), compiled.model_dump(mode="json"))
+    changed = differences(
+        native_counterpart(compiled).model_dump(mode="json"), compiled.model_dump(mode="json")
+    )
     named = ("distribution.", "framework.python", "framework.version")
     assert changed["distribution.strategy"] == ("torchrun", "torch_xla")
     assert [path for path in changed if not path.startswith(named)] == []
@@ -33,7 +35,9 @@ def test_the_pair_differs_in_the_compiler_alone() -> None:
 
 def test_both_run_the_same_pytorch_and_python_on_the_same_processes() -> None:
     compiled = plan_of(COMPILED)
-    native = plan_of(pair_of(JobSpec.model_validate(COMPILED)).model_dump(mode="json", exclude_none=True))
+    native = plan_of(
+        native_counterpart(JobSpec.model_validate(COMPILED)).model_dump(mode="json", exclude_none=True)
+    )
     images = [plan.request["AlgorithmSpecification"]["TrainingImage"] for plan in (compiled, native)]
     assert [image.rpartition("/")[2] for image in images] == [
         "pytorch-trcomp-training:1.12.0-gpu-py38",
@@ -52,4 +56,4 @@ def test_both_run_the_same_pytorch_and_python_on_the_same_processes() -> None:
 )
 def test_what_has_no_pair_is_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(Refusal, match=said):
-        pair_of(JobSpec.model_validate({**COMPILED, **changes}))
+        native_counterpart(JobSpec.model_validate({**COMPILED, **changes}))

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from launcher.experiments.comparison import Judgement, RunSide, compare, compare_losses, compare_speeds
-from launcher.experiments.series import Point, Series, Unit
+from launcher.experiments.pair.comparison import Judgement, RunSide, compare, compare_losses, compare_speeds
+from launcher.experiments.pair.series import Point, Series, Unit
 
 
 def side(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from launcher.experiments.changes import BEFORE_THE_SCRIPT_SECONDS, changes
-from launcher.experiments.rungs import NAMES, Footing, Rung, Rungs, Where, ladder_of, why_not_here
-from launcher.experiments.short import NOTHING, Words
+from launcher.experiments.ladder.rung_settings import BEFORE_THE_SCRIPT_SECONDS, settings_of
+from launcher.experiments.ladder.rungs import NAMES, Footing, Rung, Rungs, Where, ladder_of, why_not_here
+from launcher.experiments.ladder.script_words import NOTHING, Words
 from launcher.jobs.specification import JobSpec
 
 JobData = dict[str, Any]
@@ -87,7 +87,7 @@ def test_a_rung_is_short_begins_anew_and_is_tried_once(job_data: JobData) -> Non
         limits={"max_runtime": "24h", "max_retries": 2},
         checkpoint={"resume_from": "digits-1"},
     )
-    found = changes(Rung("1-host", Where.AWS, 1, 8), job, 8, Words({"max_steps": "5"}), 600, {})
+    found = settings_of(Rung("1-host", Where.AWS, 1, 8), job, 8, Words({"max_steps": "5"}), 600, {})
     assert found == [
         "resources.instance_count=1",
         f"limits.max_runtime={600 + BEFORE_THE_SCRIPT_SECONDS}",
@@ -100,11 +100,11 @@ def test_a_rung_is_short_begins_anew_and_is_tried_once(job_data: JobData) -> Non
 
 def test_what_is_as_it_should_be_is_not_changed(job_data: JobData) -> None:
     job = job_of(job_data, 1, limits={"max_runtime": "5m"})
-    assert changes(Rung("1-host", Where.AWS, 1, 8), job, 8, NOTHING, 600, {}) == []
+    assert settings_of(Rung("1-host", Where.AWS, 1, 8), job, 8, NOTHING, 600, {}) == []
 
 
 def test_a_limit_in_seconds_stays_one(job_data: JobData) -> None:
     limits = {"max_runtime_seconds": 9000}
     job = job_of(job_data, 1, limits=limits)
-    found = changes(Rung("1-here", Where.HERE, 1, 1), job, 8, NOTHING, 600, {"limits": limits})
+    found = settings_of(Rung("1-here", Where.HERE, 1, 1), job, 8, NOTHING, 600, {"limits": limits})
     assert found == ["distribution.processes_per_host=1", "limits.max_runtime_seconds=660"]

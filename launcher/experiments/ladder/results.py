@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from launcher.experiments.rungs import Rung, Where
+from launcher.experiments.ladder.rungs import Rung, Where
 from launcher.failure_modes.model import Finding
 
 
@@ -52,11 +52,6 @@ class Climbed:
     host: str | None = None
 
 
-def differences(held: Rung | None, broke: Rung) -> list[str]:
-    """What the rung that broke has and the one that held has not: where the cause is to be looked for."""
-    return list(_differences(held, broke))
-
-
 def verdict(climbed: Sequence[Climbed]) -> str:
     """What the rungs together say: how far the job holds, or where its fault is to be looked for."""
     held = [each.rung for each in climbed if each.result is Result.HELD]
@@ -79,7 +74,7 @@ def verdict(climbed: Sequence[Climbed]) -> str:
 
 def _pointed_at(held: Rung | None, broke: Rung) -> str:
     not_it = [f"not {each}" for each in _ruled_out(held, broke)]
-    suspects = differences(held, broke)
+    suspects = list(_suspects(held, broke))
     if not suspects:
         return "the two differ in nothing, so that it may be a failure that comes and goes"
     looked_at = "; or ".join(suspects)
@@ -98,7 +93,8 @@ def _ruled_out(held: Rung | None, broke: Rung) -> Iterator[str]:
         yield "anything between ranks"
 
 
-def _differences(held: Rung | None, broke: Rung) -> Iterator[str]:
+def _suspects(held: Rung | None, broke: Rung) -> Iterator[str]:
+    """What the rung that broke has and the one that held has not: where the cause is to be looked for."""
     if held is None:
         yield "the script, its packages or its settings"
     if broke.place is Where.AWS and (held is None or held.place is Where.HERE):

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-from launcher.experiments.estimates import Estimate, mean_of_correlated
-from launcher.experiments.rates import Speed, SpeedRatio, faster, speeds_of
-from launcher.experiments.series import Point, Series, Unit
+from launcher.experiments.pair.estimates import Estimate, mean_of_correlated
+from launcher.experiments.pair.rates import Speed, SpeedRatio, faster, speeds_of
+from launcher.experiments.pair.series import Point, Series, Unit
 from launcher.failure_modes import training_compiler
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds

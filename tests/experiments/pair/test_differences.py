@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launcher.experiments.differences import RunDifference, cautions, differences, samples_per_step
+from launcher.experiments.pair.differences import RunDifference, cautions, differences, samples_per_step
 
 JOB: dict[str, Any] = {
     "name": "digits",

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from launcher.experiments.climbing import Climbed, Result, verdict
-from launcher.experiments.rungs import Rung, Where
+from launcher.experiments.ladder.results import Climbed, Result, verdict
+from launcher.experiments.ladder.rungs import Rung, Where
 
 ONE = Rung("1-here", Where.HERE, 1, 1)
 MADE_UP = Rung("1-here-synthetic", Where.HERE, 1, 1, synthetic=True)
@@ -60,7 +60,7 @@ def test_a_ladder_that_begins_on_several_hosts_rules_nothing_out() -> None:
     assert "something between ranks" in text
 
 
-def test_a_rung_that_was_skipped_is_among_the_differences() -> None:
+def test_what_a_skipped_rung_adds_is_suspected_as_well() -> None:
     text = broke(ONE, at=HOSTS)
     assert "the image" in text
     assert "the network between hosts (" in text

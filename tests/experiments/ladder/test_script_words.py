@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from launcher.documents.document import parse_document
-from launcher.experiments.short import NOTHING, Words, few_steps, plain_yaml, settings_for, synthetic_data
+from launcher.experiments.ladder.script_words import (
+    NOTHING,
+    Words,
+    few_steps,
+    plain_yaml,
+    settings_for,
+    synthetic_data,
+)
 from launcher.jobs.specification import JobSpec
 
 JobData = dict[str, Any]

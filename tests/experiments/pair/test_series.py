@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from launcher.experiments import series
-from launcher.experiments.series import Point, SeriesReader, Unit
+from launcher.experiments.pair import series
+from launcher.experiments.pair.series import Point, SeriesReader, Unit
 
 
 def read(*lines: Mapping[str, float]) -> SeriesReader:

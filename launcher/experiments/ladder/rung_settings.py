@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.experiments.rungs import Rung, Where
-from launcher.experiments.short import Words, settings_for
+from launcher.experiments.ladder.rungs import Rung, Where
+from launcher.experiments.ladder.script_words import Words, settings_for
 from launcher.jobs.specification import JobSpec
 
 BEFORE_THE_SCRIPT_SECONDS = 900
@@ -16,7 +16,7 @@ GRACE_SECONDS = 60
 """The same here, where nothing comes first: who follows the rung ends it, before the limit does."""
 
 
-def changes(
+def settings_of(
     rung: Rung,
     job: JobSpec,
     processes_per_host: int,

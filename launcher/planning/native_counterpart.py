@@ -8,7 +8,7 @@ from launcher.planning.images import image_release
 from launcher.planning.strategies.torch_xla import FRAMEWORK
 
 
-def pair_of(job: JobSpec) -> JobSpec:
+def native_counterpart(job: JobSpec) -> JobSpec:
     """The same job on native PyTorch: torchrun in the image of the same PyTorch and Python version.
 
     Everything else is equal: hosts, processes, data, hyperparameters, environment and limits. Raises

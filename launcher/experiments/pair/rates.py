@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
-from launcher.experiments.estimates import student_t
-from launcher.experiments.series import Point, Series, Unit
+from launcher.experiments.pair.estimates import student_t
+from launcher.experiments.pair.series import Point, Series, Unit
 
 WARM_UP = 0.2
 """The part of a run's points, its first, in which data are fetched, kernels chosen and graphs compiled."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from launcher.backends.interface import Backend, JobStatus, LogLine, OnProgress
-from launcher.experiments.climbing import Climbed, Result
+from launcher.experiments.ladder.results import Climbed, Result
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.distribution import RANKS_NEVER_MET
 from launcher.failure_modes.model import Finding
@@ -126,7 +126,7 @@ def climb_here(
 
 
 def climb_on_aws(
-    ready: ReadyRung, backend: Backend, name: str, screen: Screen, bound: Bound, choice: LineChoice | None
+    ready: ReadyRung, backend: Backend, name: str, bound: Bound, screen: Screen, choice: LineChoice | None
 ) -> tuple[Climbed, Outcome]:
     """Follow a rung's job that was started on AWS, and say what came of it. Raises as `follow`."""
     watch = RungWatch(screen, backend.stop, bound)

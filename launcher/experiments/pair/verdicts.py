@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from launcher.experiments.comparison import Judgement, LossComparison, RunComparison, SpeedComparison
+from launcher.experiments.pair.comparison import Judgement, LossComparison, RunComparison, SpeedComparison
 
 ONE_RUN_EACH = "It is one run each: another seed can move a loss further than the interval says."
 """What the interval, which is made of the noise within two runs, cannot know."""

@@ -9,15 +9,15 @@ import pytest
 
 from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.diagnosis.model import Diagnosis, RootCause, Verdict
-from launcher.experiments.climbing import Result
-from launcher.experiments.rungs import Rung, Where
+from launcher.experiments.ladder.results import Result
+from launcher.experiments.ladder.rungs import Rung, Where
 from launcher.failure_modes import checkpoints, distribution, job_runtime
 from launcher.failure_modes.model import Retry, Stage
 from launcher.planning.cost import CostEstimate
-from launcher.session.climb import Bound, RungWatch, bound_of, climbed_of
 from launcher.session.following.progress import TrainingProgress
 from launcher.session.ladder import ReadyRung
 from launcher.session.outcome import Outcome
+from launcher.session.rung_runs import Bound, RungWatch, bound_of, climbed_of
 
 RUNG = Rung("2-hosts", Where.AWS, 2, 8, instance_type="ml.p4d.24xlarge")
 

@@ -8,11 +8,11 @@ from typing import Any, cast
 import pytest
 
 from launcher.backends.interface import Backend, BackendError, JobState, JobStatus, LogBatch, LogLine
-from launcher.experiments.series import Unit
+from launcher.experiments.pair.series import Unit
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.training_plan import Request, TrainingPlan
 from launcher.session.jobs import FoundJob
-from launcher.session.pairing import facts_of_jobs, facts_of_plans, series_of
+from launcher.session.pair import facts_of_jobs, facts_of_plans, series_of
 
 
 class Recorded:

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from launcher.experiments.comparison import Judgement, LossComparison, RunComparison, SpeedComparison
-from launcher.experiments.estimates import Estimate
-from launcher.experiments.rates import SpeedRatio
-from launcher.experiments.verdicts import ON_ONE_MACHINE, ONE_RUN_EACH, on_loss, on_speed, verdicts
+from launcher.experiments.pair.comparison import Judgement, LossComparison, RunComparison, SpeedComparison
+from launcher.experiments.pair.estimates import Estimate
+from launcher.experiments.pair.rates import SpeedRatio
+from launcher.experiments.pair.verdicts import ON_ONE_MACHINE, ONE_RUN_EACH, on_loss, on_speed, verdicts
 
 SAME, DIFFERS, UNCLEAR = Judgement.SAME, Judgement.DIFFERS, Judgement.UNCLEAR
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from launcher.experiments.estimates import Estimate, mean_of_correlated, student_t
+from launcher.experiments.pair.estimates import Estimate, mean_of_correlated, student_t
 
 
 def noise(count: int, correlation: float, random: random.Random) -> list[float]:
