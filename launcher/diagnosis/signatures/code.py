@@ -169,7 +169,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="size mismatch for ",
         pattern=re.compile(
-            r"size mismatch for (?P<key>[\w.]{1,300}): copying a param with shape (?P<saved>torch\.Size\(\[[\d, ]*\]\))"
+            r"size mismatch for (?P<key>[\w.]{1,300}): "
+            r"copying a param with shape (?P<saved>torch\.Size\(\[[\d, ]*\]\))"
             r" from checkpoint, the shape in current model is (?P<own>torch\.Size\(\[[\d, ]*\]\))"
         ),
         example="\tsize mismatch for fc.weight: copying a param with shape torch.Size([1000, 512]) from "
