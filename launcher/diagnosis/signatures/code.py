@@ -11,6 +11,8 @@ import re
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import job_runtime
 
+_SHAPE = r"torch\.Size\(\[[\d, ]*\]\)"
+
 _OTHER_MODEL = (
     "Make the model as it was when the checkpoint was written (layers, classes, vocabulary), or take a "
     "checkpoint of this one. To load only what both have, leave the other keys out of the state and pass "
@@ -169,9 +171,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="size mismatch for ",
         pattern=re.compile(
-            r"size mismatch for (?P<key>[\w.]{1,300}): "
-            r"copying a param with shape (?P<saved>torch\.Size\(\[[\d, ]*\]\))"
-            r" from checkpoint, the shape in current model is (?P<own>torch\.Size\(\[[\d, ]*\]\))"
+            rf"size mismatch for (?P<key>[\w.]{{1,300}}): copying a param with shape (?P<saved>{_SHAPE}) "
+            rf"from checkpoint, the shape in current model is (?P<own>{_SHAPE})"
         ),
         example="\tsize mismatch for fc.weight: copying a param with shape torch.Size([1000, 512]) from "
         "checkpoint, the shape in current model is torch.Size([10, 512]).",
