@@ -8,6 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from launcher.failure_modes.refusal import AwsRefusal
+from datetime import date
+from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.sources import Source
+
+FIGURES = (
+    Figure("15", "minutes that a clock may differ, about", Source("AWS Developer Tools Blog: clock-skew-correction", date(2026, 11, 22))),
+)
 
 
 class UnusableSession(AwsRefusal):

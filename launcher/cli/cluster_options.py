@@ -9,6 +9,11 @@ from cyclopts import Parameter
 
 from launcher.cluster.stack_names import CLUSTER_NAME
 from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.figures import Figure
+
+FIGURES = (
+    Figure("32", "characters of a cluster's name, a bound of our own", None),
+)
 
 ClusterName = Annotated[str, Parameter(help="The cluster's name.")]
 

@@ -7,6 +7,11 @@ from typing import Annotated
 from pydantic import Field, StringConstraints, field_validator
 
 from launcher.cluster.section import Section, refuse
+from launcher.failure_modes.figures import Figure
+
+FIGURES = (
+    Figure("0.5", "a weight factor, as an example", None),
+)
 
 LOG_DAYS = (
     *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180),

@@ -82,6 +82,7 @@ LOADER_WORKER_KILLED = FailureMode(
         sources.TORCH_DATA,
         sources.EFA_CHEATSHEET,
         sources.EFA_PLUGIN_ENVIRONMENT,
+        sources.LIBFABRIC_EFA,
     ),
 )
 

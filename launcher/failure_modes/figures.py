@@ -86,7 +86,10 @@ FIGURES: Final[Mapping[str, tuple[Figure, ...]]] = MappingProxyType(
             Figure("1021-1023", "an example of too few", None),
         ),
         "FSX006": (Figure("500", "GB, a bound of our own", None),),
-        "DATA005": (Figure("2", "batches that each worker prefetches", sources.TORCH_DATA),),
+        "DATA005": (
+            Figure("2", "batches that each worker prefetches", sources.TORCH_DATA),
+            Figure("1.19", "the first libfabric that knows the variable", sources.LIBFABRIC_EFA),
+        ),
         "DATA006": (
             Figure("96", "vCPUs of a p4d.24xlarge", sources.INSTANCE_TYPE_API),
             Figure("8", "GPUs of a p4d.24xlarge", sources.INSTANCE_TYPE_API),
@@ -112,6 +115,10 @@ FIGURES: Final[Mapping[str, tuple[Figure, ...]]] = MappingProxyType(
         "XLA009": (
             Figure("1.13.1", "the last PyTorch with the compiler", sources.TRAINING_COMPILER_SUPPORT),
             Figure("2", "the PyTorch that torch.compile came with, by its name", None),
+        ),
+        "NET002": (
+            Figure("500", "UDP port of the key exchange", sources.TRAFFIC_ENCRYPTION),
+            Figure("50", "the protocol number of ESP, by definition", None),
         ),
         "SPEC001": (Figure("10,000", "nodes, a bound of our own (docs/job-file.md)", None),),
         "SPEC004": (

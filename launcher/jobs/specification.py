@@ -30,6 +30,12 @@ from launcher.jobs.secrets import SECRETS_VARIABLE, SecretId, SecretVariable, ch
 from launcher.jobs.tuning import Tuning, check_beside
 from launcher.jobs.values import Duration, Part, RoleArn, S3Uri, ScalarText, Size
 from launcher.text.nearest import nearest
+from launcher.failure_modes import sources
+from launcher.failure_modes.figures import Figure
+
+FIGURES = (
+    Figure("28", "days of MaxRuntimeInSeconds, at most", sources.TRAINING_JOB_API),
+)
 
 AS_WRITTEN: tuple[Path, ...] = (
     ("environment", "*"),

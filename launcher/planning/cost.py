@@ -1,17 +1,16 @@
-"""What a job's hosts cost: an estimate from `prices.json`, a table of list prices, each with its date.
+"""What a job's hosts cost: the price of one (`host_prices.py`) times the hosts and the time, in words.
 
-The table holds what SageMaker asks for training on demand, in US dollars per instance and hour, as read
-in AWS's public price list by the sources that stand beside the figures. Nothing in it is derived from
-another price: a type that no source names is missing, and said to be.
+The words say what the price is: a list price of SageMaker, of the job's region or of another, or an estimate
+from EC2's, and of which day. What is not known is said to be.
 """
 
 from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
-from functools import cache
+from typing import Final
 
-from launcher.facts.data_file import read_data_file
+from launcher.planning.host_prices import Multiple, host_price, table_date
 from launcher.planning.request_view import RequestView
 from launcher.text.durations import exact_duration
 
@@ -24,7 +23,8 @@ class CostEstimate:
     time. `at_limit` is for all hosts for the whole MaxRuntimeInSeconds, which bounds all attempts of
     the service together (SageMaker API reference, StoppingCondition), and for all jobs of a search.
     `price_date` is the date of the price, `price_region` the region that has it. With `spot` the bill
-    is lower; by how much is not known before.
+    is lower; by how much is not known before. `estimated_by` is set where SageMaker's price is not known:
+    the multiple by which it is estimated from EC2's, of that region and day.
     """
 
     per_hour: float
@@ -32,16 +32,17 @@ class CostEstimate:
     price_date: datetime.date
     price_region: str
     spot: bool = False
+    estimated_by: Multiple | None = None
 
 
 def estimate_cost(request: RequestView, region: str | None) -> CostEstimate | None:
     """The estimate for a CreateTrainingJob or CreateHyperParameterTuningJob request.
 
-    `region` is where it goes, None where that is not known. The result is None where the table has no
-    price of the instance type in any region. Of several types, among which the service chooses, it is
-    the estimate for the dearest.
+    `region` is where it goes, None where that is not known. The result is None where no price of the
+    instance type is known or can be estimated in any region. Of several types, among which the service
+    chooses, it is the estimate for the dearest.
     """
-    prices = [_price(each, region) for each in request.instance_types]
+    prices = [host_price(each, region) for each in request.instance_types]
     known = [price for price in prices if price is not None]
     if not known or len(known) < len(prices):
         return None
@@ -53,7 +54,9 @@ def estimate_cost(request: RequestView, region: str | None) -> CostEstimate | No
         at_limit *= request.search.jobs
         if request.search.max_seconds is not None:
             at_limit = min(at_limit, per_hour * request.search.max_seconds / 3600)
-    return CostEstimate(per_hour, at_limit, price.as_of, price.region, spot=request.is_spot)
+    return CostEstimate(
+        per_hour, at_limit, price.as_of, price.region, spot=request.is_spot, estimated_by=price.estimated_by
+    )
 
 
 def cost_in_words(request: RequestView, region: str | None) -> str:
@@ -65,13 +68,14 @@ def cost_in_words(request: RequestView, region: str | None) -> str:
     if request.training_plan is not None:
         return f"paid up front with the training plan{_on_demand(estimate)}"
     if estimate is None:
+        unpriced = _unpriced(request, region) or "such hosts"
         return (
-            f"unknown: the price table of {table_date()} has no {_unpriced(request) or 'such hosts'}; "
+            f"unknown: the price table of {table_date()} has no {unpriced}; "
             "see aws.amazon.com/sagemaker/ai/pricing"
         )
-    figures = f"{_usd(estimate.per_hour)} an hour, up to {_usd(estimate.at_limit)} {_bounds(request)}"
+    figures = f"{_amount(estimate)} an hour, up to {_usd(estimate.at_limit)} {_bounds(request)}"
     if estimate.spot:
-        figures = f"at most {figures}: the on-demand price, that of spot varies below it"
+        figures = f"at most {figures}: the on-demand price, {_SPOT}"
     dearest = ", the dearest of its types" if len(request.instance_types) > 1 else ""
     return f"{figures} ({_origin(estimate, region)}{dearest}; hosts alone{_warm_pool(request)})"
 
@@ -84,27 +88,22 @@ def cost_of_a_part(request: RequestView, region: str | None, part: float) -> str
     estimate = estimate_cost(request, region)
     if estimate is None or request.training_plan is not None:
         return None
-    most = "at most " if estimate.spot else ""
+    most, spot = ("at most ", f"; {_SPOT}") if estimate.spot else ("", "")
     return (
-        f"{most}{_usd(estimate.per_hour * part)} of {_usd(estimate.per_hour)} an hour "
-        f"({_origin(estimate, region)})"
+        f"{most}{_usd(estimate.per_hour * part)} of {_amount(estimate)} an hour "
+        f"({_origin(estimate, region)}{spot})"
     )
 
 
-def table_date() -> datetime.date:
-    """The date of the newest price in the table."""
-    return max(price.as_of for prices in _table().values() for price in prices)
+_SPOT: Final = "that of spot varies below it"
 
 
-@dataclass(frozen=True, slots=True)
-class _Price:
-    usd_per_hour: float
-    as_of: datetime.date
-    region: str
+def _amount(estimate: CostEstimate) -> str:
+    return f"{'about ' if estimate.estimated_by else ''}{_usd(estimate.per_hour)}"
 
 
-def _unpriced(request: RequestView) -> str | None:
-    return next((each for each in request.instance_types if each not in _table()), None)
+def _unpriced(request: RequestView, region: str | None) -> str | None:
+    return next((each for each in request.instance_types if host_price(each, region) is None), None)
 
 
 def _bounds(request: RequestView) -> str:
@@ -118,15 +117,29 @@ def _bounds(request: RequestView) -> str:
 
 def _origin(estimate: CostEstimate, region: str | None) -> str:
     price = f"list price of {estimate.price_region}, {estimate.price_date}"
+    if estimate.estimated_by is not None:
+        price = (
+            f"estimated: EC2's price of {estimate.price_region}, {estimate.price_date}, "
+            f"times {_in_words(estimate.estimated_by)}"
+        )
     if region == estimate.price_region:
         return price
     return f"{price}; {region or 'the region of the job'} may have another"
 
 
+def _in_words(multiple: Multiple) -> str:
+    return (
+        f"{multiple.times:g}, as SageMaker asks in all {multiple.pairs} cases of "
+        f"{', '.join(multiple.families)} where both prices are known"
+    )
+
+
 def _on_demand(estimate: CostEstimate | None) -> str:
     if estimate is None:
         return ""
-    return f" (on demand {_usd(estimate.per_hour)} an hour, {estimate.price_region}, {estimate.price_date})"
+    source = "estimated from EC2's, " if estimate.estimated_by else ""
+    origin = f"{source}{estimate.price_region}, {estimate.price_date}"
+    return f" (on demand {_amount(estimate)} an hour, {origin})"
 
 
 def _warm_pool(request: RequestView) -> str:
@@ -137,20 +150,3 @@ def _warm_pool(request: RequestView) -> str:
 
 def _usd(amount: float) -> str:
     return f"{amount:,.2f} USD"
-
-
-def _price(instance_type: str | None, region: str | None) -> _Price | None:
-    """The price in the region, else in the first region of the table that has one."""
-    prices = _table().get(instance_type or "", ())
-    return next((price for price in prices if price.region == region), next(iter(prices), None))
-
-
-@cache
-def _table() -> dict[str, list[_Price]]:
-    """By instance type, in the order of the file."""
-    table: dict[str, list[_Price]] = {}
-    for price_list in read_data_file(__file__, "prices.json")["lists"]:
-        as_of = datetime.date.fromisoformat(price_list["as_of"])
-        for instance_type, usd in price_list["prices"].items():
-            table.setdefault(instance_type, []).append(_Price(usd, as_of, price_list["region"]))
-    return table

@@ -94,12 +94,12 @@ def _for_an_old_plugin(plugin: Version, facts: InstanceFacts) -> Iterator[Settin
 
 
 def _without_huge_pages(plugin: Version | None) -> Setting:
-    unsure = "" if plugin else "; libfabric before 1.19, which an unknown image may hold, ignores it"
     return Setting(
         "FI_EFA_USE_HUGE_PAGE",
         "0",
         "DataLoader workers that fork can use up the huge pages in which libfabric keeps its buffers, and "
-        f"fail with 'Cannot allocate memory'; without them messages are a little slower{unsure}",
+        "fail with 'Cannot allocate memory'; without them messages are a little slower"
+        + ("" if plugin else "; libfabric before 1.19, which an unknown image may hold, ignores it"),
         (sources.EFA_CHEATSHEET, sources.EFA_PLUGIN_ENVIRONMENT, sources.LIBFABRIC_EFA),
     )
 

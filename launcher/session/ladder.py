@@ -67,6 +67,12 @@ class LadderRequest:
         """Whether none of the rungs asked for is on AWS."""
         return NAMES.index(self.last) < NAMES.index("1-host-synthetic")
 
+    @property
+    def in_words(self) -> str:
+        """The rungs that were asked for, such as ` up to n-here`; empty where all are."""
+        first = f" from {self.first}" if self.first != NAMES[0] else ""
+        return first + (f" up to {self.last}" if self.last != NAMES[-1] else "")
+
     def asks_for(self, name: str) -> bool:
         """Whether a rung is between the first and the last."""
         return NAMES.index(self.first) <= NAMES.index(name) <= NAMES.index(self.last)
@@ -161,14 +167,32 @@ def ready_ladder(
             rungs.append(_ready(rung, settings, wanted, source, region, told=bool(few)))
     left_out = tuple(each for each in ladder.left_out if wanted.asks_for(each.name))
     if not rungs:
-        why = "; ".join(f"{each.name}: {each.why}" for each in left_out)
         raise Refusal(
-            f"no rung is left between {wanted.first} and {wanted.last}{f' ({why})' if why else ''}.",
-            f"This job has {', '.join(each.name for each in ladder.rungs)}.",
+            f"no rung is left{wanted.in_words}{_whys(left_out)}.",
+            _instead(ladder.rungs, missing if left_out else ()),
         )
     reached = NAMES.index(wanted.last)
     beyond = next((each.name for each in ladder.rungs if NAMES.index(each.name) > reached), None)
     return ReadyLadder(plan, source, tuple(rungs), left_out, few, synthetic, missing, beyond)
+
+
+def _whys(left_out: Sequence[MissingRung]) -> str:
+    """Why rungs were left out, each reason once: ` (1-here, n-here: the code lies on S3)`."""
+    rungs: dict[str, list[str]] = {}
+    for each in left_out:
+        rungs.setdefault(each.why, []).append(each.name)
+    said = "; ".join(f"{', '.join(names)}: {why}" for why, names in rungs.items())
+    return f" ({said})" if said else ""
+
+
+def _instead(rungs: Sequence[Rung], missing: Sequence[str]) -> str:
+    """What to do where no rung is left: folders for channels, or the rungs that there are."""
+    names = [each.name for each in rungs]
+    there = f"This job has {', '.join(names)}: begin with `--from {names[0]}`." if names else ""
+    if not missing:
+        return there
+    folders = " ".join(f"--input {name}=DIR" for name in missing)
+    return f"Say where its data are on this machine with `{folders}`. {there}".rstrip()
 
 
 def _ready(

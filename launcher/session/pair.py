@@ -127,7 +127,8 @@ def result_of(
         for label, step, (backend, outcome) in zip(LABELS, facts.steps, (first, second), strict=True)
     ]
     here = first[0].runs_here or second[0].runs_here
-    return PairResult((runs[0], runs[1]), facts, compare(runs[0].side, runs[1].side, same_within), here)
+    compared = compare(runs[0].side, runs[1].side, same_within, here=here)
+    return PairResult((runs[0], runs[1]), facts, compared, here)
 
 
 def seen(job: FoundJob) -> tuple[Backend, Outcome]:

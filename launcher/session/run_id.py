@@ -6,6 +6,11 @@ import re
 from collections.abc import Mapping
 
 from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.figures import Figure
+
+FIGURES = (
+    Figure("128", "characters of a run's id, a bound of our own", None),
+)
 
 RUNS: tuple[tuple[str, ...], ...] = (
     ("GITHUB_REPOSITORY", "GITHUB_RUN_ID"),

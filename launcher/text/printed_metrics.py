@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from launcher.text.line_length import LONGEST_LINE
 
 _NUMBER = r"[-+]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?"
-_EQUALS = r"['\"]?\s*+(?:[:=]\s*+)?[\[(]?\s*+"
+_EQUALS = r"['\"]?\s*+(?:[:=]\s*+)?[\[(]?\s*+['\"]?"
 _NOT_HELD_OUT = r"(?<![\w.])(?<!\bval )(?<!\beval )(?<!\btest )(?<!\bvalidation )"
 
 BUILT_IN: Mapping[str, re.Pattern[str]] = {

@@ -21,6 +21,7 @@ import yaml
 
 from launcher.account.quotas import Use
 from launcher.cluster.instances import training_instance_types
+from scripts.facts.price_lists import aws_gpu_prices
 
 FOLDER = Path(__file__).with_name("quoted")
 
@@ -114,6 +115,11 @@ def training_quotas(source: str) -> dict[str, Any]:
     return {use: dict(sorted(codes.items())) for use, codes in sorted(rows.items())}
 
 
+def prices_of_us_east_1(source: str) -> dict[str, Any]:
+    """aws-gpu's prices of EC2 in us-east-1, the region for which we have another source."""
+    return aws_gpu_prices(source).prices["us-east-1"]
+
+
 _TRAINING_REPOSITORIES = ("pytorch", "pytorch-training", "pytorch-training-neuronx", "tensorflow-training")
 
 
@@ -129,6 +135,7 @@ _READ: Final[dict[str, tuple[str, Callable[[Mapping[str, str]], dict[str, Any]]]
     ),
     "aws/aws-ofi-nccl": ("src/platform-aws.cpp", _only(plugin_platforms)),
     "aws/deep-learning-containers": ("docs/src/data", image_releases),
+    "tsaol/aws-gpu": ("data/all_gpu_instances.js", _only(prices_of_us_east_1)),
     "gruntwork-io/terraform-aws-utilities": (
         "modules/request-quota-increase/variables.tf",
         _only(training_quotas),
@@ -148,7 +155,8 @@ def _written(quotation: Quotation) -> str:
     return f'{json.dumps(head, indent=1)[:-2]},\n "rows": {{\n{rows}\n }}\n}}\n'
 
 
-def _git(directory: str, *arguments: str) -> str:
+def git(directory: str, *arguments: str) -> str:
+    """What git prints about a clone. Raises CalledProcessError where it refuses."""
     run = subprocess.run(["git", "-C", directory, *arguments], capture_output=True, text=True, check=True)
     return run.stdout
 
@@ -160,9 +168,9 @@ def main(arguments: list[str]) -> int:
         return 2
     repository, directory = arguments
     path, read = _READ[repository]
-    commit, date = _git(directory, "log", "-1", "--format=%H %cs").split()
-    names = _git(directory, "ls-tree", "-r", "--name-only", "HEAD", path).splitlines()
-    rows = read({name: _git(directory, "show", f"HEAD:{name}") for name in names})
+    commit, date = git(directory, "log", "-1", "--format=%H %cs").split()
+    names = git(directory, "ls-tree", "-r", "--name-only", "HEAD", path).splitlines()
+    rows = read({name: git(directory, "show", f"HEAD:{name}") for name in names})
     quotation = Quotation(repository, commit, date, path, rows)
     _file(repository).write_text(_written(quotation), "utf-8")
     print(f"wrote {_file(repository).name}: {len(rows)} rows of {quotation}")

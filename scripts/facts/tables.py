@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from launcher.facts.provenance import Provenance, provenance_of
-from scripts.facts import images, instances, made_from_packages, quota_codes, regions, versions
+from scripts.facts import images, instances, made_from_packages, prices, quota_codes, regions, versions
 from scripts.facts.comparison import Comparison
 from scripts.generated import ROOT
 
@@ -25,6 +25,7 @@ COMPARED: Final[dict[str, Callable[[], Iterator[Comparison]]]] = {
     "launcher/cluster/instances.json": instances.comparisons,
     "launcher/cluster/regions.py": regions.comparisons,
     "launcher/planning/api_model.json": made_from_packages.api_model,
+    "launcher/planning/ec2_prices.json": prices.comparisons,
     "launcher/planning/image_releases.json": images.software,
     "launcher/planning/images.json": lambda: chain(made_from_packages.images(), images.releases()),
     "launcher/planning/strategies/in_tuning_job.py": versions.torchrun_in_tuning_jobs,

@@ -169,7 +169,7 @@ def test_a_failed_side_on_aws_makes_no_verdict_of_the_other(
     printed = json.loads(out)
     assert code == 1
     assert printed["runs"][1]["failure"]["code"] == "CODE001"
-    assert printed["loss"]["why"] == "not enough points: 5 steps in common, and 20 are needed"
+    assert printed["loss"]["why"].startswith("not enough points: 5 steps in common, and 20 are needed")
 
 
 def test_nothing_is_submitted_without_a_yes(

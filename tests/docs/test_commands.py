@@ -19,7 +19,7 @@ from tests.docs.pages import IDS, PAGES, ROOT, anchors, blocks, catalogue, code,
 each_page = pytest.mark.parametrize("page", PAGES, ids=IDS)
 
 OF_PIP = {"--no-index", "--find-links", "--index-url", "--extra-index-url"}
-OTHERS = {"--rdzv-endpoint", "--snapshot-update", *OF_PIP}
+OTHERS = {"--rdzv-endpoint", "--standalone", "--snapshot-update", *OF_PIP}
 """Options that the pages name of other programs: torchrun's, pytest's, pip's."""
 
 PLACEHOLDER = re.compile(r"[A-Z]{3,}[A-Z_-]*")

@@ -1,22 +1,17 @@
-"""The cost estimate, and the table of prices that it reads."""
+"""What a job's hosts cost, in figures and in words."""
 
 from __future__ import annotations
 
 import datetime
-import json
-from importlib import resources
 from typing import Any
 
 import pytest
 
-from launcher.cluster.instances import training_instance_types
-from launcher.planning.cost import cost_in_words, cost_of_a_part, estimate_cost, table_date
+from launcher.planning.cost import cost_in_words, cost_of_a_part, estimate_cost
+from launcher.planning.host_prices import table_date
 from launcher.planning.request_view import RequestView
 
 P5, DAY = "ml.p5.48xlarge", 86400
-TABLE: dict[str, Any] = json.loads(
-    resources.files("launcher.planning").joinpath("prices.json").read_text("utf-8")
-)
 
 
 def training(
@@ -86,10 +81,10 @@ def test_a_grid_makes_as_many_jobs_as_it_has_combinations() -> None:
     ("instance_type", "region", "found"),
     [
         pytest.param("ml.g5.xlarge", "us-west-2", "us-west-2", id="its own"),
-        pytest.param("ml.g5.xlarge", "eu-west-1", "us-east-1", id="the first where its own is not there"),
+        pytest.param("ml.m5.large", "eu-west-1", "us-east-1", id="the first where its own is not there"),
         pytest.param("ml.g5.xlarge", None, "us-east-1", id="the first where none is known"),
-        pytest.param("ml.g5.48xlarge", "us-east-1", "us-west-2", id="the next where the first has none"),
-        pytest.param("ml.p5en.48xlarge", "us-east-1", "ap-south-1", id="the only one"),
+        pytest.param("ml.g7e.8xlarge", "eu-west-1", "us-west-2", id="the next where the first has none"),
+        pytest.param("ml.p6-b200.48xlarge", "eu-west-1", "ap-south-1", id="the only one"),
     ],
 )
 def test_the_price_is_of_the_jobs_region_where_the_table_has_it(
@@ -106,6 +101,34 @@ def test_the_line_says_what_when_where_and_of_when() -> None:
     assert cost_in_words(RequestView(training(seconds=5400)), "us-east-1") == (
         "126.59 USD an hour, up to 189.89 USD in 1h30m (list price of us-east-1, 2026-09-04; hosts alone)"
     )
+
+
+def test_an_estimate_says_of_what_it_is_one() -> None:
+    words = cost_in_words(RequestView(training("ml.p4d.24xlarge", hosts=1, seconds=7200)), "eu-west-1")
+    assert words == (
+        "about 27.27 USD an hour, up to 54.55 USD in 2h (estimated: EC2's price of eu-west-1, 2026-01-21, "
+        "times 1.15, as SageMaker asks in all 12 cases of p4d, p4de, p5, p5en, trn1 where both prices are "
+        "known; hosts alone)"
+    )
+
+
+def test_an_estimate_of_another_region_says_so() -> None:
+    request = RequestView(training("ml.trn1n.32xlarge", hosts=1))
+    assert "EC2's price of us-east-1" in cost_in_words(request, "eu-west-1")
+    assert "; eu-west-1 may have another; hosts alone" in cost_in_words(request, "eu-west-1")
+    assert "; the region of the job may have another" in cost_in_words(request, None)
+
+
+def test_an_estimate_is_told_from_a_price_by_its_multiple() -> None:
+    estimated = estimate_cost(RequestView(training("ml.p4d.24xlarge")), "eu-west-1")
+    listed = estimate_cost(RequestView(training("ml.p4d.24xlarge")), "us-east-1")
+    assert estimated is not None and listed is not None and listed.estimated_by is None
+    assert estimated.estimated_by is not None and estimated.estimated_by.times == 1.15
+
+
+def test_what_a_training_plan_would_cost_on_demand_may_be_an_estimate() -> None:
+    words = cost_in_words(RequestView(training("ml.p5en.48xlarge", plan="arn")), "us-west-2")
+    assert words.endswith("(on demand about 145.58 USD an hour, estimated from EC2's, us-west-2, 2026-01-21)")
 
 
 def test_a_type_without_a_price_is_said_to_have_none() -> None:
@@ -142,31 +165,18 @@ def test_a_search_is_described_in_the_line() -> None:
     assert "for 20 jobs of 1h, 4 at a time, 2h in all (" in words
 
 
-@pytest.mark.parametrize("prices", TABLE["lists"], ids=lambda each: f"{each['region']} {each['as_of']}")
-def test_every_price_has_a_date_a_region_and_a_source(prices: dict[str, Any]) -> None:
-    assert datetime.date.fromisoformat(prices["as_of"]) <= table_date()
-    assert "AWS Price List" in prices["source"] and len(prices["source"]) > 40
-    assert prices["region"].count("-") == 2
-    assert prices["prices"].keys() <= set(training_instance_types())
-    assert all(0 < price < 500 for price in prices["prices"].values())
-
-
-def test_no_type_has_two_prices_in_a_region() -> None:
-    known = [(each["region"], name) for each in TABLE["lists"] for name in each["prices"]]
-    assert len(known) == len(set(known))
-
-
-def test_no_price_is_older_than_the_cut_of_june_2025() -> None:
-    oldest = min(datetime.date.fromisoformat(each["as_of"]) for each in TABLE["lists"])
-    assert oldest > datetime.date(2025, 6, 30)
-
-
 def test_a_part_of_the_hosts_costs_its_share() -> None:
     assert cost_of_a_part(RequestView(training()), "us-east-1", 0.25) == (
         "31.65 USD of 126.59 USD an hour (list price of us-east-1, 2026-09-04)"
     )
     spot = RequestView(training(EnableManagedSpotTraining=True))
-    assert str(cost_of_a_part(spot, "us-east-1", 0.25)).startswith("at most 31.65 USD of")
+    assert cost_of_a_part(spot, "us-east-1", 0.25) == (
+        "at most 31.65 USD of 126.59 USD an hour "
+        "(list price of us-east-1, 2026-09-04; that of spot varies below it)"
+    )
+    assert str(cost_of_a_part(RequestView(training()), "us-east-2", 0.25)).startswith(
+        "31.65 USD of about 126.59 USD an hour (estimated: EC2's price of us-east-2, 2026-01-21, times 1.15,"
+    )
 
 
 def test_a_part_without_a_price_or_paid_for_whole_has_no_share() -> None:

@@ -151,7 +151,7 @@ def test_code_on_s3_begins_on_aws(made: Made) -> None:
         ({"last": "here"}, "--up-to here is no rung"),
         ({"steps": 0}, "--steps 0"),
         ({"inputs": {"tran": Path()}}, "no channel 'tran'; it has none"),
-        ({"first": "all-hosts"}, "no rung is left between all-hosts and all-hosts"),
+        ({"first": "all-hosts"}, "no rung is left from all-hosts."),
     ],
 )
 def test_what_makes_no_ladder_is_refused(made: Made, asked: dict[str, Any], said: str) -> None:
@@ -167,3 +167,11 @@ def test_a_search_has_no_ladder(made: Made) -> None:
     }
     with pytest.raises(Refusal, match="a search over hyperparameters"):
         made(tuning=tuning, asked={"last": "all-hosts"})
+
+
+def test_a_ladder_without_data_here_says_how_to_give_it_some(made: Made) -> None:
+    with pytest.raises(Refusal) as refused:
+        made(script="print(1)", asked={"last": "n-here"}, inputs={"train": "s3://bucket/train"})
+    assert "no rung is left up to n-here (1-here, n-here: no folder" in refused.value.message
+    assert "`--input train=DIR`" in refused.value.remedy
+    assert "`--from 1-host`" in refused.value.remedy

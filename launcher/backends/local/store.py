@@ -18,6 +18,12 @@ from launcher.backends.local.processes import boots_among, kill_all, processes_o
 from launcher.backends.local.state_files import UnreadableJob, read_state
 from launcher.backends.local.status import JobRecord, read_record, status_file
 from launcher.diagnosis.ending import Stop, StopCause
+from launcher.failure_modes import sources
+from launcher.failure_modes.figures import Figure
+
+FIGURES = (
+    Figure("63", "characters of a job's name", sources.TRAINING_JOB_API),
+)
 
 if TYPE_CHECKING:
     from launcher.planning.training_plan import Request

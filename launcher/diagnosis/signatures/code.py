@@ -11,6 +11,14 @@ import re
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import job_runtime
 
+_SHAPE = r"torch\.Size\(\[[\d, ]*\]\)"
+
+_OTHER_MODEL = (
+    "Make the model as it was when the checkpoint was written (layers, classes, vocabulary), or take a "
+    "checkpoint of this one. To load only what both have, leave the other keys out of the state and pass "
+    "strict=False."
+)
+
 SIGNATURES = (
     Signature(
         mode=job_runtime.ENTRY_POINT_MISSING,
@@ -156,7 +164,21 @@ SIGNATURES = (
         '"module.bn1.bias".',
         near_miss="INFO all key(s) in state_dict match",
         says="the checkpoint is of another model: its keys differ, {key} first",
-        vague=True,
+        remedy=_OTHER_MODEL,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.INITIATOR,
+        literal="size mismatch for ",
+        pattern=re.compile(
+            rf"size mismatch for (?P<key>[\w.]{{1,300}}): copying a param with shape (?P<saved>{_SHAPE}) "
+            rf"from checkpoint, the shape in current model is (?P<own>{_SHAPE})"
+        ),
+        example="\tsize mismatch for fc.weight: copying a param with shape torch.Size([1000, 512]) from "
+        "checkpoint, the shape in current model is torch.Size([10, 512]).",
+        near_miss="UserWarning: size mismatch for fc.weight is ignored",
+        says="the checkpoint is of another model: {key} is {saved} there, and {own} in the model",
+        remedy=_OTHER_MODEL,
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,

@@ -21,6 +21,10 @@ SAME_WITHIN = 0.02
 LEAST_POINTS = 20
 """Points in common below which nothing is said of the losses: the second half of them is compared."""
 
+APART_HERE = 1.5
+"""On this machine speeds whose interval begins nearer than this many times are not told from each other: the
+same job, twice after itself on two cores that others used as well, ran at up to 1.45 times its own speed."""
+
 _MOST_POINTS = 2000
 """Places at which the losses are compared; of more, evenly chosen ones."""
 
@@ -101,10 +105,15 @@ class RunComparison:
     findings: tuple[Finding, ...] = ()
 
 
-def compare(first: RunSide, second: RunSide, same_within: float = SAME_WITHIN) -> RunComparison:
-    """What two runs show; `same_within` is the part of the loss by which equal ones may differ."""
+def compare(
+    first: RunSide, second: RunSide, same_within: float = SAME_WITHIN, *, here: bool = False
+) -> RunComparison:
+    """What two runs show; `same_within` is the part of the loss by which equal ones may differ.
+
+    `here` says that one of them ran on this machine, whose speed is not its own.
+    """
     loss = compare_losses(first, second, same_within)
-    speed = compare_speeds(first, second)
+    speed = compare_speeds(first, second, APART_HERE if here else 1.0)
     return RunComparison(loss, speed, tuple(_about_the_compiler(first, second, loss, speed)))
 
 
@@ -117,7 +126,7 @@ def compare_losses(first: RunSide, second: RunSide, same_within: float = SAME_WI
     unit = first.series.unit
     if not first.series.points or not second.series.points:
         without = [side.label for side in (first, second) if not side.series.points]
-        return _unclear(unit, f"no loss was found in what {' and '.join(without)} printed")
+        return _unclear(unit, f"no loss was found in what {' and '.join(without)} printed; {_NAME_IT}")
     if unit is not second.series.unit:
         return _unclear(
             unit, f"{first.label} prints its losses by {unit}, {second.label} by {second.series.unit}"
@@ -131,28 +140,33 @@ def compare_losses(first: RunSide, second: RunSide, same_within: float = SAME_WI
     if len(finite) < LEAST_POINTS:
         return _unclear(
             name,
-            f"not enough points: {len(finite)} {_PLURALS[unit]} in common, and {LEAST_POINTS} are needed",
+            f"not enough points: {len(finite)} {_PLURALS[unit]} in common, and {LEAST_POINTS} are needed; "
+            "train longer, or print the loss more often",
             common=len(finite),
         )
     return _judged(finite[len(finite) // 2 :], finite, name, same_within)
 
 
-def compare_speeds(first: RunSide, second: RunSide) -> SpeedComparison:
-    """Which run is faster, by the samples per second that both print, else by the times of their lines."""
+def compare_speeds(first: RunSide, second: RunSide, apart: float = 1.0) -> SpeedComparison:
+    """Which run is faster, by the samples per second that both print, else by the times of their lines.
+
+    The interval knows what moves within the runs, not what moves between them: it has to lie beyond `apart`
+    times either way.
+    """
     speeds = speeds_of(first.series, second.series, _batches(first, second), _same_world(first, second))
     if isinstance(speeds, str):
         return SpeedComparison(Judgement.UNCLEAR, why=speeds)
     unit, a, b = speeds
     ratio = faster(a, b)
-    judgement = (
-        Judgement.DIFFERS
-        if ratio.low > 1 or ratio.high < 1
-        else Judgement.SAME
-        if ratio.high / ratio.value - 1 <= Speed.SAME_WITHIN
-        else Judgement.UNCLEAR
-    )
+    judgement = Judgement.UNCLEAR
+    if ratio.low > apart or ratio.high < 1 / apart:
+        judgement = Judgement.DIFFERS
+    elif ratio.low <= 1 <= ratio.high and ratio.high / ratio.value - 1 <= Speed.SAME_WITHIN:
+        judgement = Judgement.SAME
     return SpeedComparison(judgement, unit, a.median, b.median, ratio)
 
+
+_NAME_IT = "where the script does print one, `metrics` says how: {loss: 'my loss is ([0-9.]+)'}"
 
 _PLURALS = {Unit.STEP: "steps", Unit.EPOCH: "epochs", Unit.PRINT: "losses"}
 

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import math
 
-from launcher.experiments.pair.comparison import Judgement, LossComparison, RunComparison, SpeedComparison
+from launcher.experiments.pair.comparison import (
+    APART_HERE,
+    Judgement,
+    LossComparison,
+    RunComparison,
+    SpeedComparison,
+)
 
 ONE_RUN_EACH = "It is one run each: another seed can move a loss further than the interval says."
 """What the interval, which is made of the noise within two runs, cannot know."""
 
-ON_ONE_MACHINE = "Runs on this machine share it with whatever else it does, which shows in their speed."
+ON_ONE_MACHINE = (
+    "Runs on this machine share it with whatever else it does: speeds less than "
+    f"{APART_HERE:g} times apart are not told from each other here."
+)
 
 _TOO_MANY = 20
 """So many times what there is, nobody waits for."""
@@ -21,7 +30,7 @@ def verdicts(comparison: RunComparison, *, here: bool = False) -> list[str]:
     difference = comparison.loss.difference
     if comparison.loss.judgement is Judgement.DIFFERS and difference and math.isfinite(difference.value):
         said.append(ONE_RUN_EACH)
-    if here and comparison.speed.judgement is Judgement.DIFFERS:
+    if here and comparison.speed.ratio is not None and comparison.speed.judgement is not Judgement.SAME:
         said.append(ON_ONE_MACHINE)
     return said
 

@@ -29,13 +29,22 @@ from launcher.rules.job.efa_environment import (
     settings_are_left_to_the_plugin,
 )
 from launcher.rules.job.hosts import several_hosts_have_efa
-from launcher.rules.job.image import image_has_the_toolkit
+from launcher.rules.job.image import (
+    image_has_the_toolkit,
+    image_is_in_ecr,
+    image_of_aws_is_known,
+    image_uses_the_gpus,
+)
 from launcher.rules.job.instance_type import (
     alternatives_need_retries,
     known_alternatives,
     known_instance_type,
 )
-from launcher.rules.job.isolation import encryption_has_its_price, isolated_containers_call_nobody
+from launcher.rules.job.isolation import (
+    encryption_has_its_price,
+    encryption_is_within_a_network,
+    isolated_containers_call_nobody,
+)
 from launcher.rules.job.lustre import lustre_is_in_the_jobs_zone, lustre_paths_are_below_the_mount
 from launcher.rules.job.memory import state_leaves_room
 from launcher.rules.job.mlflow import mlflow_is_in_the_jobs_region
@@ -90,6 +99,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     mlflow_is_in_the_jobs_region,
     isolated_containers_call_nobody,
     encryption_has_its_price,
+    encryption_is_within_a_network,
     alternatives_need_retries,
     own_sync_is_in_the_script,
     no_credentials,
@@ -113,6 +123,9 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     training_jobs_share_no_checkpoints,
     tuning_jobs_have_no_debugger,
     image_has_the_toolkit,
+    image_is_in_ecr,
+    image_of_aws_is_known,
+    image_uses_the_gpus,
     job_is_in_its_clusters_region,
     lustre_is_in_the_jobs_zone,
     lustre_paths_are_below_the_mount,

@@ -1,10 +1,10 @@
-"""Containers that reach nobody, and hosts that encrypt their traffic: NET001 and NET002."""
+"""Containers that reach nobody, and hosts that encrypt their traffic: NET001, NET002 and SPEC004."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from launcher.failure_modes import isolation
+from launcher.failure_modes import isolation, job_file
 from launcher.failure_modes.model import Finding, Path, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.job.subject import JobSubject
@@ -54,6 +54,23 @@ def encryption_has_its_price(subject: JobSubject) -> Iterator[Finding]:
         f"{hosts} hosts encrypt all that they send each other: AWS says that distributed training can take "
         f"longer and cost more{efa}",
     )
+
+
+@finds(Stage.SPEC, job_file.BREAKS_API_MODEL)
+def encryption_is_within_a_network(subject: JobSubject) -> Iterator[Finding]:
+    """CreateTrainingJob takes EnableInterContainerTrafficEncryption with a VpcConfig alone.
+
+    Source: its answer in the SageMaker SDK's tests (2.257.6, test_encryption_flag_in_non_vpc_mode_invalid).
+    """
+    view = subject.plan.view
+    if subject.job.network.encryption and not subject.here and view is not None and not view.subnet_ids:
+        yield job_file.BREAKS_API_MODEL.at(
+            ("network", "encryption"),
+            "`network.encryption: true` without subnets: the API encrypts what hosts send each other only in "
+            "a VPC, and would refuse the job",
+            remedy="Name a cluster, or give `network.subnets` and `network.security_group_ids`; or leave "
+            "`network.encryption` out.",
+        )
 
 
 def _calls(subject: JobSubject) -> Iterator[tuple[Path, str, str | None]]:

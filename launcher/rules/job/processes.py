@@ -65,8 +65,8 @@ def no_accelerators_idle_without_a_launcher(subject: JobSubject) -> Iterator[Fin
     yield distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.at(
         ("distribution", "strategy") if given else ("resources", "instance_type"),
         f"{'the strategy none' if given else 'a job without `distribution`'} starts one process per host: "
-        f"{idle} of the {total} {devices} stand idle unless the script spreads itself over them"
-        + (f", and cost {cost}" if cost else ""),
+        f"{idle} of the {total} {devices} {'stands' if idle == 1 else 'stand'} idle "
+        "unless the script spreads itself over them" + (f", and cost {cost}" if cost else ""),
         remedy="Set `distribution: {strategy: torchrun}`, which starts a process for each of them, or choose "
         "a type with one. Where the script uses all of them itself, say so with "
         "`distribution: {processes_per_host: 1}`.",

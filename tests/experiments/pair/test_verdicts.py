@@ -68,8 +68,9 @@ def test_a_difference_comes_with_what_the_interval_cannot_know() -> None:
     assert ONE_RUN_EACH not in verdicts(RunComparison(loss(SAME, 0.0, 0.0), speed))
 
 
-def test_a_speed_that_differs_here_is_told_with_a_caution() -> None:
-    speed = SpeedComparison(DIFFERS, "steps/s", 2, 1, SpeedRatio(0.5, 0.4, 0.6))
+@pytest.mark.parametrize("judgement", [DIFFERS, UNCLEAR])
+def test_a_speed_that_is_not_the_same_here_is_told_with_a_caution(judgement: Judgement) -> None:
+    speed = SpeedComparison(judgement, "steps/s", 2, 1, SpeedRatio(0.5, 0.4, 0.6))
     compared = RunComparison(loss(SAME, 0.0, 0.0), speed)
     assert verdicts(compared, here=True)[-1] == ON_ONE_MACHINE
     assert ON_ONE_MACHINE not in verdicts(compared)

@@ -83,3 +83,10 @@ def test_several_hosts_are_told_the_price_of_encryption(judge) -> None:
 def test_one_host_has_nothing_to_encrypt(severity_of) -> None:
     one = {"instance_type": "ml.p4d.24xlarge"}
     assert severity_of("NET002", resources=one, **ENCRYPTED) == "info"
+
+
+def test_encryption_wants_a_network_of_ones_own(judge) -> None:
+    assert judge("SPEC004", resources=P4D, **ENCRYPTED) != []
+    own = {"subnets": ["subnet-0123456789abcdef0"], "security_group_ids": ["sg-0123456789abcdef0"]}
+    assert judge("SPEC004", resources=P4D, network={**own, "encryption": True}) == []
+    assert judge("SPEC004", here=True, resources=P4D, **ENCRYPTED) == []

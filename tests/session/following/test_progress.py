@@ -18,6 +18,10 @@ def lines(*texts: str, host: str = "algo-1") -> list[LogLine]:
         ("epoch=3 loss=0.5120 samples/s=4100", {"epoch": 3, "loss": 0.512, "samples/s": 4100}),
         ("step 12: train_loss: 2.31e-1, 5.5 samples/s", {"step": 12, "loss": 0.231, "samples/s": 5.5}),
         ("{'loss': 1.25, 'grad_norm': 3.0, 'epoch': 0.5}", {"loss": 1.25, "epoch": 0.5}),
+        (
+            "{'loss': '4.303', 'grad_norm': '2.274', 'learning_rate': '0.0021', 'epoch': '0.2041'}",
+            {"loss": 4.303, "epoch": 0.2041},
+        ),  # Transformers 5 prints texts
         (" iteration      100/  2000 | lm loss: 6.5E+00 | loss scale: 1.0 |", {"step": 100, "loss": 6.5}),
         ("Epoch: [1][10/500] Loss 0.70 (0.71)", {"epoch": 1, "step": 10, "loss": 0.7}),
         ("Epoch 2: 31%|#  | 31/100 [00:02<00:05, train_loss=2.5]", {"epoch": 2, "step": 31, "loss": 2.5}),
