@@ -110,9 +110,10 @@ DIVERGES_FROM_NATIVE = FailureMode(
         "missing (XLA003 to XLA006)."
     ),
     remedy=(
-        "Run the job twice with the same hyperparameters, with and without the compiler, first on one GPU "
-        "and then on several: equal curves point to the hyperparameters, different ones to the torch_xla "
-        "calls."
+        "Run the job with and without the compiler, with the same hyperparameters, first on one GPU and "
+        "then on several: `launch pair JOB.yaml --set distribution.strategy=torch_xla --set "
+        "distribution.strategy=torchrun` does, with `framework.version` in the file, and compares the "
+        "losses. Equal curves point to the hyperparameters, different ones to the torch_xla calls."
     ),
     sources=(sources.TRAINING_COMPILER_GUIDE,),
     severity=Severity.INFO,
