@@ -16,7 +16,8 @@ from random import Random
 from typing import Any
 
 from attack.forks import in_forks
-from attack.fuzzing.areas import Area, user_in
+from attack.fuzzing.areas import Area
+from attack.fuzzing.handing_over import user_in
 
 BATCH = 100
 CASE_SECONDS = 10

@@ -32,14 +32,14 @@ def complaints(command: Command, attack: Attack, healthy: Run, run: Run) -> Iter
 
 def _jobs(command: Command, healthy: Run, run: Run) -> Iterator[str]:
     """What is wrong with the jobs that are there afterwards."""
-    if len(run.created) > 1:
+    if len(run.created) > max(1, command.creates):
         yield f"created {len(run.created)} jobs"
     if run.created and not command.creates:
         yield "created a job"
     unnamed = [name for name in run.created if name not in run.printed]
     if unnamed:
         yield "created a job without naming it"
-    if command.creates and run.exit_code == healthy.exit_code == 0 and not run.created:
-        yield "ended with 0 and created no job"
+    if run.exit_code == healthy.exit_code == 0 and len(run.created) < command.creates:
+        yield f"ended with 0 and created {len(run.created) or 'no'} job"
     if healthy.stops and run.exit_code == 0 and not run.stops:
         yield "ended with 0 and stopped nothing"

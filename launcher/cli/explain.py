@@ -68,8 +68,8 @@ def _shape(mode: FailureMode) -> dict[str, Any]:
             {
                 "text": notice.text,
                 "since": None if notice.since is None else notice.since.isoformat(),
-                "source": notice.source,
-                "as_of": notice.as_of.isoformat(),
+                "source": notice.source.title,
+                "as_of": notice.source.as_of.isoformat(),
             }
             for notice in mode.notices
         ],
@@ -93,7 +93,7 @@ def _show(terminal: Console, mode: FailureMode) -> None:
     caught = [f"{stage.value}: {IN_WORDS[stage]}" for stage in stages_covered(mode.code)] or ["nowhere yet"]
     _line(terminal, Text.assemble((mode.code, "bold"), "  ", (mode.severity.value, STYLES[mode.severity])))
     _line(terminal, Text(mode.title, "bold"))
-    announced = [f"- {each.text} ({each.source}; read {each.as_of})." for each in mode.notices]
+    announced = [f"- {each.text} ({each.source}; read {each.source.when_read})." for each in mode.notices]
     for heading, paragraphs in (
         ("Announced", announced),
         ("Cause", [mode.cause]),

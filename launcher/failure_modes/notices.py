@@ -6,27 +6,27 @@ import datetime
 from dataclasses import dataclass
 from typing import Final
 
+from launcher.failure_modes import sources
+from launcher.failure_modes.sources import Source
+
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One announcement: a sentence, since when it holds, and where it was read and when."""
+    """One announcement: a sentence, since when it holds (None where nobody says), and where it was read."""
 
     text: str
     since: datetime.date | None
-    source: str
-    as_of: datetime.date
+    source: Source
 
 
 DEBUGGER_CLOSED: Final = Notice(
     text="AWS closed SageMaker Debugger to new customers on 2026-07-30; who used it before can go on",
     since=datetime.date(2026, 7, 30),
-    source="Amazon SageMaker developer guide: debugger-createtrainingjob-api",
-    as_of=datetime.date(2026, 11, 22),
+    source=sources.DEBUGGER_API_GUIDE,
 )
 
 TRAINING_COMPILER_FROZEN: Final = Notice(
     text="AWS makes no new releases and no patches of SageMaker Training Compiler any more",
     since=None,
-    source="Amazon SageMaker developer guide: training-compiler-support",
-    as_of=datetime.date(2026, 11, 22),
+    source=sources.TRAINING_COMPILER_SUPPORT,
 )

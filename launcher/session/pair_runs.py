@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from launcher.backends.interface import Backend
@@ -34,9 +33,7 @@ class PairLeft(Exception):
         self.left = list(left)
 
 
-def run_beside_each_other(
-    runs: Sequence[PairedRun], pause: Callable[[float], None] = time.sleep
-) -> list[tuple[Backend, Outcome]]:
+def run_beside_each_other(runs: Sequence[PairedRun]) -> list[tuple[Backend, Outcome]]:
     """Submit both runs, once each, and follow them to their ends; how they ended, in their order.
 
     Raises PairLeft on Ctrl-C, which leaves them running; Refusal where one cannot be submitted, with what
@@ -52,20 +49,18 @@ def run_beside_each_other(
             # Each wait keeps the calls for one job within the account's quota; those for both add up.
             wait = sum(wait or 0.0 for _, wait in waits)
             if wait:
-                pause(wait)
+                going[0].pace.sleep(wait)
     except KeyboardInterrupt:
         raise PairLeft([(each.backend, each.left(names)) for each in followed]) from None
     return [each.outcome() for each in followed]
 
 
-def run_one_after_another(
-    runs: Sequence[PairedRun], pause: Callable[[float], None] = time.sleep
-) -> list[tuple[Backend, Outcome]]:
+def run_one_after_another(runs: Sequence[PairedRun]) -> list[tuple[Backend, Outcome]]:
     """The same, the second submitted when the first has ended, however it did."""
     ended: list[tuple[Backend, Outcome]] = []
     for run in runs:
         try:
-            ended += run_beside_each_other([run], pause)
+            ended += run_beside_each_other([run])
         except Refusal as refusal:
             raise _with_others(refusal, run, [outcome.status.name for _, outcome in ended]) from refusal
     return ended
@@ -76,8 +71,9 @@ class _FollowedRun:
 
     def __init__(self, run: PairedRun, name: str) -> None:
         self.name, self.backend = name, run.submission.backend
+        self.pace = pace_of(self.backend)
         self._monitor = Monitor(run.screen)
-        self.follower = Follower(self.backend, name, self._monitor, pace_of(self.backend))
+        self.follower = Follower(self.backend, name, self._monitor, self.pace)
 
     def outcome(self) -> tuple[Backend, Outcome]:
         """How it ended."""

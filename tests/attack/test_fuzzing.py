@@ -8,8 +8,9 @@ from random import Random
 
 import pytest
 
-from attack.fuzzing.areas import AREAS, Area, user_in
+from attack.fuzzing.areas import AREAS, Area
 from attack.fuzzing.campaign import CASE_SECONDS, try_case
+from attack.fuzzing.handing_over import user_in
 from attack.fuzzing.mutations import mutated, written
 
 CASES = 120

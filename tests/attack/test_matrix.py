@@ -17,7 +17,7 @@ from tests.emulator.faults import DENIED
 
 CELLS, SEED = 36, 1
 LOOK = Command("status", ("status", "x"), LOOKS, beside=("batch",))
-CREATE = Command("launch", ("job.yaml",), 100.0, creates=True)
+CREATE = Command("launch", ("job.yaml",), 100.0, creates=1)
 AT_SAGEMAKER = Attack("sagemaker.DescribeTrainingJob", DENIED, for_good=True)
 REFUSED = "error: AWS refused.\n  → Ask for the permission."
 

@@ -45,7 +45,7 @@ def test_what_aws_announced_is_said_before_the_cause_with_where_it_was_read(caps
     announced = shown.index("AWS closed SageMaker Debugger to new customers on 2026-07-30")
     cause = shown.index("Cause")
     assert announced < cause
-    assert f"read {notices.DEBUGGER_CLOSED.as_of}" in shown[announced:cause]
+    assert f"read {notices.DEBUGGER_CLOSED.source.as_of}" in shown[announced:cause]
 
 
 def test_where_nothing_was_announced_no_heading_stands(capsys: Captured) -> None:

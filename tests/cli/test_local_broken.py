@@ -94,6 +94,9 @@ def test_a_broken_status_is_told_in_one_line_and_the_other_runs_are_listed(
     assert f"elete {broken.absolute()}" in line
 
 
+SPOILT_PARTS = ('{"ResourceConfig": "x"}', '{"CheckpointConfig": {"S3Uri": 3}}', '{"Tags": [1]}')
+
+
 @pytest.mark.parametrize("command", ["status", "logs", "stop", "diagnose", "resume"])
 @pytest.mark.parametrize("kind", ["", NEWER, "fifo", "[1]"])
 def test_what_asks_for_the_broken_run_says_what_to_delete(
@@ -109,7 +112,7 @@ def test_what_asks_for_the_broken_run_says_what_to_delete(
 
 @pytest.mark.parametrize("command", ["status", "logs", "stop", "diagnose", "resume"])
 @pytest.mark.parametrize(
-    "kind", ["", NEWER, "fifo", "[1]", '{"format": 1, "request": 3}', '{"HyperParameters": 7}']
+    "kind", ["", NEWER, "fifo", "[1]", '{"format": 1, "request": 3}', '{"HyperParameters": 7}', *SPOILT_PARTS]
 )
 def test_so_does_a_run_with_a_broken_request(run_launch: RunLaunch, command: str, kind: str) -> None:
     broken = lay_down("bad")

@@ -10,6 +10,9 @@ from enum import StrEnum
 MOST_POINTS = 100_000
 """Points kept of a run: of more, every second one, again and again."""
 
+LARGEST_LOSS = 1e100
+"""A loss beyond it counts as infinite: no training comes back from there, and squares of more overflow."""
+
 _LEAST_DISTINCT = 0.5
 
 
@@ -79,7 +82,10 @@ class SeriesReader:
             return
         self._skipped = 0
         step, epoch = self._newest.get("step"), self._newest.get("epoch")
-        self._printed.append(_Printed(time, values["loss"], step, epoch, values.get("samples/s")))
+        loss = values["loss"]
+        if abs(loss) > LARGEST_LOSS:
+            loss = math.copysign(math.inf, loss)
+        self._printed.append(_Printed(time, loss, step, epoch, values.get("samples/s")))
         if len(self._printed) > MOST_POINTS:
             self._printed = self._printed[::2]
             self._stride *= 2

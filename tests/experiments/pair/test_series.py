@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pytest
@@ -26,6 +27,16 @@ def test_a_loss_stands_at_its_step_and_time() -> None:
     assert found.unit is Unit.STEP
     assert list(found.points) == [Point(10, 0.0, 2.5, 80), Point(20, 1.0, 2.0)]
     assert found.span == (10, 20)
+
+
+def test_a_loss_that_left_all_bounds_is_infinite() -> None:
+    assert places(
+        read({"step": 1, "loss": 1e308}, {"step": 2, "loss": -1e308}, {"step": 3, "loss": 1e30})
+    ) == [
+        (1, math.inf),
+        (2, -math.inf),
+        (3, 1e30),
+    ]
 
 
 def test_a_step_that_was_printed_before_its_loss_counts() -> None:
