@@ -168,7 +168,7 @@ def _launched_here(
         # A notebook has nobody to ask in the middle of a cell.
         raise Refusal(
             f"{found.crowd.what}: {found.crowd.consequence}.",
-            "Launch fewer of them here: set={'distribution.processes_per_host': 2, ...}.",
+            "Launch fewer of them here: `set={'distribution.processes_per_host': 2, ...}`.",
         )
     backend = LocalBackend(made_home(), inputs, python=machine.python.path, variables=variables_of(allow_env))
     atexit.register(backend.close)

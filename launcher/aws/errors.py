@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from typing import Any
 
-from launcher.failure_modes.refusal import AwsRefusal
-from datetime import date
 from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.refusal import AwsRefusal
 from launcher.failure_modes.sources import Source
 
 FIGURES = (
-    Figure("15", "minutes that a clock may differ, about", Source("AWS Developer Tools Blog: clock-skew-correction", date(2026, 11, 22))),
+    Figure(
+        "15",
+        "minutes that a clock may differ, about",
+        Source("AWS Developer Tools Blog: clock-skew-correction", date(2026, 11, 22)),
+    ),
 )
 
 

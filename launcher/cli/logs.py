@@ -28,7 +28,8 @@ def logs(
     *,
     follow: Annotated[bool, Parameter(negative="", help="Go on until the job ends.")] = False,
     host: Annotated[
-        list[str] | None, Parameter(negative="", help="Only lines of this host: algo-2, or 2.")
+        list[str] | None,
+        Parameter(negative="", help="Only lines of this host, by name (algo-2) or number."),
     ] = None,
     rank: Annotated[int | None, Parameter(help="Only lines that this global rank printed.")] = None,
     grep: Annotated[str | None, Parameter(help="Only lines that match a regular expression.")] = None,

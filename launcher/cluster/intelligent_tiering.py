@@ -13,6 +13,8 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from launcher.cluster.section import Section, refuse
 from launcher.facts.provenance import Provenance
+from launcher.failure_modes import sources
+from launcher.failure_modes.figures import Figure
 
 PROVENANCE: Final = Provenance(
     date(2026, 11, 22),
@@ -27,6 +29,12 @@ _LEAST_CACHE, _MOST_CACHE = 32, 131_072
 """GiB of read cache for each 4000 MB/s."""
 
 _METADATA_IOPS: Final = (6000, 12000)
+
+FIGURES = tuple(
+    Figure(str(number), "what a file system on Intelligent-Tiering can be", sources.FILE_SYSTEM_API)
+    for number in (_STEP, _LEAST_CACHE, _MOST_CACHE, *_METADATA_IOPS)
+)
+"""The figures that texts name."""
 
 POSSIBLE: Final = (
     "Intelligent-Tiering: PERSISTENT_2 without capacity and throughput per TiB; a multiple of "

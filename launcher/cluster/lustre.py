@@ -14,6 +14,8 @@ from typing import Final, Literal
 
 from launcher.cluster.intelligent_tiering import POSSIBLE
 from launcher.facts.provenance import Provenance
+from launcher.failure_modes import sources
+from launcher.failure_modes.figures import Figure
 
 Deployment = Literal["SCRATCH_1", "SCRATCH_2", "PERSISTENT_1", "PERSISTENT_2"]
 """Scratch types keep no replica: a failed server loses its files. Persistent ones do."""
@@ -61,6 +63,17 @@ _TABLE: Final = (
     _Sizes("PERSISTENT_1", "HDD", (40,), (), 1800),
     _Sizes("PERSISTENT_2", "SSD", (125, 250, 500, 1000), (1200,), 2400),
 )
+
+FIGURES = tuple(
+    Figure(str(number), what, sources.FILE_SYSTEM_API)
+    for what, numbers in {
+        "IOPS of metadata servers": (*_METADATA_IOPS, _METADATA_STEP, _MOST_METADATA_IOPS),
+        "GiB of a file system, or a step of them": (1200, 2400),
+        "MB/s per TiB of PERSISTENT_2": _TABLE[-1].throughputs,
+    }.items()
+    for number in numbers
+)
+"""The figures of the table that texts name."""
 
 
 def what_is_possible() -> str:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated
 
 from pydantic import Field, StringConstraints, field_validator
 
 from launcher.cluster.section import Section, refuse
 from launcher.failure_modes.figures import Figure
-
-FIGURES = (
-    Figure("0.5", "a weight factor, as an example", None),
-)
+from launcher.failure_modes.sources import Source
 
 LOG_DAYS = (
     *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180),
     *(365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653),
 )
 """For how long CloudWatch Logs keeps a group (API reference, PutRetentionPolicy)."""
+
+_RETENTION = Source("botocore service model logs: PutRetentionPolicy", date(2026, 11, 22))
+FIGURES = (
+    Figure("0.5", "a weight factor, as an example", None),
+    *(Figure(str(days), "days that CloudWatch Logs can keep logs", _RETENTION) for days in LOG_DAYS),
+)
 
 
 class QueueSpec(Section):

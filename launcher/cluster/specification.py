@@ -39,9 +39,7 @@ from launcher.cluster.storage_specification import BucketsSpec, LustreSpec
 from launcher.cluster.zones import check_zones
 from launcher.failure_modes.figures import Figure
 
-FIGURES = (
-    Figure("32", "characters of a cluster's name, a bound of our own", None),
-)
+FIGURES = (Figure("32", "characters of a cluster's name, a bound of our own", None),)
 
 AWS_MANAGED, NEW_KEY = "aws-managed", "new-key"
 """The values of `encryption` that are not the ARN of a key."""

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from launcher.cluster import lustre
 from launcher.cluster.existing_file_system import ExistingFileSystem
 from launcher.cluster.intelligent_tiering import IntelligentTiering, tiered_metadata_problem
 from launcher.cluster.lustre import (
@@ -22,8 +23,11 @@ from launcher.cluster.lustre import (
 )
 from launcher.cluster.section import BucketName, Section, refuse
 from launcher.cluster.utc_times import TimeOfDay, TimeOfWeek
+from launcher.failure_modes.figures import Figure
 from launcher.failure_modes.model import Path
 from launcher.text.uris import BUCKET_NAME
+
+FIGURES = (*lustre.FIGURES, Figure("14", "days that old versions are kept, a bound of our own", None))
 
 Event = Literal["new", "changed", "deleted"]
 """What happens to a file or object."""

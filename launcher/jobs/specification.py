@@ -15,7 +15,9 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_v
 
 from launcher.documents.document import AsWritten, is_null
 from launcher.documents.validation import refusal
+from launcher.failure_modes import sources
 from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.figures import Figure
 from launcher.failure_modes.model import Path
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, Checkpoint
 from launcher.jobs.code import Code, Framework
@@ -30,12 +32,8 @@ from launcher.jobs.secrets import SECRETS_VARIABLE, SecretId, SecretVariable, ch
 from launcher.jobs.tuning import Tuning, check_beside
 from launcher.jobs.values import Duration, Part, RoleArn, S3Uri, ScalarText, Size
 from launcher.text.nearest import nearest
-from launcher.failure_modes import sources
-from launcher.failure_modes.figures import Figure
 
-FIGURES = (
-    Figure("28", "days of MaxRuntimeInSeconds, at most", sources.TRAINING_JOB_API),
-)
+FIGURES = (Figure("28", "days of MaxRuntimeInSeconds, at most", sources.TRAINING_JOB_API),)
 
 AS_WRITTEN: tuple[Path, ...] = (
     ("environment", "*"),

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from launcher.failure_modes.refusal import Refusal
 from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.refusal import Refusal
 
-FIGURES = (
-    Figure("128", "characters of a run's id, a bound of our own", None),
-)
+FIGURES = (Figure("128", "characters of a run's id, a bound of our own", None),)
 
 RUNS: tuple[tuple[str, ...], ...] = (
     ("GITHUB_REPOSITORY", "GITHUB_RUN_ID"),

@@ -21,9 +21,7 @@ from launcher.diagnosis.ending import Stop, StopCause
 from launcher.failure_modes import sources
 from launcher.failure_modes.figures import Figure
 
-FIGURES = (
-    Figure("63", "characters of a job's name", sources.TRAINING_JOB_API),
-)
+FIGURES = (Figure("63", "characters of a job's name", sources.TRAINING_JOB_API),)
 
 if TYPE_CHECKING:
     from launcher.planning.training_plan import Request

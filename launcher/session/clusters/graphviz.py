@@ -13,18 +13,22 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from datetime import date
 from html import unescape
 from pathlib import Path
 from typing import Any
 
-from launcher.failure_modes.refusal import Refusal
-from launcher.provisioning.picture import FONT
-from datetime import date
 from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.refusal import Refusal
 from launcher.failure_modes.sources import Source
+from launcher.provisioning.picture import FONT
 
 FIGURES = (
-    Figure("18", "the oldest Node.js of the CDK's command line", Source("aws-cdk 2.1148.1, package.json: engines", date(2026, 11, 22))),
+    Figure(
+        "18",
+        "the oldest Node.js of the CDK's command line",
+        Source("aws-cdk 2.1148.1, package.json: engines", date(2026, 11, 22)),
+    ),
 )
 
 PACKAGE = Path("node_modules") / "@hpcc-js" / "wasm-graphviz"
