@@ -125,9 +125,8 @@ def launch(
     loaded = read_job(_source(job_file, cluster, set, allow_env))
     with loaded.substitutions.refusals():
         if local:
-            return _launched_here(
-                loaded, _accepted(_planned(loaded, ignore, local)), _folders(inputs or {}), allow_env
-            )
+            made = _accepted(_planned(loaded, ignore, local))
+            return _launched_here(made, _folders(inputs or {}), allow_env)
         return _launched_on_aws(loaded, ignore, run_id)
 
 
@@ -157,9 +156,7 @@ def _launched_on_aws(loaded: LoadedJob, ignore: Sequence[str], run_id: str | Non
     return Job(start.backend, start.once(made).name, made.region, made.operation)
 
 
-def _launched_here(
-    loaded: LoadedJob, made: TrainingPlan, inputs: Mapping[str, Path], allow_env: Sequence[str] | None
-) -> Job:
+def _launched_here(made: TrainingPlan, inputs: Mapping[str, Path], allow_env: Sequence[str] | None) -> Job:
     machine = this_machine(_kernel_python(), os.environ)
     found = look_before(made, machine, inputs)
     for note in found.notes:

@@ -14,7 +14,7 @@ from launcher.planning.images import is_registry_of_aws
 
 Processor = Literal["cpu", "gpu", "neuron"]
 
-_TABLES = {
+FRAMEWORK_OF = {
     "pytorch": "pytorch",
     "pytorch-training": "pytorch",
     "sagemaker-pytorch": "pytorch",
@@ -64,7 +64,7 @@ def aws_image(uri: str) -> AwsImage | None:
     reference = parse_image_uri(uri)
     if reference is None or reference.tag is None or not is_registry_of_aws(reference.account):
         return None
-    framework = _TABLES.get(reference.repository)
+    framework = FRAMEWORK_OF.get(reference.repository)
     words = reference.tag.split("-")
     if framework is None or not words[0][:1].isdecimal():
         return None

@@ -99,11 +99,6 @@ def is_patched(framework: str, version: str, today: date) -> bool | None:
     return True if ends and own > max(ends) else None
 
 
-def looked_up() -> date:
-    """The day on which the table was last compared with its sources."""
-    return date.fromisoformat(_table()["as_of"])
-
-
 def _within(capability: str, pair: list[str]) -> bool:
     return Version(pair[0]) <= Version(capability) <= Version(pair[1])
 

@@ -14,7 +14,6 @@ from launcher.planning.checkpoints import planned_checkpoints
 from launcher.planning.debugger import planned_debugger
 from launcher.planning.destination import missing_lustre, resolve_destination
 from launcher.planning.image_choice import choose_image, no_longer_patched
-from launcher.planning.image_software import looked_up
 from launcher.planning.instance_preferences import preferences_agree
 from launcher.planning.naming import job_name
 from launcher.planning.placeholders import PLACEHOLDER_CODE
@@ -42,14 +41,13 @@ def plan_job(
     unique: str,
     source: SourceTree,
     session_region: str | None,
-    today: date | None = None,
+    today: date,
 ) -> TrainingPlan:
     """Derive the plan of a job.
 
     `unique` is the part that makes the name unique, `source` the code as it was read, and `session_region`
     the region to use where neither job nor cluster names one. `today` decides which images are still
-    patched, as if on the day when their table was looked up where it is not given. Planning twice on one day
-    differs only in what `unique` goes into.
+    patched. Planning twice on one day differs only in what `unique` goes into.
 
     The request is built wherever it can be, also where findings forbid sending it: some of them the
     user may accept.
@@ -59,7 +57,7 @@ def plan_job(
     strategy = strategy_of(job)
     code = PLACEHOLDER_CODE if source.digest is None else package_digest(source.digest, strategy.archive_name)
     destination = resolve_destination(job, cluster, session_region, code)
-    job, version_choice = with_chosen_version(job, strategy, destination.region, today or looked_up())
+    job, version_choice = with_chosen_version(job, strategy, destination.region, today)
     checkpoints = planned_checkpoints(job, cluster, name)
     debugger = planned_debugger(job, checkpoints, destination.region)
     processes = strategy.processes_per_host(job, facts)
@@ -109,7 +107,9 @@ def plan_job(
 
     def request_on(instance_type: str) -> Request | None:
         on_it = job_on(job, instance_type)
-        return plan_job(on_it, cluster, unique=unique, source=source, session_region=session_region).request
+        return plan_job(
+            on_it, cluster, unique=unique, source=source, session_region=session_region, today=today
+        ).request
 
     operation: Operation = "CreateHyperParameterTuningJob" if job.tuning else "CreateTrainingJob"
     return TrainingPlan(
@@ -124,7 +124,7 @@ def plan_job(
             *processes_are_known(job, processes),
             *unsupported,
             *no_image,
-            *no_longer_patched(job, image, today or looked_up()),
+            *no_longer_patched(job, image, today),
             *elsewhere,
             *preferences_agree(job, request, request_on),
             *no_lustre,

@@ -25,6 +25,18 @@ def resumed_name(earlier: str, unique: str) -> str:
     return job_name(base, unique)
 
 
+def is_resumable(request: Request) -> bool:
+    """Whether what `resumed_request` changes, where it is there, is as the API has it: files may be spoilt."""
+    tags = request.get("Tags", [])
+    sections = [request.get(name, {}) for name in ("ResourceConfig", "CheckpointConfig", "Environment")]
+    return (
+        all(isinstance(section, dict) for section in sections)
+        and all(isinstance(value, str) for section in sections[1:] for value in section.values())
+        and isinstance(tags, list)
+        and all(isinstance(tag, dict) and isinstance(tag.get("Key"), str) for tag in tags)
+    )
+
+
 def resumed_request(request: Request, earlier: str, name: str) -> Request:
     """The same request under a new name, with a checkpoint prefix of its own and a tag that tells its origin.
 

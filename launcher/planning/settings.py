@@ -21,11 +21,11 @@ from launcher.jobs.checkpoint import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VAR
 from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH, OUTPUT_DATA
 from launcher.jobs.secrets import SECRETS_VARIABLE
 from launcher.jobs.specification import JobSpec, Strategy
-from launcher.jobs.torch_version import torch_version
 from launcher.planning.checkpoints import PlannedCheckpoints
 from launcher.planning.image_software import ImageSoftware
 from launcher.planning.network_settings import network_settings
 from launcher.planning.setting import Setting
+from launcher.planning.torch_version import torch_version
 
 FLIGHT_RECORDER_PATH = f"{OUTPUT_DATA}/flight_recorder/rank_"
 """Prefix of the flight recorder's dumps; the boot makes the folder."""

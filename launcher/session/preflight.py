@@ -16,9 +16,9 @@ from launcher.backends.local.layout import check_inputs, share_devices
 from launcher.backends.local.machine import Machine
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes.refusal import Refusal
-from launcher.jobs.torch_version import torch_version
 from launcher.planning.request_view import RequestView
 from launcher.planning.service_options import on_aws_alone
+from launcher.planning.torch_version import torch_version
 from launcher.planning.training_plan import TrainingPlan
 
 MOST_PROCESSES_PER_CORE = 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ def plan_of(job: dict[str, Any], unique: str = "0unique") -> TrainingPlan:
         unique=unique,
         source=read_source(Path("/nowhere"), "train.py"),
         session_region="us-west-2",
+        today=date(2026, 11, 22),
     )
 
 

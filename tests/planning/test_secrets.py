@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ def plan_of(write_job: Callable[..., Path]) -> Plan:
         job = load_job(write_job(**{"secrets": SECRETS, "resources": P4D, **fields})).spec
         assert job is not None
         source = source_of(job, Path(str(write_job(**fields))).parent)
-        return plan_job(job, None, unique="0unique", source=source, session_region="us-west-2")
+        return plan_job(
+            job, None, unique="0unique", source=source, session_region="us-west-2", today=date(2026, 11, 22)
+        )
 
     return plan
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def plan_of(write_job: Callable[..., Path], manifest: dict[str, Any]) -> PlanOf:
             unique="0unique",
             source=source_of(loaded.spec, loaded.file.parent),
             session_region="us-west-2",
+            today=date(2026, 11, 22),
         )
 
     return plan

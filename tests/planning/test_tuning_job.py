@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ def plan_of(write_job: Callable[..., Path]) -> Plan:
             unique=unique,
             source=source_of(loaded.spec, loaded.file.parent),
             session_region="us-west-2",
+            today=date(2026, 11, 22),
         )
         return replace(made, findings=tuple(found.located(loaded.location) for found in made.findings))
 
@@ -268,6 +270,7 @@ def test_metrics_are_sent_of_a_single_job_too(write_job: Callable[..., Path]) ->
         unique="0unique",
         source=source_of(loaded.spec, loaded.file.parent),
         session_region="us-west-2",
+        today=date(2026, 11, 22),
     )
     assert (plan.operation, plan.view.training) == ("CreateTrainingJob", plan.request)
     definitions = plan.request["AlgorithmSpecification"]["MetricDefinitions"]

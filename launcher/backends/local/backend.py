@@ -191,7 +191,15 @@ class LocalBackend(Backend):
     def request_of(self, job_name: str) -> Request:
         """The request that a job was started from. Raises as `describe`."""
         mine = self._requests.get(job_name)
-        return self._store.request(job_name) if mine is None else mine
+        if mine is not None:
+            return mine
+        # Only those who go on from a job need it, and with it what plans are.
+        from launcher.planning.resumption import is_resumable
+
+        request = self._store.request(job_name)
+        if not is_resumable(request):
+            raise no_request(self._store.folder(job_name))
+        return request
 
     def resume(self, earlier: str, request: Request, on_progress: OnProgress | None = None) -> str:
         """Run the code of an earlier job again, with its Python, inputs and a copy of its checkpoints.

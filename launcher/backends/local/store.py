@@ -112,7 +112,7 @@ class JobStore:
             raise UnreadableJob(folder / REQUEST_FILE, "it is not there") from None
         # The first launchers wrote the request alone.
         request = content.get("request") if "format" in content else content
-        if not isinstance(request, dict) or not _holds_its_parts(request):
+        if not isinstance(request, dict):
             raise no_request(folder)
         return request
 
@@ -134,18 +134,6 @@ class JobStore:
             f"there is no local job {job_name} below {self.home}; there are: {self.known()}.",
             "Correct the name, or go to the project in which it was launched.",
         )
-
-
-def _holds_its_parts(request: Request) -> bool:
-    """Whether what a resumed job changes of a request, where it is there, is what the API has it be."""
-    tags = request.get("Tags", [])
-    sections = [request.get(name, {}) for name in ("ResourceConfig", "CheckpointConfig", "Environment")]
-    return (
-        all(isinstance(section, dict) for section in sections)
-        and all(isinstance(value, str) for section in sections[1:] for value in section.values())
-        and isinstance(tags, list)
-        and all(isinstance(tag, dict) and isinstance(tag.get("Key"), str) for tag in tags)
-    )
 
 
 def no_request(folder: Path) -> UnreadableJob:

@@ -19,7 +19,6 @@ from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec, Strategy
-from launcher.jobs.torch_version import torch_version
 from launcher.planning.strategies.boot import BootStrategy
 from launcher.planning.strategies.programs import python_alone
 from launcher.planning.strategies.single_process import SingleProcess
@@ -28,6 +27,7 @@ from launcher.planning.strategies.smp_parameters import MP_PARAMETERS
 from launcher.planning.strategies.strategy import StartParameters
 from launcher.planning.strategies.toolkit import ToolkitStrategy, not_passed_on
 from launcher.planning.strategies.torchrun import Torchrun
+from launcher.planning.torch_version import torch_version
 
 PROVENANCE: Final = Provenance(
     date(2026, 11, 22),

@@ -32,7 +32,7 @@ def efa_is_not_turned_off(subject: JobSubject) -> Iterator[Finding]:
         else:
             continue
         if harm:
-            yield _finding(subject, nccl.FIGHTS_THE_PLUGIN, variable, harm)
+            yield _finding(nccl.FIGHTS_THE_PLUGIN, variable, harm)
 
 
 @finds(Stage.SPEC, nccl.FIGHTS_THE_PLUGIN)
@@ -41,7 +41,7 @@ def settings_are_left_to_the_plugin(subject: JobSubject) -> Iterator[Finding]:
     for variable in subject.variables():
         harm = _setting_harm(variable, subject)
         if harm:
-            yield _finding(subject, nccl.FIGHTS_THE_PLUGIN, variable, harm, Severity.WARNING)
+            yield _finding(nccl.FIGHTS_THE_PLUGIN, variable, harm, Severity.WARNING)
 
 
 @finds(Stage.SPEC, network.EFA_NOT_USED)
@@ -53,17 +53,16 @@ def plugin_is_found(subject: JobSubject) -> Iterator[Finding]:
         value = variable.value
         if variable.name == "NCCL_NET_PLUGIN" and value.lower() == "none":
             harm = "keeps NCCL from loading aws-ofi-nccl: every message would go over TCP"
-            yield _finding(subject, network.EFA_NOT_USED, variable, harm)
+            yield _finding(network.EFA_NOT_USED, variable, harm)
         elif variable.name == "NCCL_NET_PLUGIN" and value and not _names_the_plugin(value):
             harm = "loads another plugin than aws-ofi-nccl; without that one NCCL falls back to TCP"
-            yield _finding(subject, network.EFA_NOT_USED, variable, harm, Severity.WARNING)
+            yield _finding(network.EFA_NOT_USED, variable, harm, Severity.WARNING)
         elif variable.name in ("LD_LIBRARY_PATH", "LD_PRELOAD") and not _names_the_plugin(value):
             harm = (
                 "replaces the image's own value, by which NCCL finds libnccl-net.so of aws-ofi-nccl and "
                 "libfabric; where they are not found it falls back to TCP"
             )
             yield _finding(
-                subject,
                 network.EFA_NOT_USED,
                 variable,
                 harm,
@@ -86,7 +85,7 @@ def device_rdma_only_where_it_is(subject: JobSubject) -> Iterator[Finding]:
                 f"forces reads by RDMA, which the EFA device of {_type(subject)} cannot do: libfabric would "
                 "abort every process at its start"
             )
-            yield _finding(subject, network.DEVICE_RDMA_FAILS, variable, harm)
+            yield _finding(network.DEVICE_RDMA_FAILS, variable, harm)
 
 
 def _provider_harm(value: str, subject: JobSubject) -> str | None:
@@ -243,7 +242,6 @@ def _type(subject: JobSubject) -> str:
 
 
 def _finding(
-    subject: JobSubject,
     mode: FailureMode,
     variable: GivenVariable,
     harm: str,

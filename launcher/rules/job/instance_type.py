@@ -15,7 +15,7 @@ from launcher.rules.job.subject import JobSubject
 def known_instance_type(subject: JobSubject) -> Iterator[Finding]:
     """A type outside of the API's TrainingInstanceType enum is refused by the service."""
     if subject.facts is None:
-        yield _unknown(subject, subject.job.resources.instance_type, ("resources", "instance_type"))
+        yield _unknown(subject.job.resources.instance_type, ("resources", "instance_type"))
 
 
 @finds(Stage.SPEC, job_file.BREAKS_API_MODEL)
@@ -23,7 +23,7 @@ def known_alternatives(subject: JobSubject) -> Iterator[Finding]:
     """A retry on an unknown type would be refused, when the first one has failed already."""
     for index, instance_type in enumerate(subject.job.resources.instance_types):
         if instance_facts(instance_type) is None:
-            yield _unknown(subject, instance_type, ("resources", "instance_types", index))
+            yield _unknown(instance_type, ("resources", "instance_types", index))
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
@@ -41,7 +41,7 @@ def alternatives_need_retries(subject: JobSubject) -> Iterator[Finding]:
         )
 
 
-def _unknown(subject: JobSubject, instance_type: str, path: Path) -> Finding:
+def _unknown(instance_type: str, path: Path) -> Finding:
     near = nearest_instance_types(instance_type)
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
     return job_file.BREAKS_API_MODEL.at(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from launcher.failure_modes import nccl
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.jobs.torch_version import torch_version
+from launcher.planning.torch_version import torch_version
 from launcher.rules.job.subject import SWITCHED_OFF, GivenVariable, JobSubject
 
 # Since torch 2.2, which takes the old name for the new one (ProcessGroupNCCL.hpp; still so in torch 2.13).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -48,7 +49,14 @@ def judge(write_job: Callable[..., Path]) -> Judge:
         assert loaded.spec is not None, loaded.findings
         cluster = None if manifest is None else Cluster.model_validate(manifest)
         source = source_of(loaded.spec, loaded.file.parent)
-        plan = plan_job(loaded.spec, cluster, unique="0unique", source=source, session_region="us-west-2")
+        plan = plan_job(
+            loaded.spec,
+            cluster,
+            unique="0unique",
+            source=source,
+            session_region="us-west-2",
+            today=date(2026, 11, 22),
+        )
         subject = JobSubject(
             job=plan.spec or loaded.spec,
             plan=plan,

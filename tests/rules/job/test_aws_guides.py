@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,9 @@ def test_the_page_says_what_is_done(
         assert about_it == []
         loaded = load_job(write_job(**job))
         source = source_of(loaded.spec, loaded.file.parent)
-        plan = plan_job(loaded.spec, None, unique="0", source=source, session_region="us-west-2")
+        plan = plan_job(
+            loaded.spec, None, unique="0", source=source, session_region="us-west-2", today=date(2026, 11, 22)
+        )
         assert (plan.request["Environment"].get(name) == value) is (does == SETS)
     else:
         assert re.fullmatch(r"[A-Z]+\d{3} \((info|warning|error)\)", does)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.jobs.load import load_job
-from launcher.jobs.torch_version import torch_version
+from launcher.planning.torch_version import torch_version
 
 ECR = "763104351884.dkr.ecr.us-west-2.amazonaws.com"
 
@@ -26,6 +26,8 @@ ECR = "763104351884.dkr.ecr.us-west-2.amazonaws.com"
         pytest.param({"image": f"{ECR}/smdistributed-modelparallel:2.4.1-gpu"}, (2, 4), id="SMP"),
         pytest.param({"image": f"{ECR}/pytorch:2.13-cu133-amzn2023-sagemaker"}, (2, 13), id="since 2026"),
         pytest.param({"image": f"{ECR}/pytorch-training-neuronx:2.9.0-neuronx"}, (2, 9), id="Neuron"),
+        pytest.param({"image": "me.example/pytorch-training:2.8.0-gpu"}, (2, 8), id="copy of an AWS image"),
+        pytest.param({"image": f"{ECR}/tensorflow-training:2.19.0-gpu"}, None, id="TensorFlow"),
         pytest.param({"image": f"{ECR}/my-pytorch-training:2.8.0"}, None, id="own repository"),
         pytest.param({"image": f"{ECR}/pytorch-training@sha256:0"}, None, id="digest"),
     ],
