@@ -111,8 +111,8 @@ DIVERGES_FROM_NATIVE = FailureMode(
     ),
     remedy=(
         "Run the job twice with the same hyperparameters, with and without the compiler, first on one GPU "
-        "and then on several: equal curves point to the hyperparameters, different ones to the torch_xla "
-        "calls."
+        "and then on several: `launch pair` compares the two. Equal curves point to the hyperparameters, "
+        "different ones to the torch_xla calls."
     ),
     sources=(sources.TRAINING_COMPILER_GUIDE,),
     severity=Severity.INFO,

@@ -184,6 +184,17 @@ def test_on_this_machine_only_speeds_that_are_far_apart_differ(seconds: float, j
     assert compare(first, second, here=True).speed.judgement == judgement
 
 
+def test_on_this_machine_a_run_that_staggers_has_no_speed_to_compare() -> None:
+    steady, staggering = side(batch=64, seed=1), side("B", batch=64, seconds=4, seed=2)
+    points, late = [], 0.0
+    for n, point in enumerate(staggering.series.points):
+        late += 60 if 40 <= n < 70 else 0
+        points.append(Point(point.place, point.time + late, point.loss))
+    found = compare(steady, RunSide("B", Series(Unit.STEP, points), 4, 64), here=True).speed
+    assert found.ratio is not None and found.ratio.high < 1 / 1.5
+    assert found.judgement is Judgement.UNCLEAR
+
+
 def test_a_short_run_has_no_speed() -> None:
     found = compare_speeds(side(points=9), side("B"))
     assert found.why == "not enough points: 9 in the shorter run, and 10 are needed"

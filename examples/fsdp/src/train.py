@@ -56,8 +56,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if (step + 1) % 2 == 0:
-            report(f"step={step + 1} loss={mean(loss):.4f}")
+        report(f"step={step + 1} loss={mean(loss):.4f}")
         if (step + 1) % 20 == 0:
             save(model, optimizer, step + 1)
 
