@@ -101,8 +101,9 @@ def _sides(first: str, second: str | None, given: Sequence[str]) -> list[tuple[P
     """The job file and the overrides of each side."""
     if second is None:
         if len(given) != 2:
+            times = {0: "not given", 1: "given once"}.get(len(given), f"given {len(given)} times")
             raise Refusal(
-                f"{first} alone is no pair: --set is given {len(given)} times.",
+                f"{first} alone is no pair: --set is {times}.",
                 "Give --set twice, once for each side (--set X=1 --set X=2), or two job files, or the names "
                 "of two jobs.",
             )

@@ -106,6 +106,9 @@ def _finding(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
     if detail["type"] in ("enum", "literal_error") and isinstance(detail["input"], str):
         near = nearest(detail["input"], _QUOTED.findall(detail["ctx"]["expected"]))
         remedy = f"Did you mean `{near[0]}`?" if near else remedy
+    if detail["type"] == "string_pattern_mismatch":
+        meaning = _meaning_of(model, path)
+        remedy = f"Correct the value of `{field}`: {meaning}" if meaning else remedy
     return job_file.INVALID_VALUE.at(path, _about(path, _complaint(detail)), remedy=remedy)
 
 
@@ -126,7 +129,7 @@ def _complaint(detail: ErrorDetails) -> str:
     """Pydantic's message in the words of a file's author, with the value."""
     context: dict[str, Any] = detail.get("ctx", {})
     value = detail["input"]
-    shown = "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list) else repr(value)
+    shown = _shown(value)
     match detail["type"]:
         case "value_error":
             return str(context["error"])
@@ -140,19 +143,42 @@ def _complaint(detail: ErrorDetails) -> str:
             return f"must be a mapping, not {shown}"
         case "list_type":
             return f"must be a list, not {shown}"
+        case "bool_type" | "bool_parsing":
+            return f"must be true or false, not {shown}"
         case _:
             return f"{shown} is not valid: {detail['msg'][0].lower()}{detail['msg'][1:]}"
 
 
+def _shown(value: object) -> str:
+    """A value as the file's author wrote it, or what it is where it has parts."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return str(value).lower() if isinstance(value, bool) else "null" if value is None else repr(value)
+
+
 def _fields_at(model: type[BaseModel], path: Path) -> list[str]:
     """The names of the fields that the schema knows at a place of the document."""
+    inner = _model_in(_annotation_at(model, path))
+    return list(inner.model_fields) if inner else []
+
+
+def _annotation_at(model: type[BaseModel], path: Path) -> Any:
+    """The type that the schema has at a place of the document."""
     annotation: Any = model
     for part in path:
         inner = _model_in(annotation)
         if inner is not None and str(part) in inner.model_fields and annotation is not None:
             annotation = inner.model_fields[str(part)].annotation
-    inner = _model_in(annotation)
-    return list(inner.model_fields) if inner else []
+    return annotation
+
+
+def _meaning_of(model: type[BaseModel], path: Path) -> str | None:
+    """What the schema says of the field at a path: a pattern alone tells nobody what to write."""
+    inner = _model_in(_annotation_at(model, path[:-1]))
+    known = inner.model_fields.get(str(path[-1])) if inner and path else None
+    return known.description if known else None
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

@@ -243,8 +243,8 @@ def test_a_side_that_is_refused_keeps_both_from_running(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["job.yaml"], "job.yaml alone is no pair: --set is given 0 times."),
-        (["job.yaml", "--set", "a=1"], "--set is given 1 times"),
+        (["job.yaml"], "job.yaml alone is no pair: --set is not given."),
+        (["job.yaml", "--set", "a=1"], "--set is given once"),
         (["job.yaml", "other.yaml", "--set", "a=1"], "--set has no side to belong to"),
         (["job.yaml", "some-job"], "some-job is not a job file"),
         (["some-job", "other-job", "--local"], "are jobs that ran: nothing is run"),

@@ -25,6 +25,7 @@ class Sample(FilePart):
     switch: bool = False
     anything: Any = None
     choices: list[dict[str, int]] = Field([])
+    zone: Annotated[str, Field(pattern="^[a-z]{2}$")] = Field("ab", description="Such as ab.")
 
 
 @pytest.mark.parametrize(
@@ -43,6 +44,20 @@ def test_a_truth_value_is_not_a_number(text: str, subject: str) -> None:
     assert read is None
     assert [(found.code, found.subject) for found in findings] == [("SPEC003", subject)]
     assert "is a truth value, not a number" in findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "remedy"),
+    [
+        ("switch: maybe", "`switch`: must be true or false, not 'maybe'", "Correct the value of `switch`."),
+        ("many: true", "`many`: must be a list, not true", "Correct the value of `many`."),
+        ("zone: USA", "`zone`: 'USA' does not have the form", "Correct the value of `zone`: Such as ab."),
+    ],
+)
+def test_what_a_value_must_be_is_said_in_the_files_own_words(text: str, message: str, remedy: str) -> None:
+    (finding,) = validate(Sample, parse_document(text, "file.yaml", ()))[1]
+    assert message in finding.message
+    assert finding.remedy == remedy
 
 
 @pytest.mark.parametrize("text", ["whole: 1", "either: true", "switch: true", "anything: true", "real: ~"])

@@ -56,8 +56,8 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        report(f"step={step + 1} loss={mean(loss):.4f}")
         if (step + 1) % 20 == 0:
-            report(f"step={step + 1} loss={mean(loss):.4f}")
             save(model, optimizer, step + 1)
 
     # A collective: every rank takes part, and rank 0 alone gets the tensors and writes.

@@ -27,7 +27,13 @@ class Digits(lightning.LightningModule):
     def training_step(self, batch: list[torch.Tensor], index: int) -> torch.Tensor:
         """The loss of one batch of this rank."""
         images, labels = batch
-        return nn.functional.cross_entropy(self.network(images), labels)
+        loss = nn.functional.cross_entropy(self.network(images), labels)
+        self.log("loss", loss, on_step=False, on_epoch=True, sync_dist=True)
+        return loss
+
+    def on_train_epoch_end(self) -> None:
+        """The mean loss of the epoch, where `launch` reads how far the training is."""
+        self.print(f"epoch={self.current_epoch} loss={self.trainer.callback_metrics['loss']:.4f}")
 
     def validation_step(self, batch: list[torch.Tensor], index: int) -> None:
         """The accuracy, averaged over all ranks."""

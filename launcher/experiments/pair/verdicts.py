@@ -17,7 +17,7 @@ ONE_RUN_EACH = "It is one run each: another seed can move a loss further than th
 
 ON_ONE_MACHINE = (
     "Runs on this machine share it with whatever else it does: speeds less than "
-    f"{APART_HERE:g} times apart are not told from each other here."
+    f"{APART_HERE:g} times apart, or that vary by as much, are not told from each other here."
 )
 
 _TOO_MANY = 20
