@@ -148,10 +148,10 @@ class LadderView:
         """The command that goes on from here."""
         last, beyond = climbed[-1], self._ready.beyond
         if last.result.ends:
-            return self._command("ladder", "--from", last.rung.name, *self._climb.as_options(again=True))
+            return self._command("ladder", "--from", last.rung.name, *self._wanted.as_options(again=True))
         if beyond is None:
             return self._command()
-        return self._command("ladder", "--from", beyond, *self._climb.as_options(again=False))
+        return self._command("ladder", "--from", beyond, *self._wanted.as_options(again=False))
 
     def _command(self, *words: str) -> str:
         job = self._wanted.job

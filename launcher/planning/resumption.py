@@ -26,7 +26,7 @@ def resumed_name(earlier: str, unique: str) -> str:
 
 
 def is_resumable(request: Request) -> bool:
-    """Whether what `resumed_request` changes, where it is there, is as the API has it: files may be spoilt."""
+    """Whether what `resumed_request` changes is, where it is there, as the API has it."""
     tags = request.get("Tags", [])
     sections = [request.get(name, {}) for name in ("ResourceConfig", "CheckpointConfig", "Environment")]
     return (

@@ -68,8 +68,8 @@ class LadderRequest:
         return NAMES.index(self.last) < NAMES.index("1-host-synthetic")
 
     def as_options(self, *, again: bool) -> list[str]:
-        """The options of the command that takes this climb up; where it was to end as well, to try `again`."""
-        usual = Climb(self.job)
+        """The options of the command that takes this climb up; with `again` also where it was to end."""
+        usual = LadderRequest(self.job)
         numbers = ("steps", "seconds", "processes")
         return [
             *(["--up-to", self.last] if again and self.last != usual.last else []),
