@@ -26,7 +26,7 @@ def resumed_name(earlier: str, unique: str) -> str:
 
 
 def is_resumable(request: Request) -> bool:
-    """Whether what `resumed_request` changes, where it is there, is as the API has it: files may be spoilt."""
+    """Whether what `resumed_request` changes is as the API has it where it is there: a file may be spoilt."""
     tags = request.get("Tags", [])
     sections = [request.get(name, {}) for name in ("ResourceConfig", "CheckpointConfig", "Environment")]
     return (
