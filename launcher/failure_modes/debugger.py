@@ -43,9 +43,9 @@ NOT_OFFERED = FailureMode(
     code="DBG003",
     title="Debugger where AWS does not offer it: to new customers, and in some regions",
     cause=(
-        "AWS has closed SageMaker Debugger to accounts that had not used it before, adds no features to it "
-        "any more, and does not have it in every region. A job that asks for it there may be refused, or run "
-        "without what it was asked for: AWS documents neither."
+        "AWS has closed SageMaker Debugger to accounts that had not used it before, no longer adds features "
+        "to it, and does not have it in every region. A job that asks for it there may be refused, or run "
+        "without what it asked for: AWS documents neither."
     ),
     remedy=(
         "Leave `debugger: false`, and log losses and gradient norms from the script. For speed there "

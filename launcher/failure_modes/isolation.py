@@ -9,8 +9,8 @@ ISOLATED_BUT_CALLS_OUT = FailureMode(
     code="NET001",
     title="network isolation keeps the job from what it calls",
     cause=(
-        "With EnableNetworkIsolation the containers reach each other and nothing else: no AWS service, also "
-        "not through the VPC, no package index, no hub. The service brings channels, checkpoints and the "
+        "With EnableNetworkIsolation the containers reach each other and nothing else: no AWS service, not "
+        "even through the VPC, no package index, no hub. The service brings channels, checkpoints and the "
         "model by itself. The training toolkit of the images, which starts some strategies and all tuning "
         "jobs, fetches the code from inside the container, and so does whatever fetches secrets, packages "
         "or data there; a shell by Systems Manager cannot get in."

@@ -26,7 +26,7 @@ DEBUGGER_CLOSED: Final = Notice(
 )
 
 TRAINING_COMPILER_FROZEN: Final = Notice(
-    text="AWS makes no new releases and no patches of SageMaker Training Compiler any more",
+    text="AWS no longer releases or patches SageMaker Training Compiler",
     since=None,
     source=sources.TRAINING_COMPILER_SUPPORT,
 )

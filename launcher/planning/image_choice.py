@@ -67,7 +67,9 @@ def no_longer_patched(job: JobSpec, image: str | None, today: date) -> Iterator[
     name = "TensorFlow" if known.framework == TENSORFLOW else "PyTorch"
     yield job_runtime.IMAGE_UNAVAILABLE.at(
         _named_at(job),
-        f"AWS patches the image {known.name} no more" + (f" since {until}" if until else "") + "; it runs",
+        f"AWS no longer patches the image {known.name}"
+        + (f" (since {until})" if until else "")
+        + "; it runs",
         remedy=f"{name} {', '.join(patched)} get patches, where instance type and strategy run them."
         if patched
         else f"No image of {name} gets patches.",

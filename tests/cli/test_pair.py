@@ -121,7 +121,7 @@ def test_a_side_that_fails_is_diagnosed_and_the_other_kept(
     assert code == 1
     assert "CODE001" in out, err
     assert "A  60 losses read, step 0 to 59" in out
-    assert "nobody can tell: no loss was found in what B printed" in out
+    assert "cannot be told: no loss was found in what B printed" in out
 
 
 def test_a_side_that_misses_a_file_is_told_what_left_it_out(

@@ -41,7 +41,7 @@ def on_loss(loss: LossComparison) -> str:
     if found is None or level is None:
         if loss.judgement is Judgement.DIFFERS:
             return f"B learns {'worse' if loss.is_worse else 'better'} than A: {loss.why}."
-        return f"Whether B learns as A does, nobody can tell: {loss.why}."
+        return f"Whether B learns as A does cannot be told: {loss.why}."
     where = f"over {loss.unit}s {_figure(loss.first)} to {_figure(loss.last)}"
     share = f", {_share(abs(found.value / level))} A's {level:.3g}" if level else ""
     by = f"by {abs(found.value):.3g} ± {found.half_width:.2g} ({where}{share})"
@@ -58,7 +58,7 @@ def on_loss(loss: LossComparison) -> str:
 def on_speed(speed: SpeedComparison) -> str:
     """Which is faster, how much, and how sure that is."""
     if speed.ratio is None:
-        return f"Which is faster, nobody can tell: {speed.why}."
+        return f"Which is faster cannot be told: {speed.why}."
     medians = f"{_figure(speed.second)} {speed.unit} against {_figure(speed.first)}"
     ratio = speed.ratio
     factor = f"{ratio.value:.2f} times ({ratio.low:.2f} to {ratio.high:.2f})"

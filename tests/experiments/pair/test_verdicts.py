@@ -33,7 +33,7 @@ def loss(judgement: Judgement, value: float, half_width: float, more: float | No
         (loss(UNCLEAR, 0.001, 0.2, more=90_000), "repeat both with other seeds"),
         (
             LossComparison(UNCLEAR, "step", 3, why="not enough points: 3 steps in common"),
-            "Whether B learns as A does, nobody can tell: not enough points: 3 steps in common.",
+            "Whether B learns as A does cannot be told: not enough points: 3 steps in common.",
         ),
         (
             LossComparison(DIFFERS, "step", 9, 5, 9, difference=Estimate(math.inf, 0), why="B is nan"),
@@ -55,7 +55,7 @@ def test_the_loss_is_told_with_how_much_and_how_sure(compared: LossComparison, s
         (SpeedComparison(DIFFERS, "steps/s", 2, 1, SpeedRatio(0.5, 0.4, 0.6)), "B is slower than A: 0.50"),
         (SpeedComparison(SAME, "steps/s", 2, 2, SpeedRatio(1.0, 0.99, 1.01)), "B is as fast as A"),
         (SpeedComparison(UNCLEAR, "steps/s", 2, 2, SpeedRatio(1.1, 0.7, 1.6)), "faster cannot be told"),
-        (SpeedComparison(UNCLEAR, why="no times"), "Which is faster, nobody can tell: no times."),
+        (SpeedComparison(UNCLEAR, why="no times"), "Which is faster cannot be told: no times."),
     ],
 )  # fmt: skip
 def test_the_speed_is_told_with_both_medians(compared: SpeedComparison, says: str) -> None:
