@@ -245,7 +245,7 @@ class _Climber:
         try:
             found = look_before(ready.plan, self._machine, inputs)
         except Refusal as refusal:
-            remedy = f"{refusal.remedy} Or begin on AWS: --from 1-host."
+            remedy = f"{refusal.remedy.rstrip('.')}. Or begin on AWS: --from 1-host."
             raise Refusal(refusal.message, remedy) from refusal
         notes: Sequence[str] = [note for note in found.notes if note not in self._noted]
         self._noted.update(notes)

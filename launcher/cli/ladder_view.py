@@ -146,11 +146,12 @@ class LadderView:
 
     def _next(self, climbed: Sequence[Climbed]) -> str:
         """The command that goes on from here."""
-        last = climbed[-1]
+        last, beyond = climbed[-1], self._ready.beyond
         if last.result.ends:
-            return self._command("ladder", "--from", last.rung.name)
-        beyond = self._ready.beyond
-        return self._command() if beyond is None else self._command("ladder", "--from", beyond)
+            return self._command("ladder", "--from", last.rung.name, *self._climb.as_options(again=True))
+        if beyond is None:
+            return self._command()
+        return self._command("ladder", "--from", beyond, *self._climb.as_options(again=False))
 
     def _command(self, *words: str) -> str:
         job = self._climb.job

@@ -21,9 +21,9 @@ SAME_WITHIN = 0.02
 LEAST_POINTS = 20
 """Points in common below which nothing is said of the losses: the second half of them is compared."""
 
-APART_HERE = 1.5
+APART_HERE = 2.0
 """On this machine speeds whose interval begins nearer than this many times, or is itself wider, are not told
-from each other. The same job, run twice on two cores that others used as well, was up to 1.45 times as fast
+from each other. The same job, run twice on two cores that others used as well, was up to 1.77 times as fast
 as itself; while the machine was overloaded a run lost nine tenths of its speed, and jumped by so much."""
 
 _MOST_POINTS = 2000

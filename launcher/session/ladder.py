@@ -67,6 +67,25 @@ class Climb:
         """Whether none of the rungs asked for is on AWS."""
         return NAMES.index(self.last) < NAMES.index("1-host-synthetic")
 
+    def as_options(self, *, again: bool) -> list[str]:
+        """The options of the command that takes this climb up; to try `again`, where it was to end too."""
+        usual = Climb(self.job)
+        numbers = ("steps", "seconds", "processes")
+        return [
+            *(["--up-to", self.last] if again and self.last != usual.last else []),
+            *(
+                word
+                for name in numbers
+                if getattr(self, name) != getattr(usual, name)
+                for word in (f"--{name}", str(getattr(self, name)))
+            ),
+            *(
+                word
+                for name, folder in (self.inputs or {}).items()
+                for word in ("--input", f"{name}={folder}")
+            ),
+        ]
+
     @property
     def in_words(self) -> str:
         """The rungs that were asked for, such as ` up to n-here`; empty where all are."""

@@ -83,7 +83,7 @@ def test_what_breaks_on_real_data_alone_holds_with_made_up_ones(
     assert "→ Retry never" in out
     assert "the data, or the code that reads them" in out
     assert "→ launch ladder" in out.splitlines()[-1]
-    assert out.rstrip().endswith("--from 1-here")
+    assert out.rstrip().endswith("--from 1-here --up-to n-here")
 
 
 def test_a_script_that_is_never_done_is_stopped_and_holds(
@@ -100,7 +100,7 @@ def test_a_script_that_is_never_done_is_stopped_and_holds(
     assert rung["usd_at_limit"] == 0
     assert document["few_steps"] is None
     assert document["verdict"] == "It holds up to 1-here: 1 process here."
-    assert document["next"].endswith("--from n-here")
+    assert document["next"].endswith("--from n-here --steps 2")
 
 
 def test_a_missing_package_breaks_the_first_rung(run_launch: RunLaunch, job: Callable[..., Path]) -> None:

@@ -175,3 +175,12 @@ def test_a_ladder_without_data_here_says_how_to_give_it_some(made: Made) -> None
     assert "no rung is left up to n-here (1-here, n-here: no folder" in refused.value.message
     assert "`--input train=DIR`" in refused.value.remedy
     assert "`--from 1-host`" in refused.value.remedy
+
+
+def test_the_command_that_goes_on_has_what_the_climb_was_given() -> None:
+    usual = Climb(JobSource(Path("job.yaml")))
+    assert usual.as_options(again=True) == []
+    given = Climb(usual.job, last="n-here", seconds=90, processes=2, inputs={"train": Path("data")})
+    going_on = ["--seconds", "90", "--processes", "2", "--input", "train=data"]
+    assert given.as_options(again=False) == going_on
+    assert given.as_options(again=True) == ["--up-to", "n-here", *going_on]
