@@ -99,7 +99,7 @@ def _without_huge_pages(plugin: Version | None) -> Setting:
         "0",
         "DataLoader workers that fork can use up the huge pages in which libfabric keeps its buffers, and "
         "fail with 'Cannot allocate memory'; without them messages are a little slower"
-        + ("" if plugin else "; libfabric before 1.19, which an unknown image may hold, ignores it"),
+        + ("" if plugin else "; libfabric before 1.19 ignores it, and what this image holds is not known"),
         (sources.EFA_CHEATSHEET, sources.EFA_PLUGIN_ENVIRONMENT, sources.LIBFABRIC_EFA),
     )
 

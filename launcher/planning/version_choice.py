@@ -58,7 +58,9 @@ def _about_patches(table: str, version: str, patched: bool) -> str:
     until = software.patched_until if software else None
     if not patched:
         return "newest that fits; no patches" + (f" since {until}" if until else "")
-    return "newest patched that fits; " + (f"patches until {until}" if until else "its end is not known here")
+    return "newest patched that fits; " + (
+        f"patches until {until}" if until else "the end of its patches is not known here"
+    )
 
 
 def _fits(job: JobSpec, strategy: LaunchStrategy, region: str) -> bool:

@@ -38,7 +38,7 @@ def planned(
 @pytest.mark.parametrize(
     ("instance_type", "fields", "version", "reason"),
     [
-        ("ml.p5.48xlarge", {}, "2.14", "newest patched that fits; its end is not known here"),
+        ("ml.p5.48xlarge", {}, "2.14", "newest patched that fits; the end of its patches is not known here"),
         ("ml.m5.xlarge", {"framework": {"version": "latest"}}, "2.14", "newest patched that fits"),
         # Not in the regions of 2.14, but in those of 2.13.
         ("ml.p5.48xlarge", {"region": "us-gov-west-1"}, "2.13.0", "patches until 2027-07-20"),

@@ -79,7 +79,7 @@ def unsupported(support: Support, job: JobSpec) -> Iterator[Finding]:
         near = _nearest_type(instance_type, support.instance_types)
         yield _unsupported(
             f"{support.library} does not run on {instance_type}",
-            f"Use {near}, or another of {', '.join(support.instance_types)}; or {elsewhere}.",
+            f"Use {near}, or another type of {', '.join(support.instance_types)}; or {elsewhere}.",
             INSTANCE_TYPE,
         )
     if job.image is not None:
