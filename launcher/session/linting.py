@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
@@ -190,6 +189,8 @@ def _judge_all(scripts: list[_Script], changed: Mapping[str, bytes], processes: 
     if len(scripts) <= FEW or processes < 2:
         yield _judge(scripts, changed)
         return
+    from concurrent.futures import ProcessPoolExecutor
+
     # Neighbours share helpers, and so go to one process.
     share = -(-len(scripts) // processes)
     shares = [scripts[at : at + share] for at in range(0, len(scripts), share)]
