@@ -18,14 +18,12 @@ from launcher.session.linting import Lint, Selection, lint_subjects
 from launcher.source.tree import SourceTree
 
 
-def findings_on_script(
-    job: JobSpec, plan: TrainingPlan, source: SourceTree, ignore: Sequence[str]
-) -> tuple[Finding, ...]:
+def findings_on_script(job: JobSpec, plan: TrainingPlan, source: SourceTree) -> tuple[Finding, ...]:
     """What is wrong with the script of a job; nothing of a shell script or archive: they are not read."""
     program = _program_of(source)
     if program is None:
         return ()
-    return lint_subjects([_judgeable(program, job, plan)], Selection(ignore=tuple(ignore))).findings
+    return lint_subjects([_judgeable(program, job, plan)]).findings
 
 
 def lint_with_job(
