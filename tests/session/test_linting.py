@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from launcher.failure_modes.model import Severity
+from launcher.failure_modes.model import Finding, Severity
 from launcher.failure_modes.refusal import Refusal
+from launcher.rules.script import check
+from launcher.scripts import reading
+from launcher.scripts.index import FileIndex
+from launcher.scripts.program import Program, Unread
 from launcher.session.linting import FEW, Lint, Selection, lint, project_root
 from tests.programs import trial_rules
 
@@ -244,3 +249,27 @@ def test_a_pipe_is_not_waited_for() -> None:
     os.mkfifo("train.py")
     assert linted("train.py") == ["train.py:1:1 CODE001"]
     assert linted(".") == []
+
+
+def test_a_helper_of_many_scripts_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    read_source = reading.read_source
+
+    def counted(data: bytes, path: Path) -> FileIndex | Unread:
+        read.append(path.name)
+        return read_source(data, path)
+
+    monkeypatch.setattr(reading, "read_source", counted)
+    write({f"{number:02}.py": "import helper\n" for number in range(FEW)} | {"helper.py": "barrier()\n"})
+    lint([Path(f"{number:02}.py") for number in range(FEW)], processes=1)
+    assert read.count("helper.py") == 1
+    assert len(read) == FEW + 1
+
+
+def test_a_program_that_is_too_deep_for_a_rule_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def deep(program: Program) -> Iterator[Finding]:
+        raise RecursionError
+
+    monkeypatch.setattr(check, "RULES", (deep,))
+    write({"a.py": "a = 1\n", "b.py": "b = 1\n"})
+    assert linted("a.py", "b.py") == ["a.py:1:1 CODE001", "b.py:1:1 CODE001"]
