@@ -8,10 +8,17 @@ from pathlib import Path
 from launcher.failure_modes import job_runtime
 from launcher.failure_modes.model import Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import REGISTRY, finds
+from launcher.rules.script.collectives import (
+    collectives_are_run_by_every_rank,
+    no_collectives_in_exception_handlers,
+)
 from launcher.rules.script.subject import ScriptSubject
 from launcher.scripts.program import Program, Unread
 
-RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = ()
+RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
+    collectives_are_run_by_every_rank,
+    no_collectives_in_exception_handlers,
+)
 
 JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = ()
 """The rules that judge script and job together; without a job they are silent."""
