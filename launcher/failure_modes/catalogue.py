@@ -57,6 +57,7 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             distribution.DEGREES_DO_NOT_DIVIDE,
             distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
             distribution.HARD_CODED_TOPOLOGY,
+            distribution.LOCAL_RANK_AS_RANK,
             distribution.RANKS_NEVER_MET,
         ),
         "Debugger": (
@@ -135,6 +136,7 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             job_runtime.STOPPED,
             job_runtime.HUB_UNREACHABLE,
             job_runtime.DISK_FULL,
+            job_runtime.SHARED_CACHE,
             job_runtime.LOSS_NOT_FINITE,
         ),
         "The job file itself": (

@@ -105,6 +105,21 @@ HARD_CODED_TOPOLOGY = FailureMode(
     sources=(sources.DDP_GUIDE, sources.DDP_ERROR_ARTICLE, sources.TORCH_RUN),
 )
 
+LOCAL_RANK_AS_RANK = FailureMode(
+    code="DIST007",
+    title="LOCAL_RANK given as the rank: two hosts claim the same ranks",
+    cause=(
+        "LOCAL_RANK counts from 0 on each host. Given as `rank=` to init_process_group, it is right on one "
+        "host, and on several each rank is claimed by as many processes: the start hangs until its time-out, "
+        "since the ranks above never come. A sampler with it gives every host the same samples."
+    ),
+    remedy=(
+        "Leave `rank` and `world_size` out, so that init_process_group reads RANK and WORLD_SIZE, which the "
+        "launcher sets. LOCAL_RANK is the index of the device, and no more."
+    ),
+    sources=(sources.TORCH_RUN, sources.TORCH_DISTRIBUTED),
+)
+
 RANKS_NEVER_MET = FailureMode(
     code="DIST008",
     title="the ranks never met: independent trainings instead of one",

@@ -186,6 +186,24 @@ DISK_FULL = FailureMode(
     sources=(sources.TRAINING_STORAGE, sources.TRAINING_JOB_API),
 )
 
+SHARED_CACHE = FailureMode(
+    code="DISK002",
+    title="a compiler's or hub's cache on a file system that hosts share",
+    cause=(
+        "Triton, TorchInductor and the builder of C++ extensions write, rename and delete files in their "
+        "cache, and rely on locks and on what a local disk promises. On NFS, EFS or Lustre, ranks of several "
+        "hosts do so at once: a file that another host has just replaced ends in 'Stale file handle', an "
+        "entry is read half written, or all ranks wait for a lock that a lost host held. A model hub's cache "
+        "is written by every rank that downloads."
+    ),
+    remedy=(
+        "Leave the cache where it is by default, on the host's own disk, or give each host a folder of its "
+        "own below /tmp. Download models once, before the training, and read them from there."
+    ),
+    sources=(sources.TRITON_CACHE_ISSUE, sources.TORCH_EXTENSION_BUILDS, sources.HUGGING_FACE_HUB),
+    severity=Severity.WARNING,
+)
+
 LOSS_NOT_FINITE = FailureMode(
     code="NUM001",
     title="loss is not finite",

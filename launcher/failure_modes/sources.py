@@ -136,6 +136,10 @@ TORCH_DISTRIBUTED: Final = Source("PyTorch documentation: torch.distributed", da
 HUGGING_FACE_HUB: Final = Source(
     "huggingface_hub documentation: environment variables; errors.py", date(2026, 11, 22)
 )
+TRITON_CACHE_ISSUE: Final = Source("pytorch/pytorch issue 173679", date(2026, 11, 22))
+TORCH_EXTENSION_BUILDS: Final = Source(
+    "torch 2.13: torch/utils/cpp_extension.py (FileBaton)", date(2026, 11, 22)
+)
 LIGHTNING_CLUSTER: Final = Source(
     "PyTorch Lightning documentation: run on an on-prem cluster (torchrun)", date(2026, 11, 22)
 )

@@ -72,7 +72,8 @@ class Attributes:
             stored = joined(self.evaluation.bound(each, None) for each in self.stores(node, owner))
             if stored is not UNKNOWN:
                 return stored
-            return self._rank_called(whole) or External(whole)
+            option = self._optional(node) if made.startswith("argparse.") else UNKNOWN
+            return option if option is not UNKNOWN else self._rank_called(whole) or External(whole)
         if isinstance(owner, ModuleOf):
             if name in owner.file.module.bindings:
                 return self.evaluation.member(owner.file.module, name)

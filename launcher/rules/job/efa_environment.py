@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from packaging.version import Version
 
@@ -12,7 +11,8 @@ from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.planning.network_settings import CHOOSES_BY_ITSELF
 from launcher.planning.software_of_job import plugin_of, software_of
-from launcher.rules.job.subject import SWITCHED_OFF, SWITCHED_ON, GivenVariable, JobSubject
+from launcher.rules.job.subject import GivenVariable, JobSubject
+from launcher.rules.variables import SWITCHED_ON, advice_on, interface_harm, leaves_efa_out
 
 # The plugin that is called Libfabric, and answers to OFI and to its old name too
 # (aws-ofi-nccl src/nccl_ofi_interface_nvidia.c of v1.13.0).
@@ -89,10 +89,7 @@ def device_rdma_only_where_it_is(subject: JobSubject) -> Iterator[Finding]:
 
 
 def _provider_harm(value: str, subject: JobSubject) -> str | None:
-    excluding = value.strip().startswith("^")
-    names = {part.strip().lower() for part in value.strip().lstrip("^").replace(";", ",").split(",")} - {""}
-    efa_is_left = not names or ("efa" in names) is not excluding
-    if subject.has_efa and not efa_is_left:
+    if subject.has_efa and leaves_efa_out(value):
         return f"turns EFA off on {_type(subject)}: every message between hosts would go over TCP"
     return None
 
@@ -115,66 +112,10 @@ def _network_harm(value: str, subject: JobSubject) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Advice:
-    """What a variable does to a job; not with the harmless values, and with some only where EFA is."""
-
-    harm: str
-    harmless: tuple[str, ...] = ("",)
-    with_efa_only: bool = False
-
-
-_LEFT_TO_THE_PLUGIN = _Advice("overrides what the plugin chooses for this instance type", with_efa_only=True)
-
-_FOR_INFINIBAND = _Advice(
-    "has no effect on EFA, which is not InfiniBand; it is a sign of settings copied from other hosts"
-)
-
-_ADVICE = {
-    "NCCL_IB_DISABLE": replace(_FOR_INFINIBAND, harmless=SWITCHED_OFF),
-    "NCCL_PROTO": _Advice("takes the other protocols from NCCL and disables the plugin's tuner"),
-    "NCCL_ALGO": _Advice("takes the other algorithms from NCCL and disables the plugin's tuner"),
-    "NCCL_P2P_DISABLE": _Advice("gives up NVLink and PCIe between the GPUs of a host", SWITCHED_OFF),
-    "RDMAV_FORK_SAFE": _Advice(
-        "is of older guides: it slows registration down, and libfabric makes forking safe by itself",
-        SWITCHED_OFF,
-    ),
-    "RDMAV_HUGEPAGES_SAFE": _Advice(
-        "is of older guides: it slows every memory registration down", SWITCHED_OFF
-    ),
-    "FI_EFA_USE_HUGE_PAGE": _Advice(
-        "contradicts the fork safety that the plugin asks for: where the kernel needs that, libfabric aborts "
-        "over both, and elsewhere forking DataLoader workers can use up the huge pages",
-        ("", "0", "false", "no", "off"),
-        with_efa_only=True,
-    ),
-    "NCCL_IBEXT_DISABLE": _FOR_INFINIBAND,
-    "NCCL_MIN_NCHANNELS": _Advice("asks for more channels, which starve EFA", with_efa_only=True),
-    **dict.fromkeys(
-        ("NCCL_NSOCKS_PERTHREAD", "NCCL_SOCKET_NTHREADS"),
-        _Advice("is for NCCL's TCP sockets, which EFA takes the place of", with_efa_only=True),
-    ),
-    **dict.fromkeys(
-        (
-            "NCCL_TUNER_PLUGIN",
-            "NCCL_BUFFSIZE",
-            "NCCL_P2P_NET_CHUNKSIZE",
-            "NCCL_TOPO_FILE",
-            "NCCL_NVLS_ENABLE",
-            "NCCL_NVLSTREE_MAX_CHUNKSIZE",
-            "NCCL_NVLS_CHUNKSIZE",
-            "NCCL_NET_FORCE_FLUSH",
-            "NCCL_NETDEVS_POLICY",
-        ),
-        _LEFT_TO_THE_PLUGIN,
-    ),
-}
-
-
 def _setting_harm(variable: GivenVariable, subject: JobSubject) -> str | None:
     value = variable.value.strip()
     if variable.name == "NCCL_SOCKET_IFNAME":
-        return _interface_harm(value)
+        return interface_harm(value)
     if variable.name == "FI_EFA_USE_DEVICE_RDMA":
         return _device_rdma_harm(value, subject)
     if variable.name == "FI_PROVIDER":
@@ -185,9 +126,7 @@ def _setting_harm(variable: GivenVariable, subject: JobSubject) -> str | None:
     is_simple = (variable.name, value.lower()) == ("NCCL_PROTO", "simple")
     if is_simple and _has_plugin_before(CHOOSES_BY_ITSELF, subject):
         return None
-    advice = _ADVICE.get(variable.name)
-    if advice is None and variable.name.startswith("NCCL_IB_"):
-        advice = _FOR_INFINIBAND
+    advice = advice_on(variable.name)
     if advice is None or value in advice.harmless or (advice.with_efa_only and not subject.has_efa):
         return None
     if subject.facts and subject.facts.plugin_environment.get(variable.name) == value:
@@ -216,15 +155,6 @@ def _fork_harm(value: str, subject: JobSubject) -> str | None:
         "takes back the fork safety that the plugin asks for: where the kernel needs it, libfabric ends a "
         "rank whose DataLoader forks workers"
     )
-
-
-def _interface_harm(value: str) -> str | None:
-    """Fixed names, and exclusions that meet SageMaker's own interface, which is called eth0 or ens5."""
-    names = [name for name in value.lstrip("^").split(",") if name]
-    if value.startswith("^"):
-        met = [name for name in names if "eth0".startswith(name) or "ens5".startswith(name)]
-        return f"excludes SageMaker's own interface with {met[0]}" if met else None
-    return "names an interface that some host lacks; NCCL finds none there and stops" if names else None
 
 
 def _has_plugin_before(version: Version, subject: JobSubject) -> bool:

@@ -28,13 +28,6 @@ TELLING_NAMES = frozenset(
 """The names in a script by which the rules see how it divides data and state."""
 
 
-SWITCHED_OFF = ("", "0")
-"""The values of an environment variable that switch off what it is about."""
-
-SWITCHED_ON = ("1", "true", "yes", "on")
-"""The values, in lower case, by which libfabric takes a variable for switched on."""
-
-
 @dataclass(frozen=True, slots=True)
 class GivenVariable:
     """An environment variable that the user gave, and where: `path` leads to it in the job file."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.rules.job.nccl_environment import UNREAD
+from launcher.rules.variables import UNREAD
 
 DLC = "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:{}-gpu-py312"
 

@@ -1,0 +1,197 @@
+"""What a script puts into os.environ: settings that fight EFA, that nobody reads, or that are no strings.
+
+Without a job only what is harmful wherever it runs; what depends on the instance type or on the version of
+torch is a matter of the rules that know the job.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from launcher.failure_modes import job_runtime, nccl
+from launcher.failure_modes.model import FailureMode, Finding, Fix, Severity, Stage
+from launcher.failure_modes.registry import finds
+from launcher.rules import variables
+from launcher.rules.script.finding import found
+from launcher.scripts.certainty import surely_runs
+from launcher.scripts.changed_variables import ChangedVariable, changed_variables
+from launcher.scripts.edits import wrapped
+from launcher.scripts.plain_types import type_of
+from launcher.scripts.program import Program
+from launcher.scripts.scopes import file_of
+from launcher.scripts.values import Constant
+
+_COMPILERS = frozenset(
+    {
+        "TRITON_CACHE_DIR",
+        "TORCHINDUCTOR_CACHE_DIR",
+        "TORCH_EXTENSIONS_DIR",
+        "CUDA_CACHE_PATH",
+        "NUMBA_CACHE_DIR",
+    }
+)
+"""Where compilers keep what they made, by renaming and deleting files while others read them."""
+
+_HUBS = frozenset({"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME"})
+"""Where downloads from model hubs are kept, under locks that not every file system has."""
+
+_SHARED = frozenset({"fsx", "efs", "lustre", "nfs", "gpfs"})
+"""What people call the folders at which they mount network file systems."""
+
+
+@finds(Stage.SCRIPT, nccl.FIGHTS_THE_PLUGIN)
+def network_is_left_to_the_plugin(program: Program) -> Iterator[Finding]:
+    """A script that chooses NCCL's network, protocols or interfaces by itself.
+
+    NCCL's plugin for EFA chooses them for each instance type, and never over what is set. A value copied from
+    another cluster turns EFA off, names an interface that some host lacks, or does nothing.
+
+    Bad: `os.environ["NCCL_SOCKET_IFNAME"] = "eth0"`. Good: no such line.
+
+    Source: the sources of NCCL001. Silent where the setting stands under a test that nobody can tell, and of
+    variables that harm only with EFA, or only without.
+    """
+    for change, value in _surely_set(program):
+        harm = _network_harm(change.name, value)
+        if harm:
+            yield _finding(nccl.FIGHTS_THE_PLUGIN, change, f"{value!r} {harm}", Severity.WARNING)
+
+
+@finds(Stage.SCRIPT, nccl.OBSOLETE_ENVIRONMENT)
+def settings_are_read_by_something(program: Program) -> Iterator[Finding]:
+    """A script that sets a variable which nothing reads, or which does something else than it was meant to.
+
+    Bad: `os.environ["NCCL_TIMEOUT"] = "3600"`. Good: `init_process_group(timeout=timedelta(hours=1))`.
+
+    Source: the sources of NCCL002, and the searched repositories that `launcher/rules/variables.py` names.
+    Silent of names that changed with torch 2.2: which version runs is known to the job alone.
+    """
+    for change, value in _surely_set(program):
+        harm = variables.obsolete(change.name, value, None)
+        if harm:
+            yield _finding(nccl.OBSOLETE_ENVIRONMENT, change, f"{value!r}: {harm}")
+
+
+@finds(Stage.SCRIPT, nccl.DEBUGGING_ENVIRONMENT)
+def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
+    """A script that switches debugging on for every run.
+
+    Bad: `os.environ["CUDA_LAUNCH_BLOCKING"] = "1"` at the top. Good: `profile: debug` in the job file, or the
+    variable in the shell for the one run that needs it.
+
+    Source: the sources of NCCL003. Silent under a test, such as `if args.debug:`.
+    """
+    for change, value in _surely_set(program):
+        harm = variables.debugging(change.name, value)
+        if harm:
+            verbose = variables.is_only_verbose(change.name, value)
+            severity = Severity.INFO if verbose else None
+            yield _finding(nccl.DEBUGGING_ENVIRONMENT, change, f"{value!r} in every run {harm}", severity)
+
+
+@finds(Stage.SCRIPT, job_runtime.ENVIRONMENT_VALUE_NOT_STRING)
+def environment_holds_strings(program: Program) -> Iterator[Finding]:
+    """A value that is surely no string, put into os.environ in any way: TypeError on every rank.
+
+    Bad: `os.environ["GPU_NUM_DEVICES"] = 4`. Good: `os.environ["GPU_NUM_DEVICES"] = "4"`.
+
+    Source: Python's os.environ; the bad line stands in AWS's guide to Training Compiler. Where a value's type
+    is not sure, such as an option without a `type`, nothing is said.
+    """
+    for change in changed_variables(program):
+        kind = None if change.as_text else type_of(program, change.value)
+        if kind is None or kind == "str":
+            continue
+        written = file_of(change.value).source(change.value)
+        yield found(
+            job_runtime.ENVIRONMENT_VALUE_NOT_STRING,
+            change.node,
+            f"{change.name} is set to {written}, which is no string: TypeError (str expected, not "
+            f"{kind}) on every rank",
+            fix=_as_string(change, kind),
+        )
+
+
+@finds(Stage.SCRIPT, job_runtime.SHARED_CACHE)
+def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
+    """A compiler's or hub's cache on a file system that hosts share.
+
+    Ranks of several hosts write, rename and delete the same files there: 'Stale file handle', torn entries,
+    and a compilation that waits for another host's lock. For a hub's cache, which is only downloaded into,
+    this is an information.
+
+    Bad: `os.environ["TRITON_CACHE_DIR"] = "/fsx/triton"`. Good: `"/tmp/triton"`, or a folder for each host.
+
+    Source: the sources of DISK002. A folder counts as shared by its name alone: fsx, efs, lustre, nfs or gpfs
+    at the root or below /mnt.
+    """
+    for change, value in _surely_set(program):
+        if change.name in _COMPILERS | _HUBS and _is_shared(value):
+            yield _finding(
+                job_runtime.SHARED_CACHE,
+                change,
+                f"{value!r} is on a file system that the hosts share: their ranks write and delete each "
+                "other's entries",
+                None if change.name in _COMPILERS else Severity.INFO,
+            )
+
+
+def _surely_set(program: Program) -> Iterator[tuple[ChangedVariable, str]]:
+    """The variables that every run sets to a text that is known."""
+    for change in changed_variables(program):
+        value = program.value(change.value)
+        if isinstance(value, Constant) and value.value is not None and _counts(program, change):
+            yield change, str(value.value)
+
+
+def _counts(program: Program, change: ChangedVariable) -> bool:
+    return change.only_unset or surely_runs(program, change.node)
+
+
+def _network_harm(name: str, value: str) -> str | None:
+    value = value.strip()
+    if name == "FI_PROVIDER":
+        return (
+            "turns EFA off: messages between hosts go over TCP" if variables.leaves_efa_out(value) else None
+        )
+    if name == "NCCL_NET" and value.lower() == "socket":
+        return "turns EFA off: NCCL uses TCP sockets"
+    if name == "NCCL_SOCKET_IFNAME":
+        return variables.interface_harm(value)
+    advice = variables.advice_on(name)
+    if advice is None or advice.with_efa_only or value in advice.harmless:
+        return None
+    return None if (name, value.lower()) == ("NCCL_PROTO", "simple") else advice.harm
+
+
+def _is_shared(path: str) -> bool:
+    parts = [part.lower() for part in path.split("/") if part]
+    if not path.startswith("/") or not parts:
+        return False
+    return parts[0] in _SHARED or (parts[0] == "mnt" and len(parts) > 1 and parts[1] in _SHARED)
+
+
+def _as_string(change: ChangedVariable, kind: str) -> Fix | None:
+    """`str(...)` around the value; not where nobody can say what was meant."""
+    if kind in ("NoneType", "list", "tuple", "dict", "set", "bytes"):
+        return None
+    if isinstance(change.node, ast.stmt | ast.Call) and change.value not in ast.walk(change.node):
+        return None  # In a dictionary that is written elsewhere and may serve others.
+    return Fix(safe=True, edits=wrapped(change.value, "str(", ")"))
+
+
+def _finding(
+    mode: FailureMode, change: ChangedVariable, harm: str, severity: Severity | None = None
+) -> Finding:
+    return found(mode, change.node, f"{change.name}={harm}", severity=severity)
+
+
+RULES = (
+    network_is_left_to_the_plugin,
+    settings_are_read_by_something,
+    no_debugging_in_every_run,
+    environment_holds_strings,
+    caches_are_each_hosts_own,
+)
+"""The rules of this family, in the order in which their findings are shown."""
