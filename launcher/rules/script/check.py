@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from launcher.failure_modes.model import Finding
+from launcher.rules.script import data
 from launcher.scripts.program import Program
 
-RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = ()
+RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (*data.RULES,)
 
 
 def check_program(program: Program) -> list[Finding]:
