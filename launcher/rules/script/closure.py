@@ -29,7 +29,7 @@ _SPLITTING = (
     "sampler",
     "stream",
 )
-"""Parts of identifiers where data may already differ between the ranks; they silence a rule, and accuse nobody."""
+"""Parts of identifiers where data may differ between the ranks already: they only silence a rule."""
 
 PLAIN_DATASETS = (
     "torchvision.datasets.",

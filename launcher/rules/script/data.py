@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from launcher.rules.script.epochs import samplers_know_the_epoch
 from launcher.rules.script.samplers import (
     samplers_are_used,
     samplers_count_all_ranks,
@@ -9,6 +10,7 @@ from launcher.rules.script.samplers import (
     samplers_stand_without_shuffle,
     training_data_is_split,
 )
+from launcher.rules.script.workers import workers_are_there, workers_leave_the_devices_alone
 
 RULES = (
     training_data_is_split,
@@ -16,4 +18,7 @@ RULES = (
     samplers_are_used,
     samplers_count_all_ranks,
     samplers_share_their_seed,
+    samplers_know_the_epoch,
+    workers_are_there,
+    workers_leave_the_devices_alone,
 )

@@ -98,7 +98,7 @@ _DEEPEST = 5
 class TrainingLoop:
     """A loop over the batches of a loader, in which gradients are calculated; `loaders` is all it may be."""
 
-    node: ast.For | ast.AsyncFor
+    node: ast.For
     loaders: frozenset[ast.Call]
 
 
@@ -181,11 +181,8 @@ class Loaders:
 
     def _training_loops(self) -> Iterator[TrainingLoop]:
         for file in self.program.files:
-            for statement in (
-                *file.statements.get(ast.For, ()),
-                *file.statements.get(ast.AsyncFor, ()),
-            ):
-                assert isinstance(statement, ast.For | ast.AsyncFor)
+            for statement in file.statements.get(ast.For, ()):
+                assert isinstance(statement, ast.For)
                 over = self.resolved(self.unwrapped(statement.iter))
                 if over and not over & self.handed_over and self.trains(statement.body):
                     yield TrainingLoop(statement, over)

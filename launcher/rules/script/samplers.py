@@ -15,12 +15,10 @@ from launcher.rules.script.loaders import loaders_of
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import (
     Binding,
-    BindingKind,
     ancestors,
     file_of,
     parent_of,
     scope_of,
-    statement_of,
 )
 from launcher.scripts.values import RankKind, RankValue, WorldSize
 
