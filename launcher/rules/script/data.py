@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launcher.rules.script.epochs import samplers_know_the_epoch
+from launcher.rules.script.listings import listings_are_sorted
 from launcher.rules.script.samplers import (
     samplers_are_used,
     samplers_count_all_ranks,
@@ -19,6 +20,7 @@ RULES = (
     samplers_count_all_ranks,
     samplers_share_their_seed,
     samplers_know_the_epoch,
+    listings_are_sorted,
     workers_are_there,
     workers_leave_the_devices_alone,
 )

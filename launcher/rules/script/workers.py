@@ -74,7 +74,7 @@ def workers_leave_the_devices_alone(program: Program) -> Iterator[Finding]:
                     yield found(
                         data.LOADER_WORKER_KILLED,
                         use,
-                        "CUDA in a DataLoader worker, which is forked from a process that has initialised CUDA: "
+                        "CUDA in a DataLoader worker, which is forked from a process that has used it: "
                         "it dies with `Cannot re-initialize CUDA in forked subprocess`",
                         remedy="Return tensors of the host, and move the batch to the device in the training "
                         "loop (pin_memory=True, `.to(device, non_blocking=True)`).",

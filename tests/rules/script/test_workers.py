@@ -77,7 +77,10 @@ def test_cuda_in_a_worker_is_found(program: ReadProgram, body: str, subject: str
 
 
 def test_cuda_in_the_collate_function_is_found(program: ReadProgram) -> None:
-    text = "def collate(batch): return torch.stack(batch).cuda()\nDataLoader(data, num_workers=2, collate_fn=collate)"
+    text = (
+        "def collate(batch): return torch.stack(batch).cuda()\n"
+        "DataLoader(data, num_workers=2, collate_fn=collate)"
+    )
     assert told(program, text) == [("DATA005", "torch.stack(batch).cuda()")]
 
 
