@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from launcher.rules.script.downloads import one_rank_downloads
 from launcher.rules.script.epochs import samplers_know_the_epoch
 from launcher.rules.script.listings import listings_are_sorted
 from launcher.rules.script.samplers import (
@@ -23,4 +24,5 @@ RULES = (
     listings_are_sorted,
     workers_are_there,
     workers_leave_the_devices_alone,
+    one_rank_downloads,
 )
