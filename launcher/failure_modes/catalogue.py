@@ -95,6 +95,8 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             data.LOADER_WORKER_KILLED,
             data.TOO_MANY_WORKERS,
             data.CHANNELS_DIFFER,
+            data.SAMPLER_SEED_DIFFERS,
+            data.EVERY_RANK_DOWNLOADS,
         ),
         "DDP": (
             ddp.REDUCTION_NOT_FINISHED,

@@ -115,3 +115,34 @@ CHANNELS_DIFFER = FailureMode(
     ),
     sources=(sources.TRAINING_STORAGE, sources.TRAINING_DATA_ACCESS),
 )
+
+SAMPLER_SEED_DIFFERS = FailureMode(
+    code="DATA008",
+    title="the sampler's seed differs between ranks: samples overlap and others are never seen",
+    cause=(
+        "A DistributedSampler permutes the dataset by its seed, and each rank takes every N-th sample of the "
+        "permutation. With another seed on each rank these are parts of different permutations: some samples "
+        "are seen several times in an epoch, others not at all, and nothing fails."
+    ),
+    remedy=(
+        "Give the sampler the same `seed` on every rank. Seeds that should differ, of dropout and "
+        "augmentation, are set apart from it, with torch.manual_seed."
+    ),
+    sources=(sources.TORCH_DATA,),
+)
+
+EVERY_RANK_DOWNLOADS = FailureMode(
+    code="DATA009",
+    title="every rank downloads or unpacks into one folder",
+    cause=(
+        "All processes of a host find the dataset missing at the same moment, and write the same files at "
+        "once. One reads what another has half written: archives are torn, checksums differ, unpacking "
+        "fails, or training runs on truncated files. On several hosts the source gets as many requests as "
+        "there are ranks."
+    ),
+    remedy=(
+        "Have the dataset in a channel. Or download on one process of each host while the others wait: under "
+        "`if local_rank == 0`, then `dist.barrier()`, then open the data on every rank with download=False."
+    ),
+    sources=(sources.TORCHVISION_DATASETS,),
+)

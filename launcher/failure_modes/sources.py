@@ -148,6 +148,11 @@ TORCH_DDP_NOTES: Final = Source("PyTorch documentation: notes/ddp", date(2026, 1
 TORCH_FSDP: Final = Source("PyTorch documentation: FullyShardedDataParallel", date(2026, 11, 21))
 TORCH_JOIN: Final = Source("PyTorch documentation: torch.distributed.algorithms.Join", date(2026, 11, 21))
 TORCH_DATA: Final = Source("PyTorch documentation: torch.utils.data", date(2026, 11, 21))
+TORCHVISION_DATASETS: Final = Source(
+    "torchvision: torchvision/datasets/utils.py, which writes downloads in place",
+    date(2026, 11, 22),
+    "036a3dae",
+)
 TORCH_RUN: Final = Source("PyTorch documentation: torchrun (elastic launch)", date(2026, 11, 21))
 TORCH_RENDEZVOUS: Final = Source(
     "PyTorch documentation: torch.distributed.elastic.rendezvous", date(2026, 11, 21)

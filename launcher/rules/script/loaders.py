@@ -1,0 +1,293 @@
+"""The DataLoaders of a program: what they are made of, where it trains with them, and whose they are.
+
+A loader that was handed to a library (`accelerator.prepare`, a Trainer) is that library's: it may give it a
+sampler and tell it the epoch.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from launcher.rules.script.arguments import argument, is_open, made_by
+from launcher.scripts.program import Program
+from launcher.scripts.scopes import ancestors, last_name, scope_of
+from launcher.scripts.values import Constant, Defined, External, Instance, alternatives
+
+DATA_LOADER = "torch.utils.data.DataLoader"
+DISTRIBUTED_SAMPLER = "torch.utils.data.DistributedSampler"
+BATCH_SAMPLER = "torch.utils.data.BatchSampler"
+
+PARAMETERS = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn")
+"""The first parameters of a DataLoader, which may be given by position."""
+
+PLAIN_SAMPLERS = (
+    "torch.utils.data.RandomSampler",
+    "torch.utils.data.SequentialSampler",
+)
+"""Samplers that give every rank the whole dataset."""
+
+WRAPPERS = (
+    "torch.nn.parallel.DistributedDataParallel",
+    "torch.distributed.fsdp.FullyShardedDataParallel",
+    "torch.distributed.fsdp.fully_shard",
+    "horovod.torch.DistributedOptimizer",
+    "apex.parallel.DistributedDataParallel",
+    "smdistributed.modelparallel.torch.DistributedModel",
+    "deepspeed.initialize",
+)
+"""What makes the ranks train one model on different data."""
+
+OTHER_PARALLELISM = (
+    "torch.distributed.tensor",
+    "torch.distributed.pipelining",
+    "torch.distributed.pipeline",
+    "torch.distributed.rpc",
+    "torch.distributed.device_mesh",
+    "megatron",
+    "smdistributed.modelparallel",
+    "deepspeed.pipe",
+    "fairscale.nn.model_parallel",
+    "torchtitan",
+)
+"""Imports of programs some of whose ranks share a model, and must get the same data."""
+
+_LOOKERS = frozenset(
+    {
+        "enumerate",
+        "iter",
+        "len",
+        "next",
+        "zip",
+        "list",
+        "print",
+        "isinstance",
+        "hasattr",
+        "getattr",
+        "id",
+        "type",
+        "str",
+        "range",
+        "reversed",
+        "itertools.islice",
+        "itertools.chain",
+        "itertools.cycle",
+        "tqdm.tqdm",
+        "tqdm.trange",
+        "tqdm.auto.tqdm",
+        "tqdm.autonotebook.tqdm",
+        "tqdm.notebook.tqdm",
+        "math.ceil",
+        "rich.progress.track",
+    }
+)
+"""What is given a loader and leaves it as it is."""
+
+_WRAPPED = frozenset(
+    {"enumerate", "iter", "rich.progress.track", "reversed", *(each for each in _LOOKERS if "tqdm" in each)}
+)
+"""What gives one element for each of its first argument's."""
+
+_DEEPEST = 5
+"""So many calls are followed from a loop to what it calls, and from a function to its callers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingLoop:
+    """A loop over the batches of a loader, in which gradients are calculated; `loaders` is all it may be."""
+
+    node: ast.For
+    loaders: frozenset[ast.Call]
+
+
+class Loaders:
+    """The loaders of one program."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is looked for before somebody asks."""
+        self.program = program
+
+    @cached_property
+    def calls(self) -> tuple[ast.Call, ...]:
+        """Where DataLoaders are made."""
+        return tuple(call for call, _ in self.program.calls(DATA_LOADER))
+
+    @cached_property
+    def samplers(self) -> tuple[ast.Call, ...]:
+        """Where DistributedSamplers are made."""
+        return tuple(call for call, _ in self.program.calls(DISTRIBUTED_SAMPLER))
+
+    @cached_property
+    def is_data_parallel(self) -> bool:
+        """Whether all ranks train one model, each with data of its own; False where that is not sure."""
+        for file in self.program.files:
+            for binding in file.imports:
+                module = binding.module or ""
+                if any(module == each or module.startswith(f"{each}.") for each in OTHER_PARALLELISM):
+                    return False
+        return any(True for _ in self.program.calls(*WRAPPERS))
+
+    def given(self, call: ast.Call, name: str) -> ast.expr | None:
+        """What a DataLoader is given for one of PARAMETERS or by keyword."""
+        return argument(call, name, PARAMETERS.index(name) if name in PARAMETERS else None)
+
+    def samplers_of(self, loader: ast.Call) -> frozenset[ast.Call] | None:
+        """The distributed samplers that a loader may have: none where it surely has none, None if unknown."""
+        if is_open(loader):
+            return None
+        found = frozenset[ast.Call]()
+        for name in ("sampler", "batch_sampler"):
+            given = self.given(loader, name)
+            if given is None:
+                continue
+            samplers = self._distributed(given)
+            if samplers is None:
+                return None
+            found |= samplers
+        return found
+
+    def _distributed(self, sampler: ast.expr) -> frozenset[ast.Call] | None:
+        value = self.program.value(sampler)
+        if value == Constant(None):
+            return frozenset()
+        found = frozenset[ast.Call]()
+        for each in alternatives(value):
+            calls = made_by(each, DISTRIBUTED_SAMPLER, BATCH_SAMPLER, *PLAIN_SAMPLERS)
+            if calls is None:
+                return None
+            for call in calls:
+                if self.program.qualified(call.func) == DISTRIBUTED_SAMPLER:
+                    found |= {call}
+                elif self.program.qualified(call.func) == BATCH_SAMPLER:
+                    inner = argument(call, "sampler", 0)
+                    samplers = None if inner is None or is_open(call) else self._distributed(inner)
+                    if samplers is None:
+                        return None
+                    found |= samplers
+        return found
+
+    def resolved(self, node: ast.expr) -> frozenset[ast.Call] | None:
+        """The DataLoaders that an expression may be; None where it may be anything else."""
+        return made_by(self.program.value(node), DATA_LOADER)
+
+    @cached_property
+    def training_loops(self) -> tuple[TrainingLoop, ...]:
+        """The loops that train, over loaders that are the program's own."""
+        if not self.calls:
+            return ()
+        return tuple(self._training_loops())
+
+    def _training_loops(self) -> Iterator[TrainingLoop]:
+        for file in self.program.files:
+            for statement in file.statements.get(ast.For, ()):
+                assert isinstance(statement, ast.For)
+                over = self.resolved(self.unwrapped(statement.iter))
+                if over and not over & self.handed_over and self.trains(statement.body):
+                    yield TrainingLoop(statement, over)
+
+    def unwrapped(self, node: ast.expr) -> ast.expr:
+        """What is looped over, without enumerate, tqdm and the like."""
+        for _ in range(_DEEPEST):
+            if not isinstance(node, ast.Call) or not node.args:
+                break
+            called = self.program.value(node.func)
+            if not isinstance(called, External) or called.name not in _WRAPPED:
+                break
+            node = node.args[0]
+        return node
+
+    @cached_property
+    def handed_over(self) -> frozenset[ast.Call]:
+        """The loaders that were given to a library, or to something unknown."""
+        found = set[ast.Call]()
+        for file in self.program.files:
+            for call in file.calls:
+                given = [
+                    each
+                    for each in (*call.args, *(keyword.value for keyword in call.keywords))
+                    if isinstance(each, ast.Name | ast.Attribute | ast.Call | ast.Starred)
+                ]
+                if given and not self._leaves_alone(call):
+                    for each in given:
+                        found.update(self._loaders_in(each))
+        return frozenset(found)
+
+    def _leaves_alone(self, call: ast.Call) -> bool:
+        values = alternatives(self.program.value(call.func))
+        return all(
+            isinstance(each, Defined) or (isinstance(each, External) and each.name in _LOOKERS)
+            for each in values
+        )
+
+    def _loaders_in(self, node: ast.expr) -> Iterator[ast.Call]:
+        if isinstance(node, ast.Starred):
+            node = node.value
+        for each in alternatives(self.program.value(node)):
+            if isinstance(each, Instance) and each.name == DATA_LOADER:
+                yield each.call
+
+    def trains(self, body: list[ast.stmt]) -> bool:
+        """Whether gradients are calculated in these statements, or in functions that they call."""
+        return self._calls_backward(body, set(), 0)
+
+    def _calls_backward(self, body: list[ast.stmt], seen: set[ast.AST], depth: int) -> bool:
+        calls = [each for statement in body for each in ast.walk(statement) if isinstance(each, ast.Call)]
+        if any(last_name(call.func) == "backward" for call in calls):
+            return True
+        if depth >= _DEEPEST:
+            return False
+        for call in calls:
+            for each in alternatives(self.program.value(call.func)):
+                function = each.node if isinstance(each, Defined) else None
+                if isinstance(function, ast.FunctionDef) and function not in seen:
+                    seen.add(function)
+                    if self._calls_backward(function.body, seen, depth + 1):
+                        return True
+        return False
+
+    def epoch_loops(self, node: ast.AST) -> Iterator[ast.For | ast.While]:
+        """The loops in which a loop over batches is run again, in its function or where that is called."""
+        yield from self._loops_around(node, set(), 0)
+
+    def _loops_around(self, node: ast.AST, seen: set[ast.AST], depth: int) -> Iterator[ast.For | ast.While]:
+        inner = node
+        for outer in ancestors(node):
+            if isinstance(outer, ast.For) and inner in outer.body and self._counts(outer):
+                yield outer
+                return
+            if (
+                isinstance(outer, ast.While)
+                and inner in outer.body
+                and not isinstance(outer.test, ast.Constant)
+            ):
+                yield outer
+                return
+            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                break
+            inner = outer
+        function = scope_of(node).function
+        if function is None or function.node in seen or depth >= _DEEPEST:
+            return
+        seen.add(function.node)
+        assert isinstance(function.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for site in self.program.evaluation.callers.of(function.node) or ():
+            yield from self._loops_around(site.call, seen, depth + 1)
+
+    def _counts(self, loop: ast.For) -> bool:
+        """Whether a loop is over numbers, and more than one."""
+        over = self.unwrapped(loop.iter)
+        if not isinstance(over, ast.Call):
+            return False
+        called = self.program.value(over.func)
+        if not isinstance(called, External) or not called.name.endswith(("range", "count")):
+            return False
+        bounds = [self.program.value(each) for each in over.args]
+        return not bounds or bounds[-1] != Constant(1) or len(bounds) > 1
+
+
+@lru_cache(maxsize=4)
+def loaders_of(program: Program) -> Loaders:
+    """The loaders of a program, looked for once for all rules; the last few programs are remembered."""
+    return Loaders(program)

@@ -1,0 +1,224 @@
+"""Whether every rank trains on its own part of the data, and all on all of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from launcher.failure_modes import data
+from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.registry import finds
+from launcher.rules.script.arguments import argument, is_open
+from launcher.rules.script.closure import Closure
+from launcher.rules.script.finding import found, note
+from launcher.rules.script.loaders import loaders_of
+from launcher.scripts.program import Program
+from launcher.scripts.scopes import (
+    Binding,
+    ancestors,
+    file_of,
+    parent_of,
+    scope_of,
+)
+from launcher.scripts.values import RankKind, RankValue, WorldSize
+
+
+@finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
+def training_data_is_split(program: Program) -> Iterator[Finding]:
+    """A DataLoader without a distributed sampler, over which a data-parallel program trains.
+
+    Every rank then trains on the whole dataset: N processes do the same work N times over. Only loaders that
+    surely reach a loop with a backward pass count, over datasets that are surely the same on every rank;
+    what was handed to Accelerate, Lightning, a Trainer or anything unknown is theirs to split.
+
+    Bad:
+
+        model = DistributedDataParallel(model)
+        for batch in DataLoader(dataset, shuffle=True): model(batch).backward()
+
+    Good:
+
+        loader = DataLoader(dataset, sampler=DistributedSampler(dataset))
+
+    Source: torch.utils.data documentation.
+    """
+    loaders = loaders_of(program)
+    if not loaders.calls or not loaders.is_data_parallel:
+        return
+    reported = set[ast.Call]()
+    for loop in loaders.training_loops:
+        # Where one of several loaders has a sampler, the others are for runs of one process.
+        if any(loaders.samplers_of(each) != frozenset() for each in loop.loaders):
+            continue
+        for loader in loop.loaders - reported:
+            dataset = loaders.given(loader, "dataset")
+            if dataset is None or not Closure(program, dataset).is_the_same_everywhere:
+                continue
+            reported.add(loader)
+            yield found(
+                data.NO_DISTRIBUTED_SAMPLER,
+                loader,
+                "no distributed sampler: every rank trains on the whole dataset, and N processes do the same "
+                "work N times over",
+                related=[note(loop.node.iter, "the loop that trains with it")],
+            )
+
+
+@finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
+def samplers_stand_without_shuffle(program: Program) -> Iterator[Finding]:
+    """`shuffle=True` in a DataLoader that has a sampler.
+
+    DataLoader raises ValueError: "sampler option is mutually exclusive with shuffle". Where the sampler is
+    None in a run of one process, only the distributed run does, on the cluster.
+
+    Bad: `DataLoader(dataset, shuffle=True, sampler=sampler)`
+    Good: `DataLoader(dataset, sampler=sampler)`; a DistributedSampler shuffles by itself.
+
+    Source: torch/utils/data/dataloader.py.
+    """
+    loaders = loaders_of(program)
+    for loader in loaders.calls:
+        shuffle = loaders.given(loader, "shuffle")
+        if not isinstance(shuffle, ast.Constant) or shuffle.value is not True:
+            continue
+        sampler = loaders.given(loader, "sampler")
+        if sampler is None or not loaders.samplers_of(loader) or _depends_on(loader, sampler):
+            continue
+        yield found(
+            data.NO_DISTRIBUTED_SAMPLER,
+            loader,
+            "shuffle=True beside a sampler: DataLoader raises ValueError, as the sampler alone decides the "
+            "order",
+            remedy="Leave out shuffle=True: a DistributedSampler shuffles by itself, and differently in each "
+            "epoch where set_epoch is called.",
+        )
+
+
+def _depends_on(loader: ast.Call, sampler: ast.expr) -> bool:
+    """Whether the loader is made only where a test asks for the sampler: `if sampler is None`."""
+    written = ast.dump(sampler)
+    return any(
+        isinstance(each, ast.If | ast.IfExp)
+        and any(ast.dump(node) == written for node in ast.walk(each.test) if isinstance(node, ast.expr))
+        for each in ancestors(loader)
+    )
+
+
+@finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
+def samplers_are_used(program: Program) -> Iterator[Finding]:
+    """A DistributedSampler that no DataLoader gets: the variable is never read but for set_epoch and len.
+
+    The loader beside it then gives every rank the whole dataset, though the script looks right.
+
+    Bad: `sampler = DistributedSampler(dataset); loader = DataLoader(dataset, shuffle=True)`
+    Good: `sampler = DistributedSampler(dataset); loader = DataLoader(dataset, sampler=sampler)`
+
+    Source: torch.utils.data documentation.
+    """
+    loaders = loaders_of(program)
+    for sampler in loaders.samplers:
+        binding = _kept_in(sampler)
+        if binding is None or not loaders.calls:
+            continue
+        if not any(_counts_as_use(use) for use in _uses(program, binding)):
+            yield found(
+                data.NO_DISTRIBUTED_SAMPLER,
+                sampler,
+                f"`{binding.name}` is given to no DataLoader: without it every rank trains on the whole "
+                "dataset",
+                remedy=f"Pass `sampler={binding.name}` to the DataLoader, without shuffle=True.",
+            )
+
+
+def _kept_in(sampler: ast.Call) -> Binding | None:
+    """The one variable of a function or module to which a sampler is assigned."""
+    statement = parent_of(sampler)
+    if isinstance(statement, ast.IfExp):
+        statement = parent_of(statement)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    (target,) = statement.targets
+    if not isinstance(target, ast.Name):
+        return None
+    bindings = scope_of(statement).bindings.get(target.id, [])
+    return next((each for each in bindings if each.node is statement), None)
+
+
+def _uses(program: Program, binding: Binding) -> Iterator[ast.expr]:
+    """Where a variable is read: also by other files where it is a module's."""
+    file, scope = file_of(binding.node), scope_of(binding.node)
+    for use in file.names.get(binding.name, ()):
+        if scope_of(use).holder_of(binding.name) is scope:
+            yield use
+    if isinstance(scope.node, ast.Module | ast.ClassDef):
+        for other in program.files:
+            yield from other.attributes.get(binding.name, ())
+            if other is not file:
+                yield from other.names.get(binding.name, ())
+
+
+def _counts_as_use(use: ast.expr) -> bool:
+    parent = parent_of(use)
+    if isinstance(parent, ast.Attribute) and parent.attr == "set_epoch":
+        return False
+    if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id == "len":
+        return False
+    if isinstance(parent, ast.Compare):
+        return False
+    return not (isinstance(parent, ast.If | ast.IfExp) and parent.test is use)
+
+
+@finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
+def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
+    """A DistributedSampler whose `rank` is the rank on its host, among the processes of all hosts.
+
+    On the second host the same samples are seen again, and those of the higher ranks never.
+
+    Bad: `DistributedSampler(dataset, num_replicas=world_size, rank=local_rank)`
+    Good: `DistributedSampler(dataset, num_replicas=world_size, rank=dist.get_rank())`, or neither.
+
+    Source: torch.utils.data documentation.
+    """
+    for sampler in loaders_of(program).samplers:
+        rank, replicas = argument(sampler, "rank", 2), argument(sampler, "num_replicas", 1)
+        value = None if rank is None else program.value(rank)
+        # The index that spawn gives is the global rank on one host, which is where spawn is used.
+        if not isinstance(value, RankValue) or value.kind is not RankKind.LOCAL or value.source == "spawn":
+            continue
+        size = None if replicas is None else program.value(replicas)
+        if size is None or (isinstance(size, WorldSize) and size.source in _OF_ALL_HOSTS):
+            yield found(
+                data.NO_DISTRIBUTED_SAMPLER,
+                sampler,
+                f"rank= is the rank on the host ({value.source}), counted among the ranks of all hosts: each "
+                "host gets the samples of the first one, and the others are never seen",
+                remedy="Pass `rank=dist.get_rank()`, or leave out rank and num_replicas: the process group "
+                "knows both.",
+            )
+
+
+_OF_ALL_HOSTS = frozenset({"WORLD_SIZE", "torch.distributed.get_world_size", "OMPI_COMM_WORLD_SIZE"})
+
+
+@finds(Stage.SCRIPT, data.SAMPLER_SEED_DIFFERS)
+def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
+    """A DistributedSampler whose seed is calculated from the rank.
+
+    Each rank takes every N-th sample of its own permutation: samples overlap, and others are never seen in an
+    epoch. Seeds of dropout and augmentation may and should differ; the sampler's must not.
+
+    Bad: `DistributedSampler(dataset, seed=seed + dist.get_rank())`
+    Good: `DistributedSampler(dataset, seed=seed)`
+
+    Source: torch/utils/data/distributed.py: "This number should be identical across all processes".
+    """
+    for sampler in loaders_of(program).samplers:
+        seed = argument(sampler, "seed", 4)
+        value = None if seed is None or is_open(sampler) else program.value(seed)
+        if seed is not None and isinstance(value, RankValue):
+            yield found(
+                data.SAMPLER_SEED_DIFFERS,
+                seed,
+                f"the sampler's seed differs between the ranks (by {value.source}): each takes its part of "
+                "another permutation, so that samples overlap and others are never seen",
+            )

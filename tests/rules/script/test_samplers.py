@@ -1,0 +1,271 @@
+"""Every rank trains on its own part of the data, and all on all of it: DATA003 and DATA008."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.rules.script import samplers
+from tests.programs.conftest import ReadProgram, program
+
+__all__ = ["program"]
+
+RULES = (
+    samplers.training_data_is_split,
+    samplers.samplers_stand_without_shuffle,
+    samplers.samplers_are_used,
+    samplers.samplers_count_all_ranks,
+    samplers.samplers_share_their_seed,
+)
+
+START = """
+import os, random
+import torch
+import torch.distributed as dist
+import torchvision
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, RandomSampler, TensorDataset
+dist.init_process_group("nccl")
+rank, world_size = dist.get_rank(), dist.get_world_size()
+local_rank = int(os.environ["LOCAL_RANK"])
+model = DDP(torch.nn.Linear(2, 2))
+dataset = torchvision.datasets.ImageFolder("/opt/ml/input/data/train")
+"""
+
+TRAIN = """
+for epoch in range(90):
+    for batch in loader:
+        model(batch).backward()
+"""
+
+
+def told(program: ReadProgram, text: str, start: str = START) -> list[tuple[str, str]]:
+    read = program(start + text)
+    found = [each for rule in RULES for each in rule(read)]
+    return [(each.code, (each.subject or "").partition("(")[0]) for each in found]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("loader = DataLoader(dataset, shuffle=True)" + TRAIN, id="no sampler"),
+        pytest.param("loader = DataLoader(dataset, 32, sampler=None)" + TRAIN, id="no sampler, and said"),
+        pytest.param(
+            "loader = DataLoader(dataset, sampler=RandomSampler(dataset))" + TRAIN, id="not distributed"
+        ),
+        pytest.param(
+            "loader = DataLoader(TensorDataset(torch.load('x.pt')))" + TRAIN, id="dataset of tensors"
+        ),
+        pytest.param(
+            """
+            class Words(Dataset):
+                def __init__(self, path): self.lines = open(path).readlines()
+                def __getitem__(self, index): return self.lines[index]
+            def step(batch): model(batch).backward()
+            def fit(loader):
+                for number, batch in enumerate(loader):
+                    step(batch)
+            fit(DataLoader(Words("a.txt"), batch_size=4))
+            """.replace("\n            ", "\n"),
+            id="through functions, over a dataset of the program",
+        ),
+        pytest.param(
+            """
+            class Trainer:
+                def __init__(self, loader): self.loader = loader
+                def run(self):
+                    for batch in self.loader:
+                        model(batch).sum().backward()
+            Trainer(DataLoader(dataset)).run()
+            """.replace("\n            ", "\n"),
+            id="kept by an object",
+        ),
+    ],
+)
+def test_a_loader_without_a_distributed_sampler_is_found(program: ReadProgram, text: str) -> None:
+    assert told(program, text) == [("DATA003", "DataLoader")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            "loader = DataLoader(dataset, sampler=DistributedSampler(dataset))" + TRAIN, id="sampler"
+        ),
+        pytest.param(
+            "sampler = DistributedSampler(dataset) if world_size > 1 else None\n"
+            "loader = DataLoader(dataset, shuffle=sampler is None, sampler=sampler)" + TRAIN,
+            id="sampler where there are several processes",
+        ),
+        pytest.param(
+            "if world_size > 1:\n"
+            "    loader = DataLoader(dataset, sampler=DistributedSampler(dataset))\n"
+            "else:\n"
+            "    loader = DataLoader(dataset, shuffle=True)" + TRAIN,
+            id="one process alone has no sampler",
+        ),
+        pytest.param(
+            "loader = DataLoader(dataset)\nfor batch in loader:\n    print(model(batch))", id="evaluation"
+        ),
+        pytest.param(
+            "loader = DataLoader(torch.utils.data.Subset(dataset, range(rank, 100, world_size)))" + TRAIN,
+            id="cut by rank",
+        ),
+        pytest.param(
+            "from datasets import load_dataset\n"
+            "text = load_dataset('c4').shuffle(42 + rank)\nloader = DataLoader(text)" + TRAIN,
+            id="shuffled by rank",
+        ),
+        pytest.param("loader = DataLoader(unknown_dataset())" + TRAIN, id="unknown dataset"),
+        pytest.param("loader = DataLoader(dataset, **options)" + TRAIN, id="unknown arguments"),
+        pytest.param("loader = DataLoader(dataset, sampler=make_sampler())" + TRAIN, id="unknown sampler"),
+        pytest.param(
+            "from accelerate import Accelerator\nloader = Accelerator().prepare(DataLoader(dataset))" + TRAIN,
+            id="prepared by Accelerate",
+        ),
+        pytest.param(
+            "from somewhere import Engine\nloader = DataLoader(dataset)\nEngine().own(loader)" + TRAIN,
+            id="handed to something unknown",
+        ),
+        pytest.param(
+            "from torch.distributed.tensor.parallel import parallelize_module\n"
+            "loader = DataLoader(dataset)" + TRAIN,
+            id="ranks that share a model",
+        ),
+    ],
+)
+def test_what_is_split_or_not_surely_the_same_is_fine(program: ReadProgram, text: str) -> None:
+    assert told(program, text) == []
+
+
+def test_without_a_wrapped_model_each_rank_may_train_its_own(program: ReadProgram) -> None:
+    alone = START.replace("DDP(torch.nn.Linear(2, 2))", "torch.nn.Linear(2, 2)")
+    assert told(program, "loader = DataLoader(dataset)" + TRAIN, alone) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            "sampler = DistributedSampler(dataset)\nl = DataLoader(dataset, shuffle=True, sampler=sampler)"
+        ),
+        pytest.param(
+            "sampler = None\nif world_size > 1:\n    sampler = DistributedSampler(dataset)\n"
+            "l = DataLoader(dataset, 32, True, sampler)",
+            id="by position, where there are several processes",
+        ),
+        pytest.param("DataLoader(dataset, shuffle=True, sampler=DistributedSampler(dataset))", id="at once"),
+    ],
+)
+def test_shuffle_beside_a_sampler_is_found(program: ReadProgram, text: str) -> None:
+    assert told(program, text) == [("DATA003", "DataLoader")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("DataLoader(dataset, shuffle=False, sampler=DistributedSampler(dataset))", id="off"),
+        pytest.param("DataLoader(dataset, shuffle=True, sampler=None)", id="no sampler"),
+        pytest.param(
+            "def make(sampler=None):\n"
+            "    if sampler is None: return DataLoader(dataset, shuffle=True, sampler=sampler)\n"
+            "    return DataLoader(dataset, sampler=sampler)\n"
+            "make(DistributedSampler(dataset))",
+            id="only without a sampler",
+        ),
+        pytest.param(
+            "def make(shuffle, sampler): return DataLoader(dataset, shuffle=shuffle, sampler=sampler)\n"
+            "make(True, None)\nmake(False, DistributedSampler(dataset))",
+            id="one or the other",
+        ),
+    ],
+)
+def test_shuffle_without_a_sampler_is_fine(program: ReadProgram, text: str) -> None:
+    assert told(program, text) == []
+
+
+def test_a_sampler_that_no_loader_gets_is_found(program: ReadProgram) -> None:
+    text = (
+        "sampler = DistributedSampler(dataset)\nloader = DataLoader(other(), shuffle=True)\n"
+        "for epoch in range(3):\n    sampler.set_epoch(epoch)\n    print(len(sampler))"
+    )
+    assert told(program, text) == [("DATA003", "DistributedSampler")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("sampler = DistributedSampler(dataset)\nprint(*sampler)", id="read"),
+        pytest.param(
+            "sampler = DistributedSampler(dataset)\nfor i in sampler: DataLoader(i)", id="looped over"
+        ),
+        pytest.param(
+            "def make():\n    sampler = DistributedSampler(dataset)\n    return sampler, DataLoader(dataset)",
+            id="given back",
+        ),
+        pytest.param(
+            "self.sampler = DistributedSampler(dataset)\nDataLoader(dataset)", id="kept by an object"
+        ),
+    ],
+)
+def test_a_sampler_that_is_read_is_used(program: ReadProgram, text: str) -> None:
+    assert told(program, text) == []
+
+
+def test_the_rank_on_the_host_among_all_ranks_is_found(program: ReadProgram) -> None:
+    text = "use(DistributedSampler(dataset, num_replicas=world_size, rank=local_rank))"
+    assert told(program, text) == [("DATA003", "DistributedSampler")]
+    assert told(program, "use(DistributedSampler(dataset, rank=local_rank))") == [
+        ("DATA003", "DistributedSampler")
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("use(DistributedSampler(dataset, world_size, rank))", id="the global rank"),
+        pytest.param(
+            "use(DistributedSampler(dataset, int(os.environ['LOCAL_WORLD_SIZE']), local_rank))",
+            id="the ranks of a host, which has its own data",
+        ),
+        pytest.param(
+            "import torch.multiprocessing as mp\n"
+            "def worker(rank, size): use(DistributedSampler(dataset, dist.get_world_size(), rank))\n"
+            "mp.spawn(worker, args=(8,))",
+            id="spawned on one host",
+        ),
+    ],
+)
+def test_a_rank_among_its_own_is_fine(program: ReadProgram, text: str) -> None:
+    assert told(program, text) == []
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        "rank",
+        "42 + rank",
+        "dist.get_rank()",
+        "seed_of_rank",
+        "int(os.environ['RANK'])",
+    ],
+)
+def test_a_sampler_seed_that_differs_by_rank_is_found(program: ReadProgram, seed: str) -> None:
+    text = f"seed_of_rank = 1000 * local_rank\nuse(DistributedSampler(dataset, seed={seed}))"
+    assert [code for code, _ in told(program, text)] == ["DATA008"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "DistributedSampler(dataset, seed=42)",
+        "DistributedSampler(dataset)",
+        "DistributedSampler(dataset, rank=rank, num_replicas=world_size, seed=7)",
+        "DistributedSampler(dataset, seed=seed)",
+        "DistributedSampler(dataset, seed=world_size)",
+        "DistributedSampler(dataset, **options)",
+        "torch.manual_seed(42 + rank)",
+        "RandomSampler(dataset, generator=torch.Generator().manual_seed(rank))",
+    ],
+)
+def test_a_common_seed_of_the_sampler_is_fine(program: ReadProgram, call: str) -> None:
+    assert told(program, f"use({call})") == []
