@@ -15,7 +15,7 @@ from slipway.source import find_entry_point, find_module
 from slipway.task import Task
 
 
-class Program(NamedTuple):
+class ProgramCommand(NamedTuple):
     """A program and its arguments: a Python file, with `is_module` the name of a module, or with `by_shell`
     the command of a shell script."""
 
@@ -31,7 +31,9 @@ class Program(NamedTuple):
         return [sys.executable, "-u", *(["-m"] if self.is_module else []), *self.words]
 
 
-def program_of(task: Task, folder: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> Program:
+def program_of(
+    task: Task, folder: Path, arguments: Sequence[str], environment: Mapping[str, str]
+) -> ProgramCommand:
     """The program that a task names, below the code's `folder`.
 
     Raises BootError (CODE002) where it is not there or its strategy cannot start it.
@@ -44,12 +46,14 @@ def program_of(task: Task, folder: Path, arguments: Sequence[str], environment: 
                 "`strategy: none`, and start the ranks in the script, or name a .py file",
             )
         script = find_entry_point(folder, task.entry_point)
-        return Program(False, tuple(shell_command(script, arguments, environment.get("PATH"))), by_shell=True)
+        return ProgramCommand(
+            False, tuple(shell_command(script, arguments, environment.get("PATH"))), by_shell=True
+        )
     if task.module is not None:
         find_module(folder, task.module)
-        return Program(*script_words(task.module, arguments, environment, is_module=True))
+        return ProgramCommand(*script_words(task.module, arguments, environment, is_module=True))
     script = find_entry_point(folder, task.entry_point or "")
-    return Program(*script_words(str(script), arguments, environment))
+    return ProgramCommand(*script_words(str(script), arguments, environment))
 
 
 def shell_command(script: Path, arguments: Sequence[str], search_path: str | None) -> list[str]:

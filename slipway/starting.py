@@ -11,7 +11,7 @@ from slipway.container import Container
 from slipway.kept_masked import kept_masked
 from slipway.masking import Masking
 from slipway.processes import Ended, StopRequest, itself, running_below, supervise, workers
-from slipway.program import Program
+from slipway.program import ProgramCommand
 from slipway.rank_files import RankFiles
 from slipway.rank_output import RankOutput
 from slipway.rendezvous import Rendezvous
@@ -26,7 +26,7 @@ class HostRun:
     task: Task
     container: Container
     rendezvous: Rendezvous
-    program: Program
+    program: ProgramCommand
     environment: Mapping[str, str]
     masking: Masking
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from slipway.container import Container
 from slipway.evidence import last_chain
 from slipway.failure import RankEnd
-from slipway.program import Program
+from slipway.program import ProgramCommand
 from slipway.rendezvous import Rendezvous
 
 _FAILED_RANK = re.compile(
@@ -39,7 +39,7 @@ def torchrun_command(
     container: Container,
     rendezvous: Rendezvous,
     processes: int,
-    program: Program,
+    program: ProgramCommand,
     logs: Path,
     *,
     patience: int | None = None,

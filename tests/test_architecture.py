@@ -36,6 +36,9 @@ FORBIDDEN = [
     ("launcher/account/quotas.py", "launcher.planning.naming"),
     ("launcher/jobs/values.py", "launcher.account.quotas"),
     ("launcher/source/names.py", "launcher.jobs.values"),
+    ("launcher/source/names.py", "launcher.scripts.values"),
+    ("launcher/scripts/values.py", "launcher.jobs.values"),
+    ("launcher/scripts/values.py", "yaml"),
     ("launcher/aws/errors.py", "launcher.jobs.values"),
     ("launcher/cluster/instances.py", "launcher.aws.errors"),
     ("launcher/documents/document.py", "launcher.cluster.instances"),
@@ -55,6 +58,8 @@ FORBIDDEN = [
     ("launcher/session/outcome.py", "botocore"),
     # Between neighbours.
     ("launcher/rules/job/hosts.py", "launcher.rules.live.acls"),
+    ("launcher/rules/live/acls.py", "launcher.rules.script.finding"),
+    ("launcher/rules/script/finding.py", "launcher.rules.live.acls"),
     ("launcher/backends/local/logs.py", "launcher.backends.queue"),
     # The container's side and the CDK's.
     ("launcher/session/outcome.py", "slipway.boot"),

@@ -8,7 +8,7 @@ the container all speak it, and its JSON form is a contract of the command line.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -83,16 +83,74 @@ _LETTERS = {
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in a file; line and column start at 1. `file` may also name a command line option."""
+    """A place in a file; line and column start at 1. `file` may also name a command line option.
+
+    The end is the column behind the last character, None where only the start is known.
+    """
 
     file: str
     line: int
     column: int
+    end_line: int | None = None
+    end_column: int | None = None
 
     def __str__(self) -> str:
         if self.file.startswith("--"):
             return self.file  # an option of the command line has no lines
         return f"{self.file}:{self.line}:{self.column}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The place in the shape that `--output json` prints."""
+        return {
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "end_line": self.end_line,
+            "end_column": self.end_column,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """Another place that a finding speaks of, such as the helper in which the collective stands."""
+
+    location: Location
+    message: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The place in the shape that `--output json` prints."""
+        location = self.location
+        return {
+            "file": location.file,
+            "line": location.line,
+            "column": location.column,
+            "message": self.message,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The text that goes in place of what is from `start` to before `end`, in characters of the file from 0.
+
+    A byte order mark is no character of the file.
+    """
+
+    file: str
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """The edits after which a finding is gone; a safe one changes nothing else that the program does."""
+
+    safe: bool
+    edits: tuple[Edit, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The fix in the shape that `--output json` prints."""
+        return {"safe": self.safe, "edits": [asdict(edit) for edit in self.edits]}
 
 
 Locate = Callable[..., Location | None]
@@ -107,6 +165,7 @@ class Finding:
     do. `subject` names the thing at fault (a security group, a field, a rank), `path` the field of the
     file to look at, which `located` turns into a location; None where no field is at fault. `ignored`
     marks a finding that the user accepted on purpose, `verified=False` one that could not be checked.
+    `related` are other places that it speaks of, `fix` what would correct it.
     """
 
     code: str
@@ -120,6 +179,8 @@ class Finding:
     ignored: bool = False
     verified: bool = True
     path: Path | None = None
+    related: tuple[Related, ...] = ()
+    fix: Fix | None = None
 
     @property
     def blocks(self) -> bool:
@@ -142,11 +203,11 @@ class Finding:
             "stage": self.stage.value,
             "message": self.message,
             "remedy": self.remedy,
-            "location": None
-            if location is None
-            else {"file": location.file, "line": location.line, "column": location.column},
+            "location": None if location is None else location.to_json(),
             "subject": self.subject,
             "source": self.source,
+            "fix": None if self.fix is None else self.fix.to_json(),
+            "related": [each.to_json() for each in self.related],
         }
         if self.ignored:
             shape["ignored"] = True

@@ -160,10 +160,10 @@ def test_a_target_a_link_and_a_place_that_do_not_exist_are_seen() -> None:
         "design.md#nowhere",
     ]
     assert missing_places(
-        page, "`report/`, `rules/script/`, `launcher.report.page`, `rules/job/check.py`"
+        page, "`report/`, `rules/nowhere/`, `launcher.report.page`, `rules/job/check.py`"
     ) == [
         "report/",
-        "rules/script/",
+        "rules/nowhere/",
         "launcher.report.page",
     ]
 

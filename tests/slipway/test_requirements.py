@@ -18,7 +18,7 @@ from launcher.source.tree import read_source
 from slipway.container import read_container
 from slipway.failure import BootError
 from slipway.processes import StopRequest
-from slipway.program import Program
+from slipway.program import ProgramCommand
 from slipway.rendezvous import Rendezvous
 from slipway.requirements import held_versions, index_settings, install
 from slipway.torchrun import torchrun_command
@@ -215,6 +215,12 @@ def test_hosts_that_install_wait_longer_for_each_other(tmp_path: Path) -> None:
     config = tmp_path / "input" / "config"
     config.mkdir(parents=True)
     (config / "resourceconfig.json").write_text(json.dumps({"hosts": ["a", "b"], "current_host": "a"}))
-    where = (read_container(tmp_path), Rendezvous("a", 7777), 2, Program(False, ("train.py",)), tmp_path)
+    where = (
+        read_container(tmp_path),
+        Rendezvous("a", 7777),
+        2,
+        ProgramCommand(False, ("train.py",)),
+        tmp_path,
+    )
     assert "--rdzv_conf" not in torchrun_command(*where)
     assert "--rdzv_conf timeout=1800" in " ".join(torchrun_command(*where, patience=1800))

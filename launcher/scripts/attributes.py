@@ -1,0 +1,168 @@
+"""What an attribute is: of a library, of a module or object of the program, or of a namespace of options."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from launcher.scripts.names import canonical
+from launcher.scripts.ranks import LOCAL_RANK_OPTIONS, rank_of
+from launcher.scripts.scopes import (
+    Binding,
+    FunctionNode,
+    dotted_name,
+    file_of,
+    last_name,
+    positional_of,
+    scope_of,
+)
+from launcher.scripts.values import (
+    UNKNOWN,
+    Defined,
+    External,
+    Instance,
+    Made,
+    ModuleOf,
+    RankKind,
+    RankValue,
+    Value,
+    alternatives,
+    joined,
+)
+
+if TYPE_CHECKING:
+    from launcher.scripts.evaluation import Environment, Evaluation
+
+_PROPERTIES = frozenset(
+    {
+        "process_index",
+        "local_process_index",
+        "num_processes",
+        "global_rank",
+        "local_rank",
+        "node_rank",
+        "world_size",
+    }
+)
+"""The ranks and sizes that are read; the others are called."""
+
+
+class Attributes:
+    """The attributes of one program."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        """Nothing is evaluated before somebody asks."""
+        self.evaluation = evaluation
+
+    def value(self, node: ast.Attribute, environment: Environment | None) -> Value:
+        """What an attribute is that is read here."""
+        owner = self.evaluation.value(node.value, environment)
+        return joined(self._of(each, node) for each in alternatives(owner))
+
+    def _of(self, owner: Value, node: ast.Attribute) -> Value:
+        name = node.attr
+        if isinstance(owner, External):
+            whole = canonical(f"{owner.name}.{name}")
+            known = rank_of(whole) if owner.name.endswith("COMM_WORLD") and name in ("rank", "size") else None
+            return known or External(whole)
+        if isinstance(owner, Instance):
+            whole = canonical(f"{owner.name}.{name}")
+            stored = joined(self.evaluation.bound(each, None) for each in self.stores(node, owner))
+            if stored is not UNKNOWN:
+                return stored
+            return self._rank_called(whole) or External(whole)
+        if isinstance(owner, ModuleOf):
+            if name in owner.file.module.bindings:
+                return self.evaluation.member(owner.file.module, name)
+            inner = self.evaluation.program.modules.get(
+                f"{self.evaluation.program.module_name(owner.file)}.{name}"
+            )
+            return ModuleOf(inner) if inner is not None else UNKNOWN
+        if isinstance(owner, Made):
+            return self._of_object(owner.definition, name, 0)
+        if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
+            return self._of_object(owner.node, name, 0, bound=False)
+        found = joined(self.evaluation.bound(each, None) for each in self.stores(node, owner))
+        return self._optional(node) if found is UNKNOWN else found
+
+    def _rank_called(self, name: str) -> Value | None:
+        """A rank that is read as an attribute; what must be called is one of `_called`."""
+        found = rank_of(name)
+        return found if name.rpartition(".")[2] in _PROPERTIES else None
+
+    def stores(self, node: ast.Attribute, owner: Value | None) -> Iterator[Binding]:
+        """Where the program sets this attribute on a variable of the same name: `args.rank = ...`."""
+        if isinstance(owner, External | Made | Defined | ModuleOf):
+            return
+        last = last_name(node.value)
+        for file in self.evaluation.program.files:
+            for binding in file.set_attributes.get(node.attr, ()):
+                if last is not None and binding.name.split(".")[-2] == last:
+                    yield binding
+
+    def _of_object(self, definition: ast.ClassDef, name: str, depth: int, bound: bool = True) -> Value:
+        """An attribute of an object of a class of the program: set by a method, a method, or inherited."""
+        set_by_methods = [
+            binding
+            for binding in file_of(definition).set_attributes.get(name, ())
+            if (method := _method_of(binding.node, definition)) is not None
+            and isinstance(binding.node, ast.Attribute)
+            and _is_own(binding.node, method)
+        ]
+        own = file_of(definition).scopes[definition].bindings.get(name, [])
+        if not set_by_methods and not own:
+            return self._inherited(definition, name, depth)
+        found = joined(self.evaluation.bound(each, None) for each in (*own, *set_by_methods))
+        if isinstance(found, Defined) and isinstance(found.node, ast.FunctionDef) and bound:
+            if any(last_name(each) in ("property", "cached_property") for each in found.node.decorator_list):
+                return self.evaluation.calls.result(found.node, None)
+            return Defined(found.node, definition)
+        return found
+
+    def _inherited(self, definition: ast.ClassDef, name: str, depth: int) -> Value:
+        for base in definition.bases:
+            parent = self.evaluation.value(base)
+            if isinstance(parent, Defined) and isinstance(parent.node, ast.ClassDef) and depth < 10:
+                found = self._of_object(parent.node, name, depth + 1)
+                if found is not UNKNOWN:
+                    return found
+            if isinstance(parent, External):
+                whole = canonical(f"{parent.name}.{name}")
+                return self._rank_called(whole) or External(whole)
+        return UNKNOWN
+
+    def _optional(self, node: ast.Attribute) -> Value:
+        """`args.local_rank` where a launcher hands `--local_rank` to the script's parser."""
+        if node.attr == "local_rank" and self.takes_local_rank:
+            return RankValue(RankKind.LOCAL, "--local_rank")
+        written = dotted_name(node)
+        if written is not None and written in self.evaluation.callers.declared_ranks:
+            return RankValue(RankKind.GLOBAL, "rank of init_process_group")
+        return UNKNOWN
+
+    @property
+    def takes_local_rank(self) -> bool:
+        """Whether a parser of the program has the option that launchers hand over."""
+        return any(
+            isinstance(argument, ast.Constant) and argument.value in LOCAL_RANK_OPTIONS
+            for file in self.evaluation.program.files
+            for call in file.calls_of.get("add_argument", ())
+            for argument in call.args
+        )
+
+
+def _method_of(node: ast.AST, definition: ast.ClassDef) -> FunctionNode | None:
+    """The method of a class in whose own code a node stands."""
+    scope = scope_of(node).function
+    if scope is None or scope.parent is None or scope.parent.node is not definition:
+        return None
+    return scope.node if isinstance(scope.node, FunctionNode) else None
+
+
+def _is_own(attribute: ast.Attribute, method: FunctionNode) -> bool:
+    """Whether an attribute is one of the method's own object."""
+    positional = positional_of(method)
+    return (
+        bool(positional) and isinstance(attribute.value, ast.Name) and attribute.value.id == positional[0].arg
+    )

@@ -1,0 +1,306 @@
+"""One Python file, walked once: scopes with what they bind, calls, definitions, attributes that are set.
+
+Every node of the tree afterwards knows its parent and its scope, and the scope its file; `scopes` asks. The
+walk is iterative, so that no nesting reaches Python's recursion limit.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+from functools import cached_property
+from pathlib import Path
+
+from launcher.failure_modes.model import Location
+from launcher.scripts.scopes import (
+    COMPREHENSIONS,
+    PARENT,
+    SCOPE,
+    Binding,
+    BindingKind,
+    FunctionNode,
+    Scope,
+    dotted_name,
+    last_name,
+    parameters_of,
+    scope_of,
+)
+
+
+class FileIndex:
+    """What one file holds. `path` is the file as findings name it, `text` its decoded source."""
+
+    def __init__(self, path: Path, text: str, tree: ast.Module) -> None:
+        """Walk the tree once."""
+        self.path = path
+        self.text = text
+        self.tree = tree
+        self.calls: list[ast.Call] = []
+        self.functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
+        self.classes: list[ast.ClassDef] = []
+        self.statements: dict[type[ast.stmt], list[ast.stmt]] = {}
+        self.imports: list[Binding] = []
+        self.stars: list[str] = []
+        """The modules of `from ... import *`."""
+        self.names: dict[str, list[ast.Name]] = {}
+        """Every name that is read, by its identifier."""
+        self.attributes: dict[str, list[ast.Attribute]] = {}
+        """Every attribute that is read, by its last name."""
+        self.set_attributes: dict[str, list[Binding]] = {}
+        """Every attribute that is set, by its last name; `Binding.name` is the whole of it, as written."""
+        self.module = Scope(self, tree, None)
+        self.scopes: dict[ast.AST, Scope] = {tree: self.module}
+        _Walk(self).run()
+
+    @cached_property
+    def calls_of(self) -> dict[str, list[ast.Call]]:
+        """The calls by the last name of what is called: `barrier` of `dist.barrier()`."""
+        found: dict[str, list[ast.Call]] = {}
+        for call in self.calls:
+            name = last_name(call.func)
+            if name is not None:
+                found.setdefault(name, []).append(call)
+        return found
+
+    def aliases_of(self, lasts: Collection[str]) -> set[str]:
+        """The names that imports and assignments give to what has one of these: `gather = dist.gather`."""
+        return {name for last, name in self._aliases if last in lasts}
+
+    @cached_property
+    def _aliases(self) -> list[tuple[str, str]]:
+        found = [((each.module or "").rpartition(".")[2], each.name) for each in self.imports]
+        for statement in self.statements.get(ast.Assign, []):
+            if isinstance(statement, ast.Assign):
+                last = last_name(statement.value)
+                names = [last_name(target) for target in statement.targets]
+                found += [(last, name) for name in names if last and name and name != last]
+        return found
+
+    @cached_property
+    def returns_of(self) -> dict[ast.AST, list[ast.Return]]:
+        """The `return` statements by their function."""
+        found: dict[ast.AST, list[ast.Return]] = {}
+        for statement in self.statements.get(ast.Return, []):
+            if isinstance(statement, ast.Return):
+                found.setdefault(scope_of(statement).node, []).append(statement)
+        return found
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines as Python counts them, without their ends."""
+        return self.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+    def column(self, line: int, offset: int) -> int:
+        """The column, from 1 and in characters, of a byte offset as `ast` gives it."""
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        if not text.isascii():
+            offset = len(text.encode("utf-8", "replace")[:offset].decode("utf-8", "ignore"))
+        return offset + 1
+
+    def location(self, node: ast.AST) -> Location:
+        """Where a statement or expression stands; the end is the column behind its last character."""
+        line, offset = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+        last, behind = getattr(node, "end_lineno", None) or line, getattr(node, "end_col_offset", None)
+        end = None if behind is None else self.column(last, behind)
+        return Location(str(self.path), line, self.column(line, offset), last, end)
+
+    def source(self, node: ast.AST) -> str:
+        """An expression as it is written, in one line of at most 80 characters."""
+        written = " ".join((ast.get_source_segment(self.text, node) or "").split())
+        return written if len(written) <= 80 else f"{written[:77]}..."
+
+
+class _Walk:
+    """The one walk over a tree, which fills a FileIndex."""
+
+    def __init__(self, index: FileIndex) -> None:
+        self.index = index
+        self.stack: list[tuple[ast.AST, ast.AST | None, Scope]] = [(index.tree, None, index.module)]
+        self.handlers = {
+            ast.Name: self.name,
+            ast.Attribute: self.attribute,
+            ast.Call: self.call,
+            ast.Assign: self.assign,
+            ast.AnnAssign: self.annotated,
+            ast.AugAssign: self.augmented,
+            ast.NamedExpr: self.walrus,
+            ast.For: self.loop,
+            ast.AsyncFor: self.loop,
+            ast.comprehension: self.loop,
+            ast.withitem: self.entered,
+            ast.Import: self.imported,
+            ast.ImportFrom: self.imported_from,
+            ast.FunctionDef: self.function,
+            ast.AsyncFunctionDef: self.function,
+            ast.Lambda: self.function,
+            ast.ClassDef: self.class_definition,
+            ast.Global: self.handed_over,
+            ast.Nonlocal: self.handed_over,
+            ast.ExceptHandler: self.named,
+            ast.MatchAs: self.named,
+            ast.MatchStar: self.named,
+        }
+
+    def run(self) -> None:
+        stack, handlers, statements = self.stack, self.handlers, self.index.statements
+        while stack:
+            node, parent, scope = stack.pop()
+            attributes = node.__dict__
+            attributes[PARENT], attributes[SCOPE] = parent, scope
+            kind = node.__class__
+            if isinstance(node, ast.stmt):
+                statements.setdefault(kind, []).append(node)  # type: ignore[arg-type]
+            handler = handlers.get(kind)
+            # What opens a scope pushes its own children.
+            if handler is not None and handler(node, scope):  # type: ignore[operator]
+                continue
+            if kind in COMPREHENSIONS:
+                scope = self.index.scopes[node] = Scope(self.index, node, scope)
+            self.push(node, _fields_of(kind), scope)
+
+    def push(self, node: ast.AST, fields: tuple[str, ...], scope: Scope) -> None:
+        """Put the children of these fields on the stack, so that they come in source order."""
+        stack, attributes = self.stack, node.__dict__
+        for name in reversed(fields):
+            value = attributes.get(name)
+            if value.__class__ is list:
+                stack.extend((each, node, scope) for each in reversed(value) if isinstance(each, ast.AST))
+            elif isinstance(value, ast.AST):
+                stack.append((value, node, scope))
+
+    def bind(self, scope: Scope, binding: Binding) -> None:
+        holder = scope.elsewhere.get(binding.name, scope)
+        holder.bindings.setdefault(binding.name, []).append(binding)
+
+    def name(self, node: ast.Name, scope: Scope) -> None:
+        if node.ctx.__class__ is ast.Load:
+            self.index.names.setdefault(node.id, []).append(node)
+        elif node.ctx.__class__ is ast.Del:
+            self.bind(scope, Binding(node.id, BindingKind.OTHER, node))
+
+    def attribute(self, node: ast.Attribute, scope: Scope) -> None:
+        if node.ctx.__class__ is ast.Load:
+            self.index.attributes.setdefault(node.attr, []).append(node)
+
+    def call(self, node: ast.Call, scope: Scope) -> None:
+        self.index.calls.append(node)
+
+    def target(
+        self, target: ast.expr, kind: BindingKind, node: ast.AST, value: ast.expr | None, scope: Scope
+    ) -> None:
+        """Bind what stands left of a `=`; names side by side get their own part of a written tuple."""
+        pending: list[tuple[ast.expr, ast.expr | None, int | None]] = [(target, value, None)]
+        while pending:
+            each, given, item = pending.pop()
+            if isinstance(each, ast.Name):
+                self.bind(scope, Binding(each.id, kind, node, given, item))
+            elif isinstance(each, ast.Attribute):
+                written = dotted_name(each) or f"?.{each.attr}"
+                found = self.index.set_attributes.setdefault(each.attr, [])
+                found.append(Binding(written, kind, each, given, item))
+            elif isinstance(each, ast.Starred):
+                pending.append((each.value, None, None))
+            elif isinstance(each, ast.Tuple | ast.List):
+                pending.extend(self.parts(each, given, item, kind))
+
+    def parts(
+        self, target: ast.Tuple | ast.List, value: ast.expr | None, item: int | None, kind: BindingKind
+    ) -> Iterator[tuple[ast.expr, ast.expr | None, int | None]]:
+        starred = any(isinstance(each, ast.Starred) for each in target.elts)
+        if starred or item is not None or kind is BindingKind.LOOPED:
+            # Which part of which value that is, is not worth knowing.
+            yield from ((each, None, None) for each in target.elts)
+        elif isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+            yield from ((each, given, None) for each, given in zip(target.elts, value.elts, strict=True))
+        else:
+            yield from ((each, value, number) for number, each in enumerate(target.elts))
+
+    def assign(self, node: ast.Assign, scope: Scope) -> None:
+        for target in node.targets:
+            self.target(target, BindingKind.ASSIGNED, node, node.value, scope)
+
+    def annotated(self, node: ast.AnnAssign, scope: Scope) -> None:
+        if node.value is not None:
+            self.target(node.target, BindingKind.ASSIGNED, node, node.value, scope)
+
+    def augmented(self, node: ast.AugAssign, scope: Scope) -> None:
+        self.target(node.target, BindingKind.CHANGED, node, node.value, scope)
+
+    def walrus(self, node: ast.NamedExpr, scope: Scope) -> None:
+        while isinstance(scope.node, COMPREHENSIONS) and scope.parent is not None:
+            scope = scope.parent
+        self.target(node.target, BindingKind.ASSIGNED, node, node.value, scope)
+
+    def loop(self, node: ast.For | ast.AsyncFor | ast.comprehension, scope: Scope) -> None:
+        self.target(node.target, BindingKind.LOOPED, node, node.iter, scope)
+
+    def entered(self, node: ast.withitem, scope: Scope) -> None:
+        if node.optional_vars is not None:
+            self.target(node.optional_vars, BindingKind.ENTERED, node, node.context_expr, scope)
+
+    def imported(self, node: ast.Import, scope: Scope) -> None:
+        for alias in node.names:
+            name = alias.asname or alias.name.partition(".")[0]
+            whole = Binding(name, BindingKind.IMPORTED, node, module=alias.name)
+            self.index.imports.append(whole)
+            # `import a.b` binds `a` alone.
+            bound = whole if alias.asname else Binding(name, BindingKind.IMPORTED, node, module=name)
+            self.bind(scope, bound)
+
+    def imported_from(self, node: ast.ImportFrom, scope: Scope) -> None:
+        module = "." * node.level + (node.module or "")
+        for alias in node.names:
+            if alias.name == "*":
+                self.index.stars.append(module)
+                self.index.imports.append(Binding("*", BindingKind.IMPORTED, node, module=module))
+                continue
+            whole = module + ("" if module.endswith(".") else ".") + alias.name
+            binding = Binding(alias.asname or alias.name, BindingKind.IMPORTED, node, module=whole)
+            self.index.imports.append(binding)
+            self.bind(scope, binding)
+
+    def function(self, node: FunctionNode, scope: Scope) -> bool:
+        if not isinstance(node, ast.Lambda):
+            self.bind(scope, Binding(node.name, BindingKind.DEFINED, node))
+            self.index.functions.append(node)
+        inner = self.index.scopes[node] = Scope(self.index, node, scope)
+        arguments = node.args
+        for each in (*parameters_of(node), arguments.vararg, arguments.kwarg):
+            if each is not None:
+                self.bind(inner, Binding(each.arg, BindingKind.PARAMETER, each))
+        self.push(node, ("body",), inner)
+        self.push(node, ("decorator_list", "args", "returns"), scope)
+        return True
+
+    def class_definition(self, node: ast.ClassDef, scope: Scope) -> bool:
+        self.bind(scope, Binding(node.name, BindingKind.DEFINED, node))
+        self.index.classes.append(node)
+        inner = self.index.scopes[node] = Scope(self.index, node, scope)
+        self.push(node, ("body",), inner)
+        self.push(node, ("decorator_list", "bases", "keywords"), scope)
+        return True
+
+    def handed_over(self, node: ast.Global | ast.Nonlocal, scope: Scope) -> None:
+        for name in node.names:
+            holder = self.index.module
+            if isinstance(node, ast.Nonlocal) and scope.parent is not None:
+                holder = scope.parent.holder_of(name) or holder
+            if holder is not scope:
+                scope.elsewhere[name] = holder
+
+    def named(self, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar, scope: Scope) -> None:
+        if node.name is not None:
+            self.bind(scope, Binding(node.name, BindingKind.OTHER, node))
+
+
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
+_WITHOUT_NODES = frozenset({"ctx", "op", "ops", "id", "attr", "arg", "name", "names", "kind", "type_comment"})
+
+
+def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of a kind of node that may hold nodes; operators and contexts are shared, and none."""
+    found = _FIELDS.get(kind)
+    if found is None:
+        found = tuple(each for each in kind._fields if each not in _WITHOUT_NODES)
+        _FIELDS[kind] = found
+    return found

@@ -1,0 +1,116 @@
+"""A program, and what its expressions are."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from launcher.scripts.evaluation import Evaluation
+from launcher.scripts.index import FileIndex
+from launcher.scripts.names import canonical
+from launcher.scripts.scopes import file_of
+from launcher.scripts.values import External, Instance, Value, alternatives
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A file that could not be read as Python: why, and at which line and column where that is known."""
+
+    path: Path
+    reason: str
+    line: int = 1
+    column: int = 1
+
+
+@dataclass(eq=False)
+class Program:
+    """What runs when `entry` is started: itself and the files below `root` that it imports, in that order.
+
+    `unread` are those among them that are no readable Python. `modules` are the files by their dotted names,
+    as the program's imports name them.
+    """
+
+    entry: FileIndex
+    root: Path
+    files: tuple[FileIndex, ...]
+    unread: tuple[Unread, ...] = ()
+    modules: dict[str, FileIndex] = field(default_factory=dict)
+    _names: dict[FileIndex, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Name each file by the first name that an import gives it."""
+        for name, file in self.modules.items():
+            self._names.setdefault(file, name)
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        """What the expressions of the program are."""
+        return Evaluation(self)
+
+    def value(self, node: ast.expr) -> Value:
+        """What an expression is, wherever its function is called from; UNKNOWN where that is not sure."""
+        return self.evaluation.value(node)
+
+    def qualified(self, node: ast.expr) -> str | None:
+        """The one dotted name of what an expression of a library is, through imports and assignments.
+
+        `torch.distributed.barrier` for `dist.barrier`; for an attribute of an object its class goes first:
+        `torch.utils.data.DistributedSampler.set_epoch`; for a call the name of what was called. None of the
+        program's own things and of what is unknown.
+        """
+        names = {_name(each) for each in alternatives(self.value(node))}
+        return names.pop() if len(names) == 1 else None
+
+    def calls(self, *names: str) -> Iterator[tuple[ast.Call, str]]:
+        """The calls of the program whose callee has one of these qualified names, with that name."""
+        wanted = {canonical(name) for name in names}
+        lasts = self.known_as({name.rpartition(".")[2] for name in wanted})
+        for file in self.files:
+            for last in sorted(lasts):
+                for call in file.calls_of.get(last, ()):
+                    name = self.qualified(call.func)
+                    if name in wanted:
+                        yield call, name
+
+    def known_as(self, lasts: set[str]) -> set[str]:
+        """These last names, and those that imports and assignments of the program give to what has them."""
+        known = set(lasts)
+        for _ in range(3):  # So often at most is one thing renamed.
+            known |= {alias for file in self.files for alias in file.aliases_of(known)}
+        return known
+
+    def module(self, name: str, importer: FileIndex) -> FileIndex | None:
+        """The file of an imported name, with a dot in front for each level of a relative import."""
+        return self.modules.get(absolute(name, self.module_name(importer), is_package(importer)))
+
+    def module_name(self, file: FileIndex) -> str:
+        """The dotted name of a file of the program; the entry's is that of its file."""
+        return self._names.get(file, file.path.stem)
+
+    def file(self, node: ast.AST) -> FileIndex:
+        """The file in which a node stands."""
+        return file_of(node)
+
+
+def _name(value: Value) -> str | None:
+    return value.name if isinstance(value, External | Instance) else None
+
+
+def absolute(name: str, importer: str, importer_is_package: bool) -> str:
+    """A relative import as an absolute one: `..layers.norm` of `models.vit.block` is `models.layers.norm`."""
+    bare = name.lstrip(".")
+    level = len(name) - len(bare)
+    if not level:
+        return name
+    parents = importer.split(".") if importer else []
+    up = level - 1 if importer_is_package else level
+    kept = parents[: max(0, len(parents) - up)]
+    return ".".join(part for part in (*kept, bare) if part)
+
+
+def is_package(file: FileIndex) -> bool:
+    """Whether a file is what an import of its folder runs."""
+    return file.path.name == "__init__.py"

@@ -1,0 +1,189 @@
+"""A program: a script and the files of its source that it imports, read once and bounded.
+
+What cannot be read (no Python of this version, null bytes, too large, no permission) becomes an `Unread` with
+its reason; the other files are still there.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import io
+import os
+import tokenize
+import warnings
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from launcher.scripts.index import FileIndex
+from launcher.scripts.program import Program, Unread, absolute, is_package
+
+MOST_FILES = 400
+"""So many files of a program are read, those nearest to the entry first."""
+
+MOST_BYTES = 4_000_000
+"""A larger file is data in the clothes of a program."""
+
+MOST_BYTES_TOGETHER = 6_000_000
+"""Of all files of one program."""
+
+
+class FileCache:
+    """The files read so far, so that programs with a common helper read it once."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._read: dict[str, FileIndex | Unread] = {}
+
+    def read(self, path: Path) -> FileIndex | Unread:
+        """The index of a file, or why there is none; each real file is read once."""
+        real = os.path.realpath(path)
+        found = self._read.get(real)
+        if found is None:
+            found = self._read[real] = _read(path)
+        return found
+
+
+def read_program(entry: Path, root: Path | None = None, cache: FileCache | None = None) -> Program | Unread:
+    """The program that a script starts; what it imports is looked for beside it and below `root`.
+
+    An `Unread` where the script itself cannot be read. Files outside of `root` (the script's own folder
+    unless given) are not followed into, nor through links.
+    """
+    cache = cache or FileCache()
+    with _collection_paused():
+        first = cache.read(entry)
+    if isinstance(first, Unread):
+        return first
+    folder = entry.parent
+    root = root or folder
+    folders = (folder,) if os.path.realpath(root) == os.path.realpath(folder) else (folder, root)
+    with _collection_paused():
+        return _Following(first, root, folders, cache).program()
+
+
+@contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Without garbage collection: trees are many objects that stay, and looking at them takes time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class _Following:
+    """From the entry along its imports, breadth first."""
+
+    def __init__(self, entry: FileIndex, root: Path, folders: tuple[Path, ...], cache: FileCache) -> None:
+        self.entry, self.root, self.folders, self.cache = entry, root, folders, cache
+        self.real_root = os.path.realpath(root)
+        self.modules: dict[str, FileIndex] = {}
+        self.unread: dict[Path, Unread] = {}
+        self.tried: set[str] = set()
+        self.bytes = len(entry.text)
+
+    def program(self) -> Program:
+        files = {self.entry: self._name_of_entry()}
+        self.modules[files[self.entry]] = self.entry
+        waiting = deque(files.items())
+        while waiting:
+            file, name = waiting.popleft()
+            for module in _imported_modules(file, name):
+                found = self._module(module)
+                if found is not None and found not in files:
+                    if len(files) >= MOST_FILES or self.bytes > MOST_BYTES_TOGETHER:
+                        return self._made(files)
+                    self.bytes += len(found.text)
+                    files[found] = module
+                    waiting.append((found, module))
+        return self._made(files)
+
+    def _made(self, files: dict[FileIndex, str]) -> Program:
+        return Program(self.entry, self.root, tuple(files), tuple(self.unread.values()), self.modules)
+
+    def _name_of_entry(self) -> str:
+        """By its place below the root, so that relative imports of an entry in a package are found."""
+        parts = [self.entry.path.stem]
+        folder = self.entry.path.parent
+        while (
+            (folder / "__init__.py").is_file() and os.path.realpath(folder) != self.real_root and folder.name
+        ):
+            parts.insert(0, folder.name)
+            folder = folder.parent
+        if len(parts) > 1 and folder not in self.folders:
+            self.folders = (*self.folders, folder)
+        return ".".join(parts)
+
+    def _module(self, name: str) -> FileIndex | None:
+        if name not in self.tried:
+            self.tried.add(name)
+            for path in self._candidates(name):
+                read = self.cache.read(path)
+                if isinstance(read, Unread):
+                    self.unread.setdefault(path, read)
+                else:
+                    self.modules[name] = read
+                break
+        return self.modules.get(name)
+
+    def _candidates(self, name: str) -> Iterator[Path]:
+        """The files that an absolute name may mean, the first that Python would take first."""
+        parts = name.split(".")
+        if not all(part.isidentifier() for part in parts):
+            return
+        for folder in self.folders:
+            place = folder.joinpath(*parts)
+            for path in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+                if self._is_ours(path):
+                    yield path
+
+    def _is_ours(self, path: Path) -> bool:
+        try:
+            return path.is_file() and os.path.realpath(path).startswith(self.real_root + os.sep)
+        except (OSError, ValueError):
+            return False
+
+
+def _imported_modules(file: FileIndex, name: str) -> Iterator[str]:
+    """The modules that a file's imports may name, packages before what lies in them."""
+    for binding in file.imports:
+        whole = absolute(binding.module or "", name, is_package(file))
+        parts = whole.split(".")
+        for length in range(1, len(parts) + 1):
+            yield ".".join(parts[:length])
+
+
+def _read(path: Path) -> FileIndex | Unread:
+    try:
+        if not path.is_file():
+            return Unread(path, "it is a folder" if path.is_dir() else "there is no such file")
+        if path.stat().st_size > MOST_BYTES:
+            return Unread(path, f"it has more than {MOST_BYTES / 1e6:.0f} MB")
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        return Unread(path, f"it cannot be read: {getattr(error, 'strerror', None) or error}")
+    return read_source(data, path)
+
+
+def read_source(data: bytes, path: Path) -> FileIndex | Unread:
+    """The index of a file's bytes; an `Unread` where they are no Python that this version understands."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode(encoding).removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
+        # What Python would warn of in the user's script is none of the launcher's output.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text, str(path))
+    except SyntaxError as error:
+        said = (error.msg or "a syntax error").partition(" (")[0]
+        return Unread(path, f"it is no valid Python: {said}", error.lineno or 1, error.offset or 1)
+    except (ValueError, LookupError) as error:
+        return Unread(path, f"it is no valid Python: {error}")
+    except (RecursionError, MemoryError):
+        return Unread(path, "its expressions are nested too deeply")
+    return FileIndex(path, text, tree)

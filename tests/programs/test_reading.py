@@ -1,0 +1,154 @@
+"""A program is the script and what it imports from its source, however odd the files are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from launcher.scripts import reading
+from launcher.scripts.program import Program, Unread
+from launcher.scripts.reading import FileCache, read_program, read_source
+
+
+def write(folder: Path, **texts: str) -> None:
+    for name, text in texts.items():
+        file = folder / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+
+
+def names(program: Program | Unread) -> list[str]:
+    assert isinstance(program, Program), program
+    return [program.module_name(file) for file in program.files]
+
+
+def test_the_files_are_those_that_the_script_imports_and_no_others(tmp_path: Path) -> None:
+    write(tmp_path, train="import helpers\n", helpers="from deep.model import Net\n", other="")
+    write(tmp_path, **{"deep/model": "class Net: ...\n"})
+    assert names(read_program(tmp_path / "train.py")) == ["train", "helpers", "deep.model"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["import pack.part", "from pack import part", "from pack.part import f", "import pack.part as p"],
+)
+def test_a_package_is_read_before_its_module(tmp_path: Path, statement: str) -> None:
+    write(tmp_path, train=statement, **{"pack/__init__": "", "pack/part": "def f(): ...\n"})
+    assert names(read_program(tmp_path / "train.py")) == ["train", "pack", "pack.part"]
+
+
+@pytest.mark.parametrize(
+    "statement", ["from . import part", "from .part import f", "from ..pack.part import f"]
+)
+def test_relative_imports_are_followed_from_where_they_stand(tmp_path: Path, statement: str) -> None:
+    write(tmp_path, train="import pack.start")
+    write(tmp_path, **{"pack/__init__": "", "pack/start": statement, "pack/part": "f = 1"})
+    assert "pack.part" in names(read_program(tmp_path / "train.py"))
+
+
+def test_a_script_within_a_package_finds_its_neighbours(tmp_path: Path) -> None:
+    write(tmp_path, **{"pack/__init__": "", "pack/train": "from .part import f", "pack/part": "f = 1"})
+    assert names(read_program(tmp_path / "pack" / "train.py", tmp_path)) == [
+        "pack.train",
+        "pack",
+        "pack.part",
+    ]
+
+
+def test_imports_are_looked_for_beside_the_script_and_below_the_root(tmp_path: Path) -> None:
+    write(tmp_path, **{"jobs/train": "import beside, common.below", "jobs/beside": "", "common/below": ""})
+    assert names(read_program(tmp_path / "jobs" / "train.py", tmp_path)) == [
+        "train",
+        "beside",
+        "common.below",
+    ]
+
+
+def test_imports_in_a_circle_end(tmp_path: Path) -> None:
+    write(tmp_path, train="import one", one="import two", two="import one, train")
+    assert names(read_program(tmp_path / "train.py"))[:3] == ["train", "one", "two"]
+
+
+def test_a_link_out_of_the_root_and_a_link_to_itself_are_not_followed(tmp_path: Path) -> None:
+    write(tmp_path, **{"source/train": "import outside, circle", "elsewhere": ""})
+    (tmp_path / "source" / "outside.py").symlink_to(tmp_path / "elsewhere.py")
+    (tmp_path / "source" / "circle.py").symlink_to("circle.py")
+    assert names(read_program(tmp_path / "source" / "train.py")) == ["train"]
+
+
+def test_a_helper_that_is_no_python_is_said_and_the_others_are_read(tmp_path: Path) -> None:
+    write(tmp_path, train="import broken, sound", broken="print 'hello'\n", sound="x = 1")
+    program = read_program(tmp_path / "train.py")
+    assert names(program) == ["train", "sound"]
+    assert isinstance(program, Program)
+    (unread,) = program.unread
+    assert (unread.path.name, unread.line) == ("broken.py", 1)
+    assert "no valid Python: Missing parentheses" in unread.reason
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        pytest.param(b"x = 1\x00\n", "null bytes", id="null bytes"),
+        pytest.param(b"%matplotlib inline\nx = 1\n", "invalid syntax", id="a notebook's magic"),
+        pytest.param(b"# coding: klingon\nx = 1\n", "klingon", id="an unknown encoding"),
+        pytest.param(b"x = '\xff\xfe'\n", "encoding", id="bytes that are no UTF-8"),
+        pytest.param(b"if x:\n\ty = 1\n        z = 2\n", "tabs", id="tabs and spaces"),
+        pytest.param(b"x = " + b"(" * 5000 + b")" * 5000, "parentheses", id="too many parentheses"),
+        pytest.param(b"x = " + b"-" * 100_000 + b"1", "too deeply", id="too deep an expression"),
+        pytest.param(b"x = 1\nif tr", "expected ':'", id="cut off"),
+    ],
+)
+def test_what_is_no_python_has_a_reason(data: bytes, reason: str, tmp_path: Path) -> None:
+    read = read_source(data, tmp_path / "x.py")
+    assert isinstance(read, Unread)
+    assert reason in read.reason
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param("x = 'ä'\n".encode("utf-8-sig"), id="byte order mark"),
+        pytest.param("# coding: latin-1\nx = 'ä'\n".encode("latin-1"), id="another encoding"),
+        pytest.param(b"x = 1\r\ny = 2\r\n", id="Windows' line ends"),
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"x = " + b" + ".join([b"1"] * 900), id="a long sum"),
+        pytest.param(b"if a: ...\n" + b"elif a: ...\n" * 900, id="a long chain of elif"),
+    ],
+)
+def test_odd_python_is_read(data: bytes, tmp_path: Path) -> None:
+    assert not isinstance(read_source(data, tmp_path / "x.py"), Unread)
+
+
+def test_a_folder_and_a_missing_file_are_said(tmp_path: Path) -> None:
+    (tmp_path / "x.py").mkdir()
+    assert read_program(tmp_path / "x.py") == Unread(tmp_path / "x.py", "it is a folder")
+    assert read_program(tmp_path / "y.py") == Unread(tmp_path / "y.py", "there is no such file")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_permission_is_said(tmp_path: Path) -> None:
+    write(tmp_path, x="")
+    (tmp_path / "x.py").chmod(0)
+    assert "Permission denied" in str(read_program(tmp_path / "x.py"))
+
+
+def test_a_large_file_and_many_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MOST_BYTES", 100)
+    monkeypatch.setattr(reading, "MOST_FILES", 3)
+    write(tmp_path, train="import large, a, b, c, d", large="x = 1\n" * 50, a="", b="", c="", d="")
+    program = read_program(tmp_path / "train.py")
+    assert names(program) == ["train", "a", "b"]
+    assert isinstance(program, Program)
+    assert "more than" in program.unread[0].reason
+
+
+def test_a_common_helper_is_read_once(tmp_path: Path) -> None:
+    write(tmp_path, one="import helper", two="import helper", helper="")
+    cache = FileCache()
+    one, two = (read_program(tmp_path / name, cache=cache) for name in ("one.py", "two.py"))
+    assert isinstance(one, Program)
+    assert isinstance(two, Program)
+    assert one.files[1] is two.files[1]
