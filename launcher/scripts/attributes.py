@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.scripts.names import canonical
+from launcher.scripts.names import RESULTS, canonical
 from launcher.scripts.ranks import LOCAL_RANK_OPTIONS, rank_of
 from launcher.scripts.scopes import (
     Binding,
@@ -67,7 +67,8 @@ class Attributes:
             known = rank_of(whole) if owner.name.endswith("COMM_WORLD") and name in ("rank", "size") else None
             return known or External(whole)
         if isinstance(owner, Instance):
-            whole = canonical(f"{owner.name}.{name}")
+            made = RESULTS.get((owner.name, owner.item), owner.name)
+            whole = canonical(f"{made}.{name}")
             stored = joined(self.evaluation.bound(each, None) for each in self.stores(node, owner))
             if stored is not UNKNOWN:
                 return stored
@@ -103,21 +104,28 @@ class Attributes:
 
     def _of_object(self, definition: ast.ClassDef, name: str, depth: int, bound: bool = True) -> Value:
         """An attribute of an object of a class of the program: set by a method, a method, or inherited."""
-        set_by_methods = [
-            binding
-            for binding in file_of(definition).set_attributes.get(name, ())
-            if (method := _method_of(binding.node, definition)) is not None
-            and isinstance(binding.node, ast.Attribute)
-            and _is_own(binding.node, method)
-        ]
-        own = file_of(definition).scopes[definition].bindings.get(name, [])
-        if not set_by_methods and not own:
+        found_here = self.of_class(definition, name)
+        if not found_here:
             return self._inherited(definition, name, depth)
-        found = joined(self.evaluation.bound(each, None) for each in (*own, *set_by_methods))
+        found = joined(self.evaluation.bound(each, None) for each in found_here)
         if isinstance(found, Defined) and isinstance(found.node, ast.FunctionDef) and bound:
             if any(last_name(each) in ("property", "cached_property") for each in found.node.decorator_list):
                 return self.evaluation.calls.result(found.node, None)
             return Defined(found.node, definition)
+        return found
+
+    def of_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
+        """Where a class gives its objects this attribute: in its body, or in a method on `self`."""
+        file = file_of(definition)
+        found = list(file.scopes[definition].bindings.get(name, []))
+        for binding in file.set_attributes.get(name, ()):
+            method = _method_of(binding.node, definition)
+            if (
+                method is not None
+                and isinstance(binding.node, ast.Attribute)
+                and _is_own(binding.node, method)
+            ):
+                found.append(binding)
         return found
 
     def _inherited(self, definition: ast.ClassDef, name: str, depth: int) -> Value:

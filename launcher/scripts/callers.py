@@ -13,6 +13,7 @@ from launcher.scripts.scopes import (
     FunctionNode,
     dotted_name,
     file_of,
+    last_name,
     parameters_of,
     parent_of,
     positional_of,
@@ -117,8 +118,11 @@ class Callers:
             yield CallSite(parent, bound_arguments(function, parent, bound))
             return
         call = parent_of(parent) if isinstance(parent, ast.keyword) else parent
-        if isinstance(parent, ast.ClassDef | ast.Attribute):
-            return  # A base class, or a member of a class.
+        if isinstance(parent, ast.ClassDef):
+            yield from self._inherited(parent, function)
+            return
+        if isinstance(parent, ast.Attribute):
+            return  # A member of a class.
         if not isinstance(call, ast.Call):
             yield None
             return
@@ -129,6 +133,20 @@ class Callers:
             yield from self._handed_on(called, call, use, function)
         else:
             yield None
+
+    def _inherited(self, definition: ast.ClassDef, function: FunctionNode) -> Iterator[CallSite | None]:
+        """The calls of an initialiser by a class that inherits it, or by one that extends it."""
+        own = [
+            each for each in definition.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"
+        ]
+        if not own:
+            yield from self._named(definition.name, definition, function, bound=True)
+            return
+        for call in file_of(definition).calls_of.get("__init__", ()):
+            above = call.func.value if isinstance(call.func, ast.Attribute) else None
+            by_super = isinstance(above, ast.Call) and last_name(above.func) == "super"
+            if by_super and scope_of(call).node is own[-1]:
+                yield CallSite(call, bound_arguments(function, call, True))
 
     def _started(self, name: str, call: ast.Call, function: FunctionNode) -> CallSite | None:
         """A function that is handed to what starts processes with it."""

@@ -123,7 +123,12 @@ class Evaluation:
             holder = scope_of(node).holder_of(node.id)
             return [] if holder is None else reaching(holder, node)
         if isinstance(node, ast.Attribute):
-            return list(self.attributes.stores(node, None))
+            owner = self.value(node.value)
+            if isinstance(owner, Made):
+                return self.attributes.of_class(owner.definition, node.attr)
+            if isinstance(owner, ModuleOf):
+                return owner.file.module.bindings.get(node.attr, [])
+            return list(self.attributes.stores(node, owner))
         return []
 
     # Names

@@ -206,10 +206,13 @@ class _Walk:
     def parts(
         self, target: ast.Tuple | ast.List, value: ast.expr | None, item: int | None, kind: BindingKind
     ) -> Iterator[tuple[ast.expr, ast.expr | None, int | None]]:
-        starred = any(isinstance(each, ast.Starred) for each in target.elts)
-        if starred or item is not None or kind is BindingKind.LOOPED:
+        star = next((n for n, each in enumerate(target.elts) if isinstance(each, ast.Starred)), None)
+        if item is not None or kind is BindingKind.LOOPED:
             # Which part of which value that is, is not worth knowing.
             yield from ((each, None, None) for each in target.elts)
+        elif star is not None:
+            for number, each in enumerate(target.elts):
+                yield (each, value, number) if number < star else (each, None, None)
         elif isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
             yield from ((each, given, None) for each, given in zip(target.elts, value.elts, strict=True))
         else:

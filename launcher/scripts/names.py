@@ -65,6 +65,13 @@ _SAME = {
 }
 """Prefixes of dotted names, and the prefix that stands for all of them here."""
 
+RESULTS = {
+    ("deepspeed.initialize", 0): "deepspeed.DeepSpeedEngine",
+    ("torch.distributed.device_mesh.init_device_mesh", None): "torch.distributed.device_mesh.DeviceMesh",
+    ("horovod.torch.DistributedOptimizer", None): "torch.optim.Optimizer",
+}
+"""The class of what a function gives, or of one part of it."""
+
 _STARTS = frozenset(name.partition(".")[0] for name in _SAME)
 
 

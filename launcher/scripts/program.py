@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from launcher.scripts.evaluation import Evaluation
+from launcher.scripts.guards import Guards
 from launcher.scripts.index import FileIndex
 from launcher.scripts.names import canonical
 from launcher.scripts.scopes import file_of
@@ -49,6 +50,11 @@ class Program:
     def evaluation(self) -> Evaluation:
         """What the expressions of the program are."""
         return Evaluation(self)
+
+    @cached_property
+    def guards(self) -> Guards:
+        """Which tests of the program differ between ranks."""
+        return Guards(self.evaluation)
 
     def value(self, node: ast.expr) -> Value:
         """What an expression is, wherever its function is called from; UNKNOWN where that is not sure."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from launcher.scripts.values import RankKind, RankValue, Value, WorldSize
 
+LAST = -1
+"""Stands for the highest rank, where ranks are counted from 0."""
+
 _GLOBAL = (
     "torch.distributed.get_rank",
     "deepspeed.comm.get_rank",
@@ -141,3 +144,42 @@ LOCAL_RANK_OPTIONS = frozenset({"--local_rank", "--local-rank"})
 def rank_of(name: str) -> Value | None:
     """What a call or attribute of this name gives, where that is a rank or a world size."""
     return _RANKS.get(name)
+
+
+MAIN_PROCESS: dict[str, tuple[RankKind, int]] = {
+    "accelerate.Accelerator.is_main_process": (RankKind.GLOBAL, 0),
+    "accelerate.Accelerator.is_local_main_process": (RankKind.LOCAL, 0),
+    "accelerate.Accelerator.is_last_process": (RankKind.GLOBAL, LAST),
+    "accelerate.PartialState.is_main_process": (RankKind.GLOBAL, 0),
+    "accelerate.PartialState.is_local_main_process": (RankKind.LOCAL, 0),
+    "accelerate.PartialState.is_last_process": (RankKind.GLOBAL, LAST),
+    "accelerate.AcceleratorState.is_main_process": (RankKind.GLOBAL, 0),
+    "lightning.fabric.Fabric.is_global_zero": (RankKind.GLOBAL, 0),
+    "lightning.pytorch.Trainer.is_global_zero": (RankKind.GLOBAL, 0),
+    "lightning.pytorch.LightningModule.trainer.is_global_zero": (RankKind.GLOBAL, 0),
+    "torch_xla.xla_model.is_master_ordinal": (RankKind.LOCAL, 0),
+    "transformers.Trainer.is_world_process_zero": (RankKind.GLOBAL, 0),
+    "transformers.Trainer.is_local_process_zero": (RankKind.LOCAL, 0),
+}
+"""What is true on one rank alone: which."""
+
+MAIN_PROCESS_ONLY: dict[str, tuple[RankKind, int]] = {
+    "accelerate.Accelerator.on_main_process": (RankKind.GLOBAL, 0),
+    "accelerate.Accelerator.on_local_main_process": (RankKind.LOCAL, 0),
+    "accelerate.Accelerator.on_last_process": (RankKind.GLOBAL, LAST),
+    "lightning.pytorch.utilities.rank_zero_only": (RankKind.GLOBAL, 0),
+}
+"""The decorators of functions that run on one rank alone: which."""
+
+DISTRIBUTED: frozenset[str] = frozenset(
+    {
+        "torch.distributed.is_initialized",
+        "torch.distributed.is_available",
+        "torch.distributed.is_torchelastic_launched",
+        "torch.distributed.is_nccl_available",
+        "deepspeed.comm.is_initialized",
+        "deepspeed.comm.is_available",
+        "horovod.torch.is_initialized",
+    }
+)
+"""What is true in every distributed run, on all ranks."""
