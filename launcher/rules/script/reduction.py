@@ -1,4 +1,4 @@
-"""Gradients that nobody reduces or applies: a bare model in a process group, an engine that is not stepped."""
+"""Gradients that nobody reduces or applies: a bare model in a process group, an engine never stepped."""
 
 from __future__ import annotations
 
