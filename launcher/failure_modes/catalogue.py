@@ -107,6 +107,8 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             ddp.GROUP_NEVER_DESTROYED,
             ddp.ACCUMULATION_OR_CLIPPING_WRONG,
             ddp.COLLECTIVE_IN_EXCEPTION_HANDLER,
+            ddp.GRADIENTS_NOT_REDUCED,
+            ddp.ENGINE_NEVER_STEPPED,
         ),
         "Memory and hardware": (
             hardware.CUDA_OUT_OF_MEMORY,

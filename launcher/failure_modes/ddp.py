@@ -137,3 +137,33 @@ COLLECTIVE_IN_EXCEPTION_HANDLER = FailureMode(
     ),
     sources=(sources.DDP_ERROR_ARTICLE, sources.TORCH_ELASTIC_ERRORS),
 )
+
+GRADIENTS_NOT_REDUCED = FailureMode(
+    code="DDP009",
+    title="a process group, but gradients that nobody reduces",
+    cause=(
+        "init_process_group connects the processes and no more. Where the model is not wrapped and no "
+        "collective averages the gradients, every rank trains a model of its own on its share of the data: "
+        "the losses look right, the ranks drift apart, and the checkpoint of rank 0 has seen one share only."
+    ),
+    remedy=(
+        "Wrap the model after it is moved to its device: `model = DistributedDataParallel(model, "
+        "device_ids=[local_rank])`, or use FSDP's fully_shard. Its backward then averages the gradients."
+    ),
+    sources=(sources.TORCH_DDP, sources.TORCH_DDP_NOTES, sources.TORCH_DISTRIBUTED),
+)
+
+ENGINE_NEVER_STEPPED = FailureMode(
+    code="DDP010",
+    title="a DeepSpeed engine that is never stepped",
+    cause=(
+        "DeepSpeed's engine owns the optimizer: its backward accumulates gradients, and its step() applies "
+        "them at the end of an accumulation, with clipping, loss scale and zeroing. Without it no parameter "
+        "changes, or an optimizer that is stepped beside it works on the wrong ones."
+    ),
+    remedy=(
+        "Call `engine.backward(loss)` and then `engine.step()` at every micro-batch; remove "
+        "`optimizer.step()` and `optimizer.zero_grad()`, which the engine calls itself."
+    ),
+    sources=(sources.DEEPSPEED_ENGINE,),
+)

@@ -167,6 +167,9 @@ TORCH_NCCL_TIMEOUT: Final = Source("pytorch/pytorch pull request 110947", date(2
 TORCH_FLIGHT_RECORDER: Final = Source("PyTorch documentation: flight recorder", date(2026, 11, 21))
 TORCH_CUDA_NOTES: Final = Source("PyTorch documentation: notes/cuda, memory management", date(2026, 11, 21))
 TORCH_AMP: Final = Source("PyTorch documentation: automatic mixed precision examples", date(2026, 11, 21))
+DEEPSPEED_ENGINE: Final = Source(
+    "huggingface/accelerate, src/accelerate/utils/deepspeed.py", date(2026, 11, 22), "16cb6eb8"
+)
 TORCH_PREFIX_DISCUSSION: Final = Source("discuss.pytorch.org topic 494", date(2026, 11, 21))
 PYTHON_ENVIRON: Final = Source("Python documentation: os.environ", date(2026, 11, 21))
 PYTHON_LISTDIR: Final = Source("Python documentation: os.listdir", date(2026, 11, 21))

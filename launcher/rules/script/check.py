@@ -8,6 +8,15 @@ from pathlib import Path
 from launcher.failure_modes import job_runtime
 from launcher.failure_modes.model import Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import REGISTRY, finds
+from launcher.rules.script import (
+    checkpoints,
+    data,
+    ddp,
+    environment,
+    gradients,
+    reduction,
+    topology,
+)
 from launcher.rules.script.collectives import (
     collectives_are_run_by_every_rank,
     no_collectives_in_exception_handlers,
@@ -18,6 +27,13 @@ from launcher.scripts.program import Program, Unread
 RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     collectives_are_run_by_every_rank,
     no_collectives_in_exception_handlers,
+    *environment.RULES,
+    *topology.RULES,
+    *data.RULES,
+    *ddp.RULES,
+    *gradients.RULES,
+    *reduction.RULES,
+    *checkpoints.RULES,
 )
 
 JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = ()

@@ -1,0 +1,219 @@
+"""Checkpoints: who writes them, with which keys, and whether their upload is looked at."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from launcher.failure_modes import checkpoints
+from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.registry import finds
+from launcher.rules.script.finding import found, note
+from launcher.scripts.distributed import argument, starts
+from launcher.scripts.guard import Guard
+from launcher.scripts.program import Program
+from launcher.scripts.ranks_at import RanksAt
+from launcher.scripts.scopes import ancestors, file_of, parent_of, scope_of
+from launcher.scripts.values import Constant, RankKind, RankValue
+
+_RUNNERS = ("subprocess.run", "subprocess.call", "subprocess.Popen", "os.system")
+_ENDS = frozenset({"wait", "communicate"})
+
+
+@finds(Stage.SCRIPT, checkpoints.RANKS_WRITE_SAME_FILE)
+def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
+    """`torch.save` that every rank, or one rank of each host, runs with one path.
+
+    The ranks overwrite each other's file, in the middle of the write where the file system is shared. A path
+    that may differ between ranks, and a save that some ranks may not come to, say nothing.
+
+    Bad: `torch.save(model.state_dict(), "model.pt")`. Good: the same under `if dist.get_rank() == 0:`, or
+    with `f"model-{rank}.pt"`. Source: developer guide, model-checkpoints.
+    """
+    if next(starts(program), None) is None:
+        return
+    running = RanksAt(program)
+    for call, _ in program.calls("torch.save"):
+        path = argument(call, "f", 1)
+        if path is None or not running.agreement.holds(path):
+            continue
+        who = running.who(call)
+        written = ast.unparse(path)
+        if who is True:
+            yield found(
+                checkpoints.RANKS_WRITE_SAME_FILE,
+                call,
+                f"every rank saves to `{written}`: they overwrite each other, on a shared file system in the "
+                "middle of the write, and the file that is left may be torn",
+                remedy="Save on one rank, under `if dist.get_rank() == 0:`, or put the rank into the file's "
+                "name where each rank holds another part.",
+            )
+        elif (
+            isinstance(who, Guard)
+            and who.kind is RankKind.LOCAL
+            and who.members == frozenset({0})
+            and not who.outside
+            and not _is_spawned(program, who)
+        ):
+            yield found(
+                checkpoints.RANKS_WRITE_SAME_FILE,
+                call,
+                f"one rank of every host saves to `{written}`: on a file system that the hosts share, or in "
+                "the one S3 prefix that their checkpoint folders go to, they overwrite each other",
+                remedy="Save on global rank 0 alone, or put the host's number into the name.",
+                severity=Severity.WARNING,
+                related=[] if who.test is None else [note(who.test, "true on one rank of every host")],
+            )
+
+
+def _is_spawned(program: Program, guard: Guard) -> bool:
+    """Whether a guard asks for the number that `spawn` gives, which is a global rank on a single host."""
+    parts = (
+        [] if guard.test is None else [each for each in ast.walk(guard.test) if isinstance(each, ast.expr)]
+    )
+    values = [program.value(each) for each in parts]
+    return any(isinstance(each, RankValue) and each.source == "spawn" for each in values)
+
+
+@finds(Stage.SCRIPT, checkpoints.UNEXPECTED_KEY_PREFIX)
+def keys_are_not_cut_by_partition(program: Program) -> Iterator[Finding]:
+    """`key.partition("module.")[2]`, which turns a key without the prefix into the empty string.
+
+    All but one of those keys are lost. Right where a test for the prefix goes before it.
+
+    Bad: `{k.partition("module.")[2]: v for k, v in state.items()}`. Good: `k.removeprefix("module.")`.
+    Source: the recipe of AWS's guide distributed-troubleshooting-data-parallel.
+    """
+    for file in program.files:
+        for call in file.calls_of.get("partition", ()):
+            taken = parent_of(call)
+            if not (isinstance(taken, ast.Subscript) and taken.value is call and len(call.args) == 1):
+                continue
+            item, prefix = program.value(taken.slice), program.value(call.args[0])
+            if item not in (Constant(2), Constant(-1)) or not isinstance(prefix, Constant):
+                continue
+            key = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if not isinstance(prefix.value, str) or not prefix.value.endswith(".") or key is None:
+                continue
+            if not _becomes_a_key(taken) or _asked_before(taken, ast.unparse(key)):
+                continue
+            yield found(
+                checkpoints.UNEXPECTED_KEY_PREFIX,
+                taken,
+                f"`{ast.unparse(taken)}` is the empty string for every key without {prefix.value!r}: all of "
+                "them become one key, and all but one of their tensors are lost",
+                remedy=f"Use `{ast.unparse(key)}.removeprefix({prefix.value!r})`, which keeps other keys.",
+            )
+
+
+def _becomes_a_key(node: ast.expr) -> bool:
+    """Whether an expression is the key of a dictionary that a loop over another one fills."""
+    parent = parent_of(node)
+    if isinstance(parent, ast.DictComp):
+        return parent.key is node
+    if isinstance(parent, ast.Tuple):  # `dict((k.partition("module.")[2], v) for k, v in ...)`
+        return isinstance(parent_of(parent), ast.GeneratorExp | ast.ListComp) and parent.elts[0] is node
+    if isinstance(parent, ast.Subscript) and parent.slice is node:
+        return isinstance(parent.ctx, ast.Store) and any(
+            isinstance(each, ast.For) for each in ancestors(node)
+        )
+    return False
+
+
+def _asked_before(node: ast.expr, key: str) -> bool:
+    """Whether a test around an expression looks at the key."""
+    inner: ast.AST = node
+    for outer in ancestors(node):
+        tests: list[ast.expr] = []
+        if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
+            tests = [outer.test]
+        elif isinstance(outer, ast.DictComp | ast.GeneratorExp | ast.ListComp):
+            tests = [test for each in outer.generators for test in each.ifs]
+        if any(
+            isinstance(part, ast.expr) and ast.unparse(part) == key for t in tests for part in ast.walk(t)
+        ):
+            return True
+        inner = outer
+    return False
+
+
+@finds(Stage.SCRIPT, checkpoints.LARGE_UPLOAD_FAILS)
+def uploads_are_looked_at(program: Program) -> Iterator[Finding]:
+    """`aws s3 sync` whose exit code nobody reads.
+
+    An upload that failed looks like one that went well, and the checkpoint is not there when it is needed.
+
+    Bad: `subprocess.Popen(["aws", "s3", "sync", path, uri]).wait()`. Good: `subprocess.run([...],
+    check=True)`. Source: AWS's guide distributed-troubleshooting-model-parallel, whose function has this
+    fault.
+    """
+    for call, name in program.calls(*_RUNNERS):
+        command = argument(call, "command" if name == "os.system" else "args", 0)
+        if command is None or not _is_upload(program, command):
+            continue
+        check = argument(call, "check")
+        if name == "subprocess.run" and check is not None and program.value(check) != Constant(False):
+            continue
+        if _result_is_read(call):
+            continue
+        yield found(
+            checkpoints.LARGE_UPLOAD_FAILS,
+            call,
+            "nobody reads the exit code of this `aws s3` command: an upload or download that failed looks "
+            "like one that went well, and the checkpoint is missing when it is needed",
+            remedy="Use subprocess.run([...], check=True), or look at the return code and try again.",
+            severity=Severity.WARNING,
+        )
+
+
+def _is_upload(program: Program, command: ast.expr) -> bool:
+    """Whether a command begins with `aws s3 sync` or `aws s3 cp`, as a list or as a text."""
+    words: list[str] = []
+    value = program.value(command)
+    if isinstance(value, Constant):
+        words = str(value.value).split()
+    else:
+        node = getattr(value, "node", command)
+        parts = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
+        for part in parts[:3]:
+            first = part.values[0] if isinstance(part, ast.JoinedStr) and part.values else part
+            if isinstance(first, ast.BinOp):
+                first = first.left
+            if isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute):
+                first = first.func.value  # `"aws s3 sync {} {}".format(...)`
+            words += str(first.value).split() if isinstance(first, ast.Constant) else [""]
+    return words[:2] == ["aws", "s3"] and words[2:3] in (["sync"], ["cp"])
+
+
+def _result_is_read(call: ast.Call) -> bool:
+    """Whether anybody may see how a command ended; a process that is only waited for is not looked at."""
+    parent = parent_of(call)
+    if isinstance(parent, ast.Expr):
+        return False
+    if isinstance(parent, ast.Attribute) and parent.attr in _ENDS:
+        waited = parent_of(parent)
+        return not (isinstance(waited, ast.Call) and isinstance(parent_of(waited), ast.Expr))
+    if (
+        isinstance(parent, ast.Assign)
+        and len(parent.targets) == 1
+        and isinstance(parent.targets[0], ast.Name)
+    ):
+        return _name_is_read(parent.targets[0])
+    return True
+
+
+def _name_is_read(target: ast.Name) -> bool:
+    """Whether what a process is called is used for more than waiting for it."""
+    scope = scope_of(target)
+    for use in file_of(target).names.get(target.id, ()):
+        if scope_of(use).holder_of(use.id) is not scope:
+            continue
+        member = parent_of(use)
+        called = None if member is None else parent_of(member)
+        waits = isinstance(member, ast.Attribute) and member.attr in _ENDS and isinstance(called, ast.Call)
+        if not waits or not (called is not None and isinstance(parent_of(called), ast.Expr)):
+            return True
+    return False
+
+
+RULES = (one_rank_writes_a_file, keys_are_not_cut_by_partition, uploads_are_looked_at)

@@ -1,0 +1,152 @@
+"""Process groups and what is wrapped in DDP: how they are made and ended."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from launcher.failure_modes import ddp
+from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.registry import finds
+from launcher.rules.script.finding import found, note
+from launcher.scripts.distributed import DDP, GROUP, argument, hides_arguments
+from launcher.scripts.guard import Guard
+from launcher.scripts.program import Program
+from launcher.scripts.ranks_at import RanksAt
+from launcher.scripts.values import Constant, Instance
+
+SHORT_TIMEOUT = 300
+"""Seconds: what catalogue and tutorials call short, and a large checkpoint or download may take longer."""
+
+_SECONDS = {
+    "seconds": 1.0,
+    "minutes": 60.0,
+    "hours": 3600.0,
+    "days": 86400.0,
+    "milliseconds": 1e-3,
+    "microseconds": 1e-6,
+    "weeks": 604800.0,
+}
+_POSITIONS = ("days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks")
+
+_LONG = {
+    "torch.save": "saves",
+    "torch.hub.load_state_dict_from_url": "downloads",
+    "torch.hub.download_url_to_file": "downloads",
+    "urllib.request.urlretrieve": "downloads",
+    "huggingface_hub.snapshot_download": "downloads",
+    "huggingface_hub.hf_hub_download": "downloads",
+    "datasets.load_dataset": "downloads",
+    "shutil.copytree": "copies",
+    "tarfile.TarFile.extractall": "unpacks",
+    "tarfile.open.extractall": "unpacks",
+    "zipfile.ZipFile.extractall": "unpacks",
+}
+"""What one rank may do for minutes while the others wait, and the word for it."""
+
+
+@finds(Stage.SCRIPT, ddp.FIND_UNUSED_LEFT_ON)
+def unused_parameters_are_not_looked_for(program: Program) -> Iterator[Finding]:
+    """`find_unused_parameters=True` written at the wrapper.
+
+    It walks the graph after every forward. An information: only a run shows whether it is needed.
+
+    Bad: `DDP(model, find_unused_parameters=True)`. Good: `DDP(model)`. Source: torch's DDP documentation.
+    """
+    wrappers = (
+        DDP,
+        "accelerate.DistributedDataParallelKwargs",
+        "accelerate.utils.DistributedDataParallelKwargs",
+    )
+    strategies = ("lightning.pytorch.strategies.DDPStrategy", "lightning.fabric.strategies.DDPStrategy")
+    for call, _ in program.calls(*wrappers, *strategies):
+        given = argument(call, "find_unused_parameters")
+        if given is not None and program.value(given) == Constant(True):
+            yield found(
+                ddp.FIND_UNUSED_LEFT_ON,
+                given,
+                "find_unused_parameters=True walks the whole graph after every forward pass, on each rank "
+                "and step: lost time where every parameter is used",
+            )
+
+
+@finds(Stage.SCRIPT, ddp.GROUP_TIMEOUT_UNSUITABLE)
+def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
+    """A process group without a timeout, or with one shorter than what one rank does while others wait.
+
+    Without one it is an information. A timeout of at most 300 s is a warning where the program lets some
+    ranks alone save, download or unpack: the others are in their next collective meanwhile.
+
+    Bad: `init_process_group("nccl", timeout=timedelta(seconds=60))` and a `torch.save` under
+    `if rank == 0:`. Good: `timeout=timedelta(minutes=30)`. Source: torch.distributed's documentation.
+    """
+    running = RanksAt(program)
+    for call, _ in program.calls(GROUP):
+        given = argument(call, "timeout", 2)
+        if given is None:
+            if not hides_arguments(call):
+                yield found(
+                    ddp.GROUP_TIMEOUT_UNSUITABLE,
+                    call,
+                    "no timeout is given: the default ends a rank that waits longer for another one's "
+                    "checkpoint or download, and is how long a real hang keeps the whole cluster",
+                    severity=Severity.INFO,
+                )
+            continue
+        seconds = _seconds(program, given)
+        if seconds is None or not 0 < seconds <= SHORT_TIMEOUT:
+            continue
+        work = next(_work_of_some_ranks(program, running), None)
+        if work is not None:
+            place, word, guard = work
+            yield found(
+                ddp.GROUP_TIMEOUT_UNSUITABLE,
+                given,
+                f"the timeout is {seconds:g} s, and {guard.ranks} alone {word} while the others wait in "
+                "their next collective: where that takes longer, they are killed",
+                related=[note(place, f"run by {guard.ranks} alone")],
+            )
+
+
+def _work_of_some_ranks(program: Program, running: RanksAt) -> Iterator[tuple[ast.Call, str, Guard]]:
+    for call, name in program.calls(*_LONG):
+        who = running.who(call)
+        if isinstance(who, Guard):
+            yield call, _LONG[name], who
+
+
+def _seconds(program: Program, node: ast.expr) -> float | None:
+    """How long a `timedelta(...)` of literals is."""
+    value = program.value(node)
+    if not isinstance(value, Instance) or value.name != "datetime.timedelta" or hides_arguments(value.call):
+        return None
+    given = dict(zip(_POSITIONS, value.call.args, strict=False))
+    given.update({each.arg: each.value for each in value.call.keywords if each.arg is not None})
+    total = 0.0
+    for unit, amount in given.items():
+        number = program.value(amount)
+        if not isinstance(number, Constant) or not isinstance(number.value, int | float):
+            return None
+        total += _SECONDS.get(unit, 0.0) * number.value
+    return total
+
+
+@finds(Stage.SCRIPT, ddp.GROUP_NEVER_DESTROYED)
+def groups_are_destroyed(program: Program) -> Iterator[Finding]:
+    """A program that makes a process group and nowhere destroys one. An information.
+
+    Bad: a `main()` that ends after training. Good: `dist.destroy_process_group()` as its last line. Source:
+    torch.distributed's documentation, on shutdown.
+    """
+    if program.unread or any("destroy_process_group" in file.text for file in program.files):
+        return
+    for call, _ in program.calls(GROUP):
+        yield found(
+            ddp.GROUP_NEVER_DESTROYED,
+            call,
+            "the process group that is made here is never destroyed: a rank that exits with operations "
+            "pending may keep another one from exiting",
+        )
+
+
+RULES = (unused_parameters_are_not_looked_for, groups_have_a_fitting_timeout, groups_are_destroyed)

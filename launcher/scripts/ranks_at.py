@@ -1,0 +1,145 @@
+"""Who runs a statement: every rank, or some, by the guards around it, before it, and around its callers."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from launcher.scripts.agreement import Agreement
+from launcher.scripts.guard import Guard, Truth, opposite
+from launcher.scripts.scopes import FunctionNode, ancestors, last_name
+from launcher.scripts.values import External, Instance
+
+if TYPE_CHECKING:
+    from launcher.scripts.program import Program
+
+_BLOCKS = ("body", "orelse", "finalbody")
+_HARMLESS = (
+    "torch.no_grad",
+    "torch.inference_mode",
+    "torch.enable_grad",
+    "torch.distributed.elastic.multiprocessing.errors.record",
+    "staticmethod",
+    "classmethod",
+    "hydra.main",
+)
+"""Decorators after which every rank still runs the function."""
+
+_MAY_TELL = ("rank", "main", "master", "primary", "chief", "leader", "zero", "root", "proc", "save", "writer")
+"""In the names of what may be true on one rank alone: where nobody knows, nothing is said."""
+
+
+class RanksAt:
+    """Who runs the statements of one program."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is looked at before somebody asks."""
+        self.program = program
+        self.agreement = Agreement(program)
+        self._functions: dict[ast.AST, Truth] = {}
+
+    def who(self, node: ast.AST) -> Truth:
+        """True: every rank; a Guard: those ranks at most; False: none when distributed; None: unknown."""
+        inner = node
+        found: Truth = True
+        for outer in ancestors(node):
+            if isinstance(outer, ast.ExceptHandler | ast.ClassDef):
+                return None
+            found = _narrower(found, self._past_those_before(outer, inner))
+            if isinstance(outer, FunctionNode):
+                return _narrower(found, self._function(outer))
+            if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
+                in_body = inner in outer.body if isinstance(outer, ast.If) else inner is outer.body
+                found = _narrower(found, self._in_arm(outer.test, in_body))
+            elif isinstance(outer, ast.BoolOp) and inner is not outer.values[0]:
+                return None
+            inner = outer
+        return found
+
+    def _past_those_before(self, outer: ast.AST, inner: ast.AST) -> Truth:
+        """Who comes to a statement past those before it in its block: `if rank != 0: return`."""
+        found: Truth = True
+        for name in _BLOCKS:
+            block = getattr(outer, name, None)
+            if isinstance(block, list) and inner in block:
+                for before in block[: block.index(inner)]:
+                    if isinstance(before, ast.If) and leaves(before.body) and not before.orelse:
+                        found = _narrower(found, self._in_arm(before.test, in_body=False))
+        return found
+
+    def _in_arm(self, test: ast.expr, in_body: bool) -> Truth:
+        """Who comes into one arm of a test, or past one whose body leaves."""
+        truth = self.program.guards.truth(test)
+        if isinstance(truth, Guard):
+            if in_body:
+                return truth
+            return truth.opposite() if truth.exact else None
+        if truth is not None:
+            return truth if in_body else opposite(truth)
+        # Where all ranks agree, or nothing hints at a rank, all come here or none.
+        plain = _is_main_guard(test) or self.agreement.holds(test) or not _hints_at_rank(test)
+        return True if plain else None
+
+    def _function(self, function: FunctionNode) -> Truth:
+        if function not in self._functions:
+            self._functions[function] = None  # Where it is called by itself alone.
+            self._functions[function] = self._called(function)
+        return self._functions[function]
+
+    def _called(self, function: FunctionNode) -> Truth:
+        if isinstance(function, ast.Lambda):
+            return None
+        guard = self.program.guards.of_decorators(function)
+        if guard is not None:
+            return guard
+        for decorator in function.decorator_list:
+            value = self.program.value(decorator)
+            if not isinstance(value, External | Instance) or value.name not in _HARMLESS:
+                return None
+        sites = self.program.evaluation.callers.of(function)
+        if not sites:
+            return None
+        found = [self.who(site.call) for site in sites]
+        if True in found:
+            return True
+        guards = [each for each in found if isinstance(each, Guard)]
+        if None in found or not guards:
+            return None
+        return guards[0]
+
+
+def leaves(block: list[ast.stmt]) -> bool:
+    """Whether a block surely ends its function, its loop's round or the process."""
+    if not block:
+        return False
+    last = block[-1]
+    if isinstance(last, ast.Return | ast.Raise | ast.Continue | ast.Break):
+        return True
+    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
+        return ast.unparse(last.value.func) in ("sys.exit", "exit", "quit", "os._exit")
+    return False
+
+
+def _narrower(one: Truth, other: Truth) -> Truth:
+    """Who runs what stands under both."""
+    if one is False or other is False:
+        return False
+    if isinstance(one, Guard):
+        return one
+    if isinstance(other, Guard):
+        return other
+    return True if one is True and other is True else None
+
+
+def _is_main_guard(test: ast.expr) -> bool:
+    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+
+
+def _hints_at_rank(test: ast.expr) -> bool:
+    for node in ast.walk(test):
+        word = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if any(each in word.lower() for each in _MAY_TELL):
+            return True
+        if isinstance(node, ast.Call) and (last_name(node.func) or "").startswith(("is_", "should_")):
+            return True
+    return False

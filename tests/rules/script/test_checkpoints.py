@@ -1,0 +1,179 @@
+"""Who writes a checkpoint, with which keys, and whether its upload is looked at."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from launcher.failure_modes.model import Finding, Severity
+from launcher.rules.script import checkpoints
+from tests.programs.conftest import ReadProgram, program
+
+__all__ = ["program"]
+
+SAVE = """
+import argparse, io, os, tempfile, torch
+import torch.distributed as dist
+parser = argparse.ArgumentParser()
+parser.add_argument("--out")
+args = parser.parse_args()
+dist.init_process_group("nccl")
+rank = dist.get_rank()
+local_rank = int(os.environ["LOCAL_RANK"])
+world_size = dist.get_world_size()
+"""
+
+
+def judge(program: ReadProgram, text: str, **others: str) -> list[Finding]:
+    read = program(text, **others)
+    return [finding for rule in checkpoints.RULES for finding in rule(read)]
+
+
+def told(findings: list[Finding]) -> list[tuple[str, str]]:
+    return [(each.code, each.subject or "") for each in findings]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'torch.save(state, "model.pt")',
+        'torch.save(state, os.path.join(args.out, "model.pt"))',
+        'torch.save(state, f=os.environ["SM_MODEL_DIR"] + "/model.pt")',
+        'for epoch in range(3):\n    torch.save(state, f"{args.out}/{epoch}.pt")',
+        'for epoch in range(3):\n    if epoch % 2 == 0:\n        torch.save(state, f"{epoch}.pt")',
+        'def main():\n    torch.save(state, "model.pt")\nif __name__ == "__main__":\n    main()',
+        'def save(path):\n    torch.save(state, path)\nsave("model.pt")',
+        'if dist.is_initialized():\n    torch.save(state, "model.pt")',
+        'if rank == 0:\n    print("saving")\ntorch.save(state, "model.pt")',
+        "class T:\n    def __init__(self, path):\n        self.path = path\n    def save(self):\n"
+        '        torch.save(state, self.path)\nT("model.pt").save()',
+    ],
+)
+def test_a_save_that_every_rank_runs_with_one_path_is_found(program: ReadProgram, text: str) -> None:
+    (finding,) = judge(program, SAVE + text)
+    assert finding.code == "CKPT008"
+    assert finding.severity is Severity.ERROR
+    assert "every rank saves" in finding.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'if rank == 0:\n    torch.save(state, "model.pt")',
+        'if rank != 0:\n    raise SystemExit\ntorch.save(state, "model.pt")',
+        'torch.save(state, f"model-{rank}.pt")',
+        'torch.save(state, os.path.join(args.out, str(dist.get_rank()) + ".pt"))',
+        "torch.save(state, io.BytesIO())",
+        "torch.save(state, tempfile.mktemp())",
+        "torch.save(state, somewhere())",
+        'def save():\n    torch.save(state, "model.pt")\nif rank == 0:\n    save()',
+        'def save():\n    if rank:\n        return\n    torch.save(state, "model.pt")\nsave()',
+        'def save():\n    torch.save(state, "model.pt")',
+        'import lib\n@lib.rank_zero\ndef save():\n    torch.save(state, "model.pt")\nsave()',
+        'if trainer.is_main:\n    torch.save(state, "model.pt")',
+        "args.out = args.out + str(rank)\ntorch.save(state, args.out)",
+        'try:\n    train()\nexcept Exception:\n    torch.save(state, "model.pt")',
+        'def save(path):\n    torch.save(state, path)\nsave(f"model-{rank}.pt")',
+    ],
+)
+def test_a_save_of_one_rank_or_to_a_path_of_its_own_is_right(program: ReadProgram, text: str) -> None:
+    assert judge(program, SAVE + text) == []
+
+
+def test_a_save_of_a_single_process_is_right(program: ReadProgram) -> None:
+    assert judge(program, 'import torch\ntorch.save({}, "model.pt")') == []
+
+
+def test_a_save_once_per_host_is_a_warning_that_shows_its_guard(program: ReadProgram) -> None:
+    (finding,) = judge(program, SAVE + 'if local_rank == 0:\n    torch.save(state, "model.pt")')
+    assert (finding.code, finding.severity) == ("CKPT008", Severity.WARNING)
+    (guard,) = finding.related
+    assert guard.location.line == len(SAVE.splitlines()) + 1
+
+
+def test_the_number_that_spawn_gives_is_the_rank_on_a_single_host(program: ReadProgram) -> None:
+    text = """
+    import torch
+    def work(rank, size):
+        torch.distributed.init_process_group("nccl", rank=rank, world_size=size)
+        if rank == 0:
+            torch.save({}, "model.pt")
+    torch.multiprocessing.spawn(work, args=(2,), nprocs=2)
+    """
+    assert judge(program, text) == []
+
+
+KEYS = 'import torch\nstate = torch.load("x.pt")\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'new = {k.partition("module.")[2]: v for k, v in state.items()}',
+        "new = {key.partition('model.')[2]: state[key] for key in state}",
+        'prefix = "module."\nnew = {k.partition(prefix)[2]: v for k, v in state.items()}',
+        'new = {k.partition("module.")[-1]: v for k, v in state.items()}',
+        'new = {}\nfor k, v in state.items():\n    new[k.partition("module.")[2]] = v',
+        'new = dict((k.partition("module.")[2], v) for k, v in state.items())',
+    ],
+)
+def test_keys_cut_by_partition_are_found(program: ReadProgram, text: str) -> None:
+    (finding,) = judge(program, KEYS + text)
+    assert finding.code == "CKPT005"
+    assert "partition" in (finding.subject or "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'new = {k.removeprefix("module."): v for k, v in state.items()}',
+        'new = {k.partition("module.")[2]: v for k, v in state.items() if k.startswith("module.")}',
+        'new = {k.partition("module.")[2] if "module." in k else k: v for k, v in state.items()}',
+        'new = {}\nfor k, v in state.items():\n    if k.startswith("module."):\n'
+        '        new[k.partition("module.")[2]] = v',
+        'new = {k.rpartition("module.")[2]: v for k, v in state.items()}',
+        'new = {k.partition(".")[0]: v for k, v in state.items()}',
+        'name = path.partition("module.")[2]',
+        'new = {k: v.partition("module.")[2] for k, v in names.items()}',
+    ],
+)
+def test_other_ways_to_cut_keys_are_right(program: ReadProgram, text: str) -> None:
+    assert judge(program, KEYS + text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'subprocess.run(["aws", "s3", "sync", path, uri])',
+        'subprocess.call(["aws", "s3", "cp", "--recursive", path, uri])',
+        'subprocess.Popen(["aws", "s3", "sync", path, uri]).wait()',
+        'process = subprocess.Popen(["aws", "s3", "sync", path, uri])\nprocess.wait()',
+        'command = ["aws", "s3", "sync", path, uri]\nsubprocess.run(command)',
+        'os.system(f"aws s3 sync {path} {uri}")',
+        'os.system("aws s3 sync {} {}".format(path, uri))',
+        'subprocess.run("aws s3 sync a b", shell=True, check=False)',
+    ],
+)
+def test_an_upload_that_nobody_looks_at_is_found(program: ReadProgram, text: str) -> None:
+    (finding,) = judge(program, "import os, subprocess\n" + text)
+    assert (finding.code, finding.severity) == ("CKPT004", Severity.WARNING)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'subprocess.run(["aws", "s3", "sync", path, uri], check=True)',
+        'subprocess.check_call(["aws", "s3", "sync", path, uri])',
+        'if subprocess.call(["aws", "s3", "sync", path, uri]):\n    raise RuntimeError',
+        'code = os.system(f"aws s3 sync {path} {uri}")\nassert code == 0',
+        'process = subprocess.Popen(["aws", "s3", "sync", path, uri])\nif process.wait():\n    raise OSError',
+        'process = subprocess.Popen(["aws", "s3", "sync", a, b])\nprocess.wait()\nprint(process.returncode)',
+        'def sync():\n    return subprocess.run(["aws", "s3", "sync", path, uri])',
+        'subprocess.run(["aws", "s3", "ls", uri])',
+        'subprocess.run(["rsync", path, uri])',
+        "subprocess.run(command)",
+    ],
+)
+def test_an_upload_whose_result_is_read_is_right(program: ReadProgram, text: str) -> None:
+    assert judge(program, dedent("import os, subprocess\n") + text) == []
