@@ -96,7 +96,7 @@ def _splits_by_index(program: Program) -> bool:
 
 def _ends(program: Program, call: ast.Call) -> Iterator[ast.expr]:
     """The listing, and every place to which its list is handed on, unless it is sorted on the way."""
-    waiting = [(call, 0)]
+    waiting: list[tuple[ast.expr, int]] = [(call, 0)]
     seen = set[ast.AST]()
     while waiting:
         node, depth = waiting.pop(0)
