@@ -11,6 +11,7 @@ from pathlib import Path
 from launcher.scripts.evaluation import Evaluation
 from launcher.scripts.guards import Guards
 from launcher.scripts.index import FileIndex
+from launcher.scripts.loops import Loops
 from launcher.scripts.names import canonical
 from launcher.scripts.scopes import file_of
 from launcher.scripts.summaries import Summaries
@@ -56,6 +57,11 @@ class Program:
     def guards(self) -> Guards:
         """Which tests of the program differ between ranks."""
         return Guards(self.evaluation)
+
+    @cached_property
+    def loops(self) -> Loops:
+        """The training loops of the program, its loaders and who owns them."""
+        return Loops(self)
 
     @cached_property
     def summaries(self) -> Summaries:
