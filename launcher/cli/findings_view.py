@@ -38,6 +38,8 @@ def show_findings(console: Console, findings: Sequence[Finding]) -> None:
         if finding.location is not None:
             body.append(f"\nat {finding.location}", "dim")
             body.append(_excerpt(finding.location), "dim")
+        for each in finding.related:
+            body.append(f"\n{each.message}: {each.location}", "dim")
         if not finding.ignored:
             body.append(f"\n→ {finding.remedy}")
         label = "ignored" if finding.ignored else finding.severity.value

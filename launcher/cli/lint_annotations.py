@@ -31,5 +31,6 @@ def workflow_commands(findings: Iterable[Finding]) -> Iterator[str]:
                 if location.end_column is not None:
                     properties["endColumn"] = str(location.end_column)
         written = ",".join(f"{name}={value.translate(_OF_PROPERTIES)}" for name, value in properties.items())
-        text = f"{finding.message}\n{finding.remedy}".translate(_OF_DATA)
+        notes = [f"{each.message}: {each.location}" for each in finding.related]
+        text = "\n".join([finding.message, *notes, finding.remedy]).translate(_OF_DATA)
         yield f"::{_KINDS[finding.severity]} {written}::{text}"

@@ -100,8 +100,8 @@ def test_json_holds_every_finding_in_the_shape_of_every_command(run_launch: RunL
 def test_github_gets_one_line_for_each_finding(run_launch: RunLaunch) -> None:
     code, out, _ = run_launch("lint", "train.py", "--output", "github")
     (line,) = out.splitlines()
-    start = "::error file=train.py,line=6,title=DDP004,endLine=6,col=5,endColumn=19::barrier is called%0A"
-    assert line.startswith(start)
+    start = "::error file=train.py,line=6,title=DDP004,endLine=6,col=5,endColumn=19::barrier is called"
+    assert line.startswith(f"{start}%0Aunder `if rank == 0`: train.py:5:1%0AMove the collective")
     assert code == 1
 
 

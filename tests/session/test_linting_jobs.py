@@ -73,11 +73,12 @@ def test_a_shell_script_is_not_read_as_python(write_job: WriteJob) -> None:
 
 
 def test_an_error_in_the_script_refuses_the_job(write_job: WriteJob, run_launch: RunLaunch) -> None:
-    file = job_with(write_job, "barrier()\n")
+    file = job_with(write_job, "if rank == 0:\n    barrier()\n")
     code, out, _ = run_launch("check", file)
     assert code == 1
     assert "DDP004" in out
-    assert "at src/train.py:1:1" in out
+    assert "at src/train.py:2:5" in out
+    assert "under `if rank == 0`: src/train.py:1:1" in out
 
 
 def test_informations_on_a_script_are_in_the_json_of_check_alone(

@@ -78,9 +78,9 @@ def _parted(parted: Parted) -> Finding:
     return found(
         mode,
         run.node,
-        f"{_what(run)} is run by {guard.ranks} alone (`{test}`, line {line}); the other ranks never call it, "
-        "and those that do wait until the timeout",
-        related=_origin(run),
+        f"{_what(run)} is run by {guard.ranks} alone; the other ranks never call it, and those that do wait "
+        "until the timeout",
+        related=[note(guard.test, f"under `{test}`"), *_origin(run)],
     )
 
 

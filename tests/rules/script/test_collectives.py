@@ -255,9 +255,10 @@ def test_the_finding_names_the_helper_as_a_note(tmp_path: Path) -> None:
         "end_line": 7,
         "end_column": 12,
     }
-    (related,) = shape["related"]
-    assert (related["file"], related["line"]) == (str(tmp_path / "tools.py"), 3)
-    assert "rank 0 alone (`rank == 0`, line 6)" in found.message
+    guard, origin = shape["related"]
+    assert (guard["line"], guard["message"]) == (6, "under `rank == 0`")
+    assert (origin["file"], origin["line"]) == (str(tmp_path / "tools.py"), 3)
+    assert "rank 0 alone" in found.message
 
 
 def test_a_barrier_in_a_file_that_nobody_imports_is_not_judged(tmp_path: Path) -> None:
