@@ -23,13 +23,13 @@ _SPLITTING = (
     "split_dataset",
     "num_hosts",
     "local_examples",
-    "randint",
-    "randn",
-    "rand",
     "sampler",
     "stream",
 )
 """Parts of identifiers where data may differ between the ranks already: they only silence a rule."""
+
+_DRAWING = frozenset({"rand", "randn", "randint", "random_sample", "normal", "uniform"})
+"""What makes data up, as each rank does by itself."""
 
 PLAIN_DATASETS = (
     "torchvision.datasets.",
@@ -153,5 +153,6 @@ class Closure:
     def is_the_same_everywhere(self) -> bool:
         """Whether all of it is known, and nothing in it can differ between the ranks."""
         return self.is_known and not any(
-            part in each.lower() for each in self.identifiers() for part in _SPLITTING
+            each in _DRAWING or any(part in each.lower() for part in _SPLITTING)
+            for each in self.identifiers()
         )

@@ -154,12 +154,12 @@ class _Paths:
                 return True
         return False
 
-    def _is_open(self, node: ast.AST) -> bool:
+    def _is_open(self, node: ast.Call) -> bool:
         """Whether nothing within its function may hold some ranks back from a node, or let one go first."""
         inner = node
         for outer in ancestors(node):
             if isinstance(outer, FunctionNode):
-                return not self._waits_before(outer, node)
+                break
             if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test and not self._passes(outer):
                 return False
             if isinstance(outer, ast.With) and not all(self._is_harmless(each) for each in outer.items):
@@ -167,8 +167,7 @@ class _Paths:
             if isinstance(outer, ast.While | ast.Match | ast.ExceptHandler | ast.ClassDef):
                 return False
             inner = outer
-        module = scope_of(node).file.tree
-        return not self._waits_before(module, node)
+        return not self._waits_before(node)
 
     def _passes(self, branch: ast.If | ast.IfExp) -> bool:
         test = branch.test
@@ -185,14 +184,13 @@ class _Paths:
             isinstance(each, External) and each.name in _HARMLESS for each in alternatives(called)
         )
 
-    def _waits_before(self, function: ast.AST, node: ast.AST) -> bool:
-        """Whether ranks part ways in a function before a node: some wait, return, or fetch the files."""
-        line = getattr(node, "lineno", 0)
+    def _waits_before(self, node: ast.Call) -> bool:
+        """Whether ranks part ways in the function before a call: some wait, return, or fetch the files."""
         file = scope_of(node).file
         return any(
             isinstance(branch, ast.If)
-            and branch.lineno < line
-            and (function is file.tree or any(each is function for each in ancestors(branch)))
+            and branch.lineno < node.lineno
+            and scope_of(branch) is scope_of(node)
             and not isinstance(self.program.guards.truth(branch.test), bool)
             and _may_part(branch, self.program)
             for branch in file.statements.get(ast.If, ())

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from launcher.rules.script.arguments import argument, is_open, made_by
+from launcher.scripts.callers import bound_arguments
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import ancestors, last_name, scope_of
-from launcher.scripts.values import Constant, Defined, External, Instance, alternatives
+from launcher.scripts.values import Constant, Defined, External, Instance, Made, alternatives
 
 DATA_LOADER = "torch.utils.data.DataLoader"
 DISTRIBUTED_SAMPLER = "torch.utils.data.DistributedSampler"
@@ -193,9 +194,12 @@ class Loaders:
             if not isinstance(node, ast.Call) or not node.args:
                 break
             called = self.program.value(node.func)
-            if not isinstance(called, External) or called.name not in _WRAPPED:
+            if isinstance(called, External) and called.name in _WRAPPED:
+                node = node.args[0]
+            elif isinstance(called, Defined) and (inner := _passed_through(called, node)) is not None:
+                node = inner
+            else:
                 break
-            node = node.args[0]
         return node
 
     @cached_property
@@ -241,6 +245,8 @@ class Loaders:
         for call in calls:
             for each in alternatives(self.program.value(call.func)):
                 function = each.node if isinstance(each, Defined) else None
+                if isinstance(each, Made):
+                    function = _method(each.definition, "__call__")
                 if isinstance(function, ast.FunctionDef) and function not in seen:
                     seen.add(function)
                     if self._calls_backward(function.body, seen, depth + 1):
@@ -285,6 +291,32 @@ class Loaders:
             return False
         bounds = [self.program.value(each) for each in over.args]
         return not bounds or bounds[-1] != Constant(1) or len(bounds) > 1
+
+
+def _method(definition: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+    return next(
+        (each for each in definition.body if isinstance(each, ast.FunctionDef) and each.name == name), None
+    )
+
+
+def _passed_through(called: Defined, call: ast.Call) -> ast.expr | None:
+    """The argument whose elements a generator of the program gives on: `log_every(loader, 10)`."""
+    function = called.node
+    if not isinstance(function, ast.FunctionDef):
+        return None
+    looped = {
+        node.target.id: node.iter.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.For) and isinstance(node.target, ast.Name) and isinstance(node.iter, ast.Name)
+    }
+    given = {
+        node.value.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Yield) and isinstance(node.value, ast.Name)
+    }
+    arguments = bound_arguments(function, call, called.owner is not None) or {}
+    found = [arguments[looped[each]] for each in given if looped.get(each) in arguments]
+    return found[0] if len(found) == 1 and len(given) == 1 else None
 
 
 @lru_cache(maxsize=4)

@@ -42,26 +42,31 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
 
     Source: torch.utils.data documentation.
     """
+    for loader, loop in _unsplit(program):
+        yield found(
+            data.NO_DISTRIBUTED_SAMPLER,
+            loader,
+            "no distributed sampler: every rank trains on the whole dataset, and N processes do the same "
+            "work N times over",
+            related=[note(loop.iter, "the loop that trains with it")],
+        )
+
+
+def _unsplit(program: Program) -> Iterator[tuple[ast.Call, ast.For]]:
+    """The loaders that give every rank the same data, each with a loop that trains with it."""
     loaders = loaders_of(program)
     if not loaders.calls or not loaders.is_data_parallel:
         return
-    reported = set[ast.Call]()
+    seen = set[ast.Call]()
     for loop in loaders.training_loops:
         # Where one of several loaders has a sampler, the others are for runs of one process.
         if any(loaders.samplers_of(each) != frozenset() for each in loop.loaders):
             continue
-        for loader in loop.loaders - reported:
+        for loader in loop.loaders - seen:
+            seen.add(loader)
             dataset = loaders.given(loader, "dataset")
-            if dataset is None or not Closure(program, dataset).is_the_same_everywhere:
-                continue
-            reported.add(loader)
-            yield found(
-                data.NO_DISTRIBUTED_SAMPLER,
-                loader,
-                "no distributed sampler: every rank trains on the whole dataset, and N processes do the same "
-                "work N times over",
-                related=[note(loop.node.iter, "the loop that trains with it")],
-            )
+            if dataset is not None and Closure(program, dataset).is_the_same_everywhere:
+                yield loader, loop.node
 
 
 @finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
@@ -120,14 +125,21 @@ def samplers_are_used(program: Program) -> Iterator[Finding]:
         binding = _kept_in(sampler)
         if binding is None or not loaders.calls:
             continue
-        if not any(_counts_as_use(use) for use in _uses(program, binding)):
+        if any(_counts_as_use(use) for use in _uses(program, binding)):
+            continue
+        if not any(_is_of(loader, sampler) for loader, _ in _unsplit(program)):
             yield found(
                 data.NO_DISTRIBUTED_SAMPLER,
                 sampler,
-                f"`{binding.name}` is given to no DataLoader: without it every rank trains on the whole "
-                "dataset",
+                f"`{binding.name}` is given to no DataLoader: without it every rank gets the whole dataset",
                 remedy=f"Pass `sampler={binding.name}` to the DataLoader, without shuffle=True.",
             )
+
+
+def _is_of(loader: ast.Call, sampler: ast.Call) -> bool:
+    """Whether loader and sampler are made for the same dataset, as it is written."""
+    one, other = argument(loader, "dataset", 0), argument(sampler, "dataset", 0)
+    return one is not None and other is not None and ast.dump(one) == ast.dump(other)
 
 
 def _kept_in(sampler: ast.Call) -> Binding | None:
