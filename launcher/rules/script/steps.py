@@ -42,8 +42,8 @@ def ranks_skip_steps_together(program: Program) -> Iterator[Finding]:
     """A NaN or a clock of one rank that skips or ends the steps of a wrapped model.
 
     The other ranks run backward and wait for this one's gradients; what it sends next is taken for them.
-    Right where the value was reduced before, where the process ends with an error, and on what DDP has already
-    made alike: gradients after backward.
+    Right where the value was reduced before, where the process ends with an error, and on what DDP has made
+    alike already: gradients after backward.
 
     Bad: `if torch.isnan(loss): continue` before `loss.backward()`. Good: `dist.all_reduce(bad, op=MAX)`
     first. Source: torch's notes on DDP: every rank must run the same reductions.
