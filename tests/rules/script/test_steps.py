@@ -1,0 +1,145 @@
+"""What one rank alone sees decides no step of all."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.failure_modes.model import Finding
+from launcher.rules.script import steps
+from tests.programs.conftest import ReadProgram, program
+
+__all__ = ["program"]
+
+START = """
+import math, sys, time, torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+rank = dist.get_rank()
+model = torch.nn.Linear(1, 1)
+model = DistributedDataParallel(model)
+begun = time.time()
+for batch in data:
+    loss = model(batch).sum()
+"""
+END = "\n    loss.backward()\n"
+
+
+def judge(program: ReadProgram, text: str) -> list[Finding]:
+    read = program(text)
+    return [finding for rule in steps.RULES for finding in rule(read)]
+
+
+def indented(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("if torch.isnan(loss):\n    continue", "this rank's own"),
+        ("if not torch.isfinite(loss).all():\n    print(loss)\n    continue", "this rank's own"),
+        ("if not math.isfinite(loss.item()):\n    break", "this rank's own"),
+        ("value = loss.item()\nif math.isnan(value):\n    continue", "this rank's own"),
+        ("bad = torch.isnan(loss)\nif bad:\n    continue", "this rank's own"),
+        ("if loss.isnan():\n    continue", "this rank's own"),
+        ("if time.time() - begun > 3600:\n    break", "clocks"),
+        ("spent = time.time() - begun\nif spent > 3600:\n    break", "clocks"),
+        ("if batch and time.monotonic() > 9:\n    break", "clocks"),
+    ],
+)
+def test_a_step_that_one_rank_skips_is_found(program: ReadProgram, text: str, why: str) -> None:
+    (finding,) = judge(program, START + indented(text) + END)
+    assert finding.code == "DDP007"
+    assert why in finding.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if torch.isnan(loss):\n    sys.exit(1)",
+        "if torch.isnan(loss):\n    raise ValueError",
+        "if torch.isnan(loss):\n    print('nan')",
+        "dist.all_reduce(loss)\nif torch.isnan(loss):\n    continue",
+        "bad = torch.isnan(loss)\ndist.all_reduce(bad)\nif bad:\n    continue",
+        "mean = reduce_mean(loss)\nif math.isnan(mean):\n    continue",
+        "if step >= 10:\n    break",
+        "if torch.isnan(batch).any():\n    print(1)",
+        "spent = time.time() - begun\nif rank == 0:\n    print(spent)",
+        "loss.backward()\nnorm = clip(model)\nif not math.isfinite(norm):\n    continue",
+    ],
+)
+def test_a_step_that_all_skip_or_none_is_right(program: ReadProgram, text: str) -> None:
+    end = "" if "backward" in text else END
+    assert judge(program, START + indented(text) + end) == []
+
+
+def test_a_bare_model_skips_what_it_likes(program: ReadProgram) -> None:
+    text = (START + indented("if torch.isnan(loss):\n    continue") + END).replace(
+        "model = DistributedDataParallel(model)\n", ""
+    )
+    assert judge(program, text) == []
+
+
+TRY = START.replace("    loss = model(batch).sum()\n", "    try:\n        model(batch).backward()\n")
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "except torch.cuda.OutOfMemoryError:\n    continue",
+        "except torch.OutOfMemoryError as error:\n    torch.cuda.empty_cache()",
+        "except RuntimeError as e:\n    if 'out of memory' in str(e):\n        continue\n    raise",
+        "except RuntimeError as e:\n    if 'out of memory' in str(e):\n        1\n    else:\n        raise",
+        "except (torch.cuda.OutOfMemoryError, ValueError):\n    pass",
+    ],
+)
+def test_going_on_with_exhausted_memory_is_found(program: ReadProgram, handler: str) -> None:
+    (finding,) = judge(program, TRY + indented(handler))
+    assert finding.code == "DDP007"
+    assert "memory is exhausted" in finding.message
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "except torch.cuda.OutOfMemoryError:\n    raise",
+        "except torch.cuda.OutOfMemoryError:\n    sys.exit(1)",
+        "except RuntimeError as e:\n    if 'out of memory' in str(e):\n        print('smaller')\n    raise",
+        "except RuntimeError as e:\n    if 'out of memory' in str(e):\n        raise ValueError from e",
+        "except ValueError:\n    continue",
+        "except RuntimeError:\n    continue",
+        "except KeyboardInterrupt:\n    break",
+        "except torch.cuda.OutOfMemoryError:\n    dist.all_reduce(flag)\n    continue",
+    ],
+)
+def test_ending_with_exhausted_memory_is_right(program: ReadProgram, handler: str) -> None:
+    assert judge(program, TRY + indented(handler)) == []
+
+
+@pytest.mark.parametrize("count", ["rank", "rank + 1", "2 * rank", "0, rank", "int(dist.get_rank())"])
+def test_a_number_of_steps_that_differs_by_rank_is_found(program: ReadProgram, count: str) -> None:
+    text = START.replace("for batch in data:", f"for batch in range({count}):") + END
+    (finding,) = judge(program, text)
+    assert finding.subject == f"range({count})"
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for batch in range(10):",
+        "for batch in range(len(data)):",
+        "for batch in range(dist.get_world_size()):",
+        "for batch in range(rank, 10 + rank):",
+        "for batch in range(count):",
+        "for batch in range(args.steps):",
+        "for batch in enumerate(data):",
+        "for batch in data[rank:]:",
+    ],
+)
+def test_a_number_of_steps_that_ranks_share_or_nobody_knows_is_right(program: ReadProgram, loop: str) -> None:
+    assert judge(program, START.replace("for batch in data:", loop) + END) == []
+
+
+def test_uneven_steps_under_join_are_right(program: ReadProgram) -> None:
+    text = START.replace("for batch in data:", "with model.join():\n  for batch in range(rank):") + END
+    assert judge(program, text) == []
