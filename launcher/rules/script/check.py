@@ -13,8 +13,10 @@ from launcher.rules.script import (
     data,
     ddp,
     environment,
+    forward,
     gradients,
     reduction,
+    steps,
     topology,
 )
 from launcher.rules.script.collectives import (
@@ -31,6 +33,8 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *topology.RULES,
     *data.RULES,
     *ddp.RULES,
+    *forward.RULES,
+    *steps.RULES,
     *gradients.RULES,
     *reduction.RULES,
     *checkpoints.RULES,
