@@ -146,7 +146,8 @@ def gradients_are_shared(program: Program) -> Iterator[Finding]:
     itself whether the step is skipped.
 
     Bad: `scaler.step(optimizer)` with no all_reduce before. Good:
-    `gradients = xm._fetch_gradients(optimizer)`, `xm.all_reduce("sum", gradients, scale=1.0 / xm.xrt_world_size())`, then unscale_, clip, step.
+    `gradients = xm._fetch_gradients(optimizer)`,
+    `xm.all_reduce("sum", gradients, scale=1.0 / xm.xrt_world_size())`, then unscale_, clip, step.
 
     Source: the sources of XLA005. Only in a program that starts workers of torch_xla; the order only where
     both calls stand in one block.
