@@ -12,12 +12,15 @@ from launcher.rules.script import (
     checkpoints,
     data,
     ddp,
+    devices,
     environment,
     forward,
     gradients,
+    options,
     reduction,
     steps,
     topology,
+    xla,
 )
 from launcher.rules.script.collectives import (
     collectives_are_run_by_every_rank,
@@ -31,6 +34,8 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     no_collectives_in_exception_handlers,
     *environment.RULES,
     *topology.RULES,
+    *devices.RULES,
+    *options.RULES,
     *data.RULES,
     *ddp.RULES,
     *forward.RULES,
@@ -38,6 +43,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *gradients.RULES,
     *reduction.RULES,
     *checkpoints.RULES,
+    *xla.RULES,
 )
 
 JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = ()
