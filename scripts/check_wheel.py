@@ -53,6 +53,7 @@ WITHOUT_AN_ACCOUNT = (
     Expected("explain EFA001", 0, "EFA001"),
     Expected("explain --all", 0, "NCCL"),
     Expected("check job.yaml", 0, "no errors"),
+    Expected("lint src/train.py --output json", 0, '"findings": []'),
     Expected("plan job.yaml", 0, "ml.m5.xlarge"),
     Expected("job.yaml --dry-run --output json", 0, '"TrainingJobName"'),
     Expected("job.yaml --local", 0, "algo-1 trained"),

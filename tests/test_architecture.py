@@ -139,6 +139,7 @@ def _lies_in(name: str, rooms: tuple[str, ...]) -> bool:
         (["explain", "EFA002", "--output", "json"], set()),
         (["explain", "EFA002"], {"rich"}),
         (["clean", "--output", "json"], set()),
+        (["lint", "examples"], set()),
         (["check", "examples/ddp/job.yaml", "--output", "json"], {"pydantic", "yaml"}),
         (["check", "examples/ddp/job.yaml"], {"pydantic", "yaml", "rich"}),
         (["plan", "examples/ddp/job.yaml", "--output", "json"], {"pydantic", "yaml"}),

@@ -32,6 +32,7 @@ app = App(
 )
 app.default(launch)
 app.command("launcher.cli.check:check", name="check", help="Judge a job file and its plan, offline.")
+app.command("launcher.cli.lint:lint", name="lint", help="Find the distributed mistakes of training scripts.")
 app.command("launcher.cli.plan:plan", name="plan", help="Show the resolved plan and the request.")
 app.command("launcher.cli.schema:schema", name="schema", help="Print the JSON schema of job files.")
 app.command(

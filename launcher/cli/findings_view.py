@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from launcher.failure_modes.model import Finding, Location, Severity
+from launcher.failure_modes.model import Finding, Location, Severity, Stage
 from launcher.text.secrets import without_credentials
 
 if TYPE_CHECKING:
@@ -19,7 +19,10 @@ STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO:
 
 
 def show_findings(console: Console, findings: Sequence[Finding]) -> None:
-    """Print the findings, the worst first: what, where, and what to do."""
+    """Print the findings, the worst first: what, where, and what to do.
+
+    Informations on a script are for `launch lint --verbose`: most public scripts have some.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -28,12 +31,15 @@ def show_findings(console: Console, findings: Sequence[Finding]) -> None:
     grid.add_column(no_wrap=True)
     grid.add_column(no_wrap=True, style="bold")
     grid.add_column(overflow="fold")
-    for finding in sorted(findings, key=lambda finding: (finding.ignored, order.index(finding.severity))):
+    told = [each for each in findings if (each.stage, each.severity) != (Stage.SCRIPT, Severity.INFO)]
+    for finding in sorted(told, key=lambda finding: (finding.ignored, order.index(finding.severity))):
         style = "dim" if finding.ignored else STYLES[finding.severity]
         body = Text(finding.message)
         if finding.location is not None:
             body.append(f"\nat {finding.location}", "dim")
             body.append(_excerpt(finding.location), "dim")
+        for each in finding.related:
+            body.append(f"\n{each.message}: {each.location}", "dim")
         if not finding.ignored:
             body.append(f"\n→ {finding.remedy}")
         label = "ignored" if finding.ignored else finding.severity.value

@@ -11,7 +11,7 @@ UNREADABLE = FailureMode(
     cause=(
         "The job file cannot be read as one YAML mapping: a syntax error, a duplicate key, bytes that are "
         "not UTF-8, an empty file, a list, or aliases that expand beyond 10,000 nodes. Nothing else can "
-        "be checked."
+        "be checked. For `launch lint` a pyproject.toml that is no TOML is the same."
     ),
     remedy=(
         "Correct the file at the line and column given; examples/ddp/job.yaml is one to start from. "
@@ -25,7 +25,8 @@ UNKNOWN_FIELD = FailureMode(
     title="unknown field",
     cause=(
         "The field is not part of the job file's schema. Were it ignored, a misspelt limit or checkpoint "
-        "would leave the job running with a default that nobody chose."
+        "would leave the job running with a default that nobody chose. In `# slipway: ignore[...]` and in "
+        "[tool.slipway.lint] of a pyproject.toml an unknown code or key is one, too: it accepts nothing."
     ),
     remedy=(
         "Use the known name that the finding suggests; `launch schema` prints all fields, and an editor "
@@ -39,7 +40,8 @@ INVALID_VALUE = FailureMode(
     title="wrong type or value",
     cause=(
         "A value has the wrong type, lies out of range, is missing, or does not parse as a duration or "
-        "size. SageMaker would refuse it only at submission, or take it for something else."
+        "size. SageMaker would refuse it only at submission, or take it for something else. A comment "
+        "`# slipway: ignore[...]` that accepts no finding is such a value: it would hide the next one."
     ),
     remedy=(
         "Write the value in the form the finding names: durations as 30m, 24h or 2d, sizes as 500GB or "

@@ -75,7 +75,8 @@ SCRIPT_RAISED = FailureMode(
     title="the script raised",
     cause=(
         "An exception ended the script on one rank; the ranks that waited for it then failed too, with "
-        "errors that are only consequences. The first rank's traceback is the one that counts."
+        "errors that are only consequences. The first rank's traceback is the one that counts. A file that "
+        "is no valid Python raises on every rank."
     ),
     remedy=(
         "Repair what the traceback of the first failing rank names, and try it with "

@@ -299,7 +299,9 @@ ALWAYS_COUNTED = frozenset({"SPEC001", "SPEC002", "SPEC003"})
 def accept(findings: Iterable[Finding], codes: Iterable[str]) -> tuple[Finding, ...]:
     """The findings, those with one of the codes marked as ignored (`ignore` of the job file)."""
     accepted = set(codes) - ALWAYS_COUNTED
-    return tuple(replace(finding, ignored=finding.code in accepted) for finding in findings)
+    return tuple(
+        replace(finding, ignored=finding.ignored or finding.code in accepted) for finding in findings
+    )
 
 
 def any_blocks(findings: Iterable[Finding]) -> bool:

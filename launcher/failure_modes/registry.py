@@ -21,6 +21,7 @@ R = TypeVar("R")
 ROOMS = (
     "launcher.documents",
     "launcher.jobs",
+    "launcher.scripts",
     "launcher.rules",
     "launcher.planning",
     "launcher.diagnosis",

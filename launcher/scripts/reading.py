@@ -13,9 +13,10 @@ import os
 import tokenize
 import warnings
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from launcher.scripts.index import FileIndex
 from launcher.scripts.program import Program, Unread, absolute, is_package
@@ -30,20 +31,29 @@ MOST_BYTES_TOGETHER = 6_000_000
 """Of all files of one program."""
 
 
+NOTHING: Mapping[str, bytes] = MappingProxyType({})
+
+
 class FileCache:
     """The files read so far, so that programs with a common helper read it once."""
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, changed: Mapping[str, bytes] = NOTHING) -> None:
+        """Start empty. `changed` holds bytes that are taken for those of files, by their real paths."""
         self._read: dict[str, FileIndex | Unread] = {}
+        self._changed = changed
 
     def read(self, path: Path) -> FileIndex | Unread:
         """The index of a file, or why there is none; each real file is read once."""
         real = os.path.realpath(path)
         found = self._read.get(real)
         if found is None:
-            found = self._read[real] = _read(path)
+            data = self._changed.get(real)
+            found = self._read[real] = _read(path) if data is None else read_source(data, path)
         return found
+
+    def forget(self, path: Path) -> None:
+        """Read a file anew when it is asked for again: a tree takes a hundred times its file's space."""
+        self._read.pop(os.path.realpath(path), None)
 
 
 def read_program(entry: Path, root: Path | None = None, cache: FileCache | None = None) -> Program | Unread:
@@ -61,7 +71,7 @@ def read_program(entry: Path, root: Path | None = None, cache: FileCache | None 
     root = root or folder
     folders = (folder,) if os.path.realpath(root) == os.path.realpath(folder) else (folder, root)
     with _collection_paused():
-        return _Following(first, root, folders, cache).program()
+        return _ImportChain(first, root, folders, cache).program()
 
 
 @contextmanager
@@ -76,7 +86,7 @@ def _collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-class _Following:
+class _ImportChain:
     """From the entry along its imports, breadth first."""
 
     def __init__(self, entry: FileIndex, root: Path, folders: tuple[Path, ...], cache: FileCache) -> None:

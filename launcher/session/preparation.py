@@ -26,6 +26,7 @@ from launcher.planning.planner import plan_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.job.check import check_job, check_source
 from launcher.rules.job.subject import TELLING_NAMES, JobSubject, ReadableSource
+from launcher.session.linting_jobs import findings_on_script
 from launcher.source.archive import OnRead
 from launcher.source.arguments import MOST_BYTES, NOTHING_SEEN, CommandLine, command_line_of
 from launcher.source.errors import SourceError
@@ -139,7 +140,8 @@ def prepare_for(
         command_line=script_command_line(job, source),
         here=here,
     )
-    found = accept([*check_job(subject), *plan.findings, *notes], [*job.ignore, *ignore])
+    on_script = findings_on_script(plan.spec or job, plan, source)
+    found = accept([*check_job(subject), *plan.findings, *on_script, *notes], [*job.ignore, *ignore])
     credentials = masked(replace(plan, findings=found))
     return replace(
         plan,

@@ -2,15 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
-from launcher.failure_modes.model import Finding
+from launcher.failure_modes import job_runtime
+from launcher.failure_modes.model import Finding, Location, Severity, Stage
+from launcher.failure_modes.registry import REGISTRY, finds
 from launcher.rules.script import data
-from launcher.scripts.program import Program
+from launcher.rules.script.collectives import (
+    collectives_are_run_by_every_rank,
+    no_collectives_in_exception_handlers,
+)
+from launcher.rules.script.subject import ScriptSubject
+from launcher.scripts.program import Program, Unread
 
-RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (*data.RULES,)
+RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
+    collectives_are_run_by_every_rank,
+    no_collectives_in_exception_handlers,
+    *data.RULES,
+)
+
+JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = ()
+"""The rules that judge script and job together; without a job they are silent."""
 
 
 def check_program(program: Program) -> list[Finding]:
-    """The findings of every rule on the program alone, in the order of RULES."""
-    return [finding for rule in RULES for finding in rule(program)]
+    """The findings of every rule on the program alone, in the order of RULES; then what could not be read."""
+    try:
+        findings = [finding for rule in RULES for finding in rule(program)]
+    except RecursionError:
+        entry = Unread(program.entry.path, "its expressions are nested too deeply to be followed")
+        return [unread_finding(entry, imported=False)]
+    return [*findings, *(unread_finding(each, imported=True) for each in program.unread)]
+
+
+def check_script(subject: ScriptSubject) -> list[Finding]:
+    """The findings of every rule on a program and the job that starts it."""
+    findings = check_program(subject.program)
+    return [*findings, *(finding for rule in JOB_RULES for finding in rule(subject))]
+
+
+def codes_found(with_job: bool) -> frozenset[str]:
+    """The codes whose findings are complete: without a job not those that a rule needs one for."""
+    by_rules = _codes(RULES)
+    by_job_rules = _codes(JOB_RULES)
+    return by_rules | by_job_rules if with_job else by_rules - by_job_rules
+
+
+def _codes(rules: Iterable[Callable[..., object]]) -> frozenset[str]:
+    listed = set(rules)
+    return frozenset(mode.code for each in REGISTRY if each.function in listed for mode in each.modes)
+
+
+@finds(Stage.SCRIPT, job_runtime.SCRIPT_RAISED)
+def unread_finding(unread: Unread, *, imported: bool) -> Finding:
+    """A file that this Python cannot read: nothing in it was judged.
+
+    An error for a script itself. One that is only imported may be meant for another version, or be imported
+    where its ImportError is caught.
+    """
+    return job_runtime.SCRIPT_RAISED.finding(
+        Stage.SCRIPT,
+        f"not judged: {unread.reason}",
+        remedy=(
+            "Every rank would end with this error when it is imported. Where it is meant for another version "
+            "of Python, run `launch` with that one; where it is no program, leave it out (`exclude`)."
+        ),
+        severity=Severity.WARNING if imported else Severity.ERROR,
+        location=Location(str(unread.path), max(1, unread.line), max(1, unread.column)),
+        subject=Path(unread.path).name,
+    )

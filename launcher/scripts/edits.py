@@ -1,0 +1,187 @@
+"""Changing a file by the positions that `ast` gives: what is around an edit stays as it is, byte for byte.
+
+Edits count in characters of the decoded file, as `FileIndex.text` has them. They are applied from the last to
+the first, so that none moves another's place.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from launcher.failure_modes.model import Edit, Fix
+from launcher.scripts.index import FileIndex
+from launcher.scripts.scopes import file_of
+
+MARK_OF_UTF8 = b"\xef\xbb\xbf"
+
+
+class EditError(Exception):
+    """Edits that cannot be applied: they overlap, lie outside of the file, or leave no Python behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A file as it is edited: its text, and how that becomes its bytes again."""
+
+    text: str
+    encoding: str
+    mark: bytes = b""
+
+    @classmethod
+    def of(cls, data: bytes) -> SourceText:
+        """The text of a Python file. Raises EditError where it is none that can be decoded."""
+        try:
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+            mark = MARK_OF_UTF8 if data.startswith(MARK_OF_UTF8) else b""
+            encoding = encoding.removesuffix("-sig")
+            return cls(data[len(mark) :].decode(encoding), encoding, mark)
+        except (SyntaxError, ValueError, LookupError) as error:
+            raise EditError(f"it cannot be decoded: {error}") from error
+
+    def encoded(self, text: str) -> bytes:
+        """The bytes of the file with another text. Raises EditError for what its encoding lacks."""
+        try:
+            return self.mark + text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            lacking = error.object[error.start : error.end]
+            raise EditError(f"its encoding {self.encoding} lacks {lacking!r}") from error
+
+
+def edited(data: bytes, edits: Iterable[Edit]) -> bytes:
+    """The bytes of a file after its edits; the same edit twice counts once.
+
+    Raises EditError where two overlap, one lies outside of the file, or the result is not Python.
+    """
+    source = SourceText.of(data)
+    ordered = sorted(set(edits), key=lambda edit: (edit.start, edit.end))
+    for first, second in pairwise(ordered):
+        if overlap(first, second):
+            raise EditError(f"two edits overlap at character {second.start}")
+    text = source.text
+    for edit in reversed(ordered):
+        if not 0 <= edit.start <= edit.end <= len(source.text):
+            raise EditError(f"an edit lies outside of the file, at character {edit.start}")
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise EditError(f"the edits would leave no valid Python: {error}") from error
+    return source.encoded(text)
+
+
+def overlap(first: Edit, second: Edit) -> bool:
+    """Whether two different edits of one file change the same place; insertions at one place do."""
+    if first == second or first.file != second.file:
+        return False
+    if first.start == first.end == second.start == second.end:
+        return True
+    return first.start < second.end and second.start < first.end
+
+
+def compatible(fixes: Iterable[Fix]) -> list[Fix]:
+    """As many of the fixes, in their order, as can be made at once; the others wait for the next time.
+
+    A fix is made whole or not at all.
+    """
+    chosen: list[Fix] = []
+    taken: list[Edit] = []
+    for fix in fixes:
+        if fix in chosen or any(overlap(edit, other) for edit in fix.edits for other in taken):
+            continue
+        chosen.append(fix)
+        taken.extend(fix.edits)
+    return chosen
+
+
+class Places:
+    """Where the nodes of a file stand, in characters of its text."""
+
+    def __init__(self, file: FileIndex) -> None:
+        """Find where each line begins."""
+        self.file = file
+        self._begins = [0]
+        text = file.text
+        for at, character in enumerate(text):
+            if character == "\n" or (character == "\r" and text[at + 1 : at + 2] != "\n"):
+                self._begins.append(at + 1)
+
+    def begin(self, line: int) -> int:
+        """The first character of a line; behind the last line the end of the text."""
+        return self._begins[line - 1] if line <= len(self._begins) else len(self.file.text)
+
+    def at(self, line: int, offset: int) -> int:
+        """The character of a line and a byte offset in it, as `ast` gives them."""
+        return self.begin(line) + self.file.column(line, offset) - 1
+
+    def span(self, node: ast.expr | ast.stmt | ast.keyword) -> tuple[int, int]:
+        """From the first character of a node to behind its last."""
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return self.at(node.lineno, node.col_offset), self.at(node.end_lineno, node.end_col_offset)
+
+    def indentation(self, statement: ast.stmt) -> str:
+        """The white space before a statement that begins its line, with the very tabs or spaces."""
+        begin = self.begin(statement.lineno)
+        before = self.file.text[begin : self.at(statement.lineno, statement.col_offset)]
+        return before if not before.strip() else ""
+
+    @property
+    def newline(self) -> str:
+        """How the file ends its lines, by its first one."""
+        ends = self.file.text[: self._begins[1]] if len(self._begins) > 1 else "\n"
+        return "\r\n" if ends.endswith("\r\n") else "\r" if ends.endswith("\r") else "\n"
+
+
+def replaced(node: ast.expr, text: str) -> Edit:
+    """An expression with another in its place."""
+    file = file_of(node)
+    start, end = Places(file).span(node)
+    return Edit(str(file.path), start, end, text)
+
+
+def wrapped(node: ast.expr, before: str, after: str) -> tuple[Edit, Edit]:
+    """An expression between two texts, as `sorted(` and `)`; itself it stays as it is written."""
+    file = file_of(node)
+    start, end = Places(file).span(node)
+    return Edit(str(file.path), start, start, before), Edit(str(file.path), end, end, after)
+
+
+def statement_before(statement: ast.stmt, written: str) -> Edit | None:
+    """A new statement on its own line before another one; None where that does not begin its line."""
+    file = file_of(statement)
+    places = Places(file)
+    begin = places.begin(statement.lineno)
+    indentation = places.indentation(statement)
+    if file.text[begin : places.at(statement.lineno, statement.col_offset)] != indentation:
+        return None
+    return Edit(str(file.path), begin, begin, f"{indentation}{written}{places.newline}")
+
+
+def without_keyword(call: ast.Call, name: str) -> Edit | None:
+    """A call without one of its keywords and its comma; None where a comment is in the way."""
+    file = file_of(call)
+    places = Places(file)
+    keyword = next((each for each in call.keywords if each.arg == name), None)
+    if keyword is None:
+        return None
+    start, end = places.span(keyword)
+    spans = [*(places.span(each) for each in call.args), *(places.span(each) for each in call.keywords)]
+    ends = [behind for _, behind in spans if behind <= start]
+    text = file.text
+    if ends:
+        comma = text.rfind(",", max(ends), start)
+        start = comma if comma >= 0 else start
+    else:
+        # The first argument takes the comma behind it along, and the space up to the next.
+        behind = end + len(text[end:]) - len(text[end:].lstrip())
+        if text.startswith(",", behind):
+            end = behind + 1
+            end += len(text[end:]) - len(text[end:].lstrip(" \t"))
+    return None if "#" in text[start:end] else Edit(str(file.path), start, end, "")

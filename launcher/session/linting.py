@@ -1,0 +1,216 @@
+"""A lint: which programs there are below what was given, their findings, and which of these are accepted.
+
+Nothing is imported here that a script without a job does not need: a lint runs before each commit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from pathlib import Path
+from signal import SIG_IGN, SIGINT, signal
+from typing import TYPE_CHECKING
+
+from launcher.failure_modes.model import Finding
+from launcher.failure_modes.refusal import Refusal
+from launcher.rules.script.acceptance import Acceptance, about_comments
+from launcher.rules.script.check import check_program, check_script, codes_found, unread_finding
+from launcher.scripts.configuration import Configurations
+from launcher.scripts.entries import has_main_guard, may_be_started, python_files_below, trains_distributed
+from launcher.scripts.ignores import IgnoreComment, ignore_comments
+from launcher.scripts.program import Program, Unread
+from launcher.scripts.reading import NOTHING, FileCache, read_program
+
+if TYPE_CHECKING:
+    from launcher.rules.script.subject import ScriptSubject
+
+FEW = 16
+"""So many scripts are judged sooner than other processes are started."""
+
+PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
+"""What lies in the folder of a project."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What the command line asks of a lint: codes or families that are looked for (all where there are
+    none), and those whose findings are accepted besides what comments and configuration accept."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+
+EVERYTHING = Selection()
+
+
+@dataclass(frozen=True, slots=True)
+class Lint:
+    """What came of a lint: its findings, accepted ones among them, in the order of files and lines.
+
+    `programs` is how many scripts were judged, `files` how many files they are made of.
+    """
+
+    findings: tuple[Finding, ...]
+    programs: int
+    files: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Script:
+    """A script to judge. One that was `given` by its name is judged whatever it is."""
+
+    path: Path
+    root: Path
+    given: bool
+
+
+@dataclass(slots=True)
+class _Judged:
+    """What was found in some scripts, and the comments of all files that they are made of."""
+
+    findings: list[Finding] = field(default_factory=list)
+    comments: dict[str, tuple[IgnoreComment, ...]] = field(default_factory=dict)
+    programs: set[str] = field(default_factory=set)
+    files: set[str] = field(default_factory=set)
+
+    def add(self, program: Program, findings: Iterable[Finding]) -> None:
+        self.programs.add(str(program.entry.path))
+        self.findings.extend(findings)
+        for file in program.files:
+            name = str(file.path)
+            if name not in self.files:
+                self.files.add(name)
+                self.comments[name] = ignore_comments(file)
+
+    def join(self, other: _Judged) -> None:
+        self.findings.extend(other.findings)
+        self.comments.update(other.comments)
+        self.programs |= other.programs
+        self.files |= other.files
+
+
+def lint(
+    paths: Sequence[Path],
+    selection: Selection = EVERYTHING,
+    *,
+    changed: Mapping[str, bytes] = NOTHING,
+    processes: int | None = None,
+) -> Lint:
+    """Judge scripts, and those of folders that start distributed training, without a job.
+
+    `changed` holds bytes that are taken for those of files, by their real paths. `processes` is how many may
+    judge at once, as many as there are CPUs unless given. Raises Refusal for a path that is not there.
+    """
+    configurations = Configurations()
+    scripts = list(_scripts(paths, configurations))
+    judged = _Judged()
+    for part in _judge_all(scripts, changed, processes or os.cpu_count() or 1):
+        judged.join(part)
+    return _accepted(judged, selection, configurations, with_job=False)
+
+
+def lint_subjects(subjects: Iterable[ScriptSubject | Unread], selection: Selection = EVERYTHING) -> Lint:
+    """Judge programs with the job that starts them."""
+    judged = _Judged()
+    for subject in subjects:
+        if isinstance(subject, Unread):
+            judged.findings.append(unread_finding(subject, imported=False))
+        else:
+            judged.add(subject.program, check_script(subject))
+    return _accepted(judged, selection, Configurations(), with_job=True)
+
+
+def _accepted(
+    judged: _Judged, selection: Selection, configurations: Configurations, *, with_job: bool
+) -> Lint:
+    acceptance = Acceptance(judged.comments, selection.select, selection.ignore)
+    found: dict[object, Finding] = {}
+    for each in judged.findings:
+        # Two programs that share a helper find the same there.
+        found.setdefault((each.code, each.location, each.message), each)
+    findings = []
+    for each in found.values():
+        configuration = configurations.of(_place(each))
+        if acceptance.wanted(each, configuration):
+            findings.append(acceptance.judged(each, configuration))
+    for program in judged.programs:
+        configurations.of(Path(program))
+    codes = {code for code in codes_found(with_job) if not selection.select or code in selection.select}
+    findings.extend(about_comments(judged.comments, judged.findings, judged.programs, codes))
+    findings.extend(configurations.findings())
+    return Lint(tuple(sorted(findings, key=_order)), len(judged.programs), len(judged.files))
+
+
+def _place(finding: Finding) -> Path:
+    return Path(finding.location.file if finding.location else ".")
+
+
+def _order(finding: Finding) -> tuple[str, int, int, str, str]:
+    location = finding.location
+    place = (location.file, location.line, location.column) if location else ("", 0, 0)
+    return (*place, finding.code, finding.message)
+
+
+def _scripts(paths: Sequence[Path], configurations: Configurations) -> Iterator[_Script]:
+    """The scripts to judge, each once, in the order of what was given."""
+    seen: set[str] = set()
+    for path in paths:
+        if path.is_dir():
+            candidates = python_files_below(path, lambda each: configurations.of(each).excludes(each))
+            found = [each for each in candidates if may_be_started(each)]
+        elif path.exists() or path.is_symlink():
+            found = [path]
+        else:
+            raise Refusal(
+                f"{path} is not there.", "Give Python scripts, or folders in which to look for them."
+            )
+        for each in found:
+            real = os.path.realpath(each)
+            if real not in seen:
+                seen.add(real)
+                yield _Script(each, project_root(each), given=not path.is_dir())
+
+
+def project_root(script: Path) -> Path:
+    """The folder of the project that a script belongs to, by what lies in such folders; else its own.
+
+    Relative for a relative path, so that findings name files as the user does.
+    """
+    own = script.absolute().parent
+    for folder in (own, *own.parents):
+        if any((folder / mark).exists() for mark in PROJECT_MARKS):
+            return folder if script.is_absolute() else Path(os.path.relpath(folder))
+    return script.parent
+
+
+def _judge_all(scripts: list[_Script], changed: Mapping[str, bytes], processes: int) -> Iterator[_Judged]:
+    if len(scripts) <= FEW or processes < 2:
+        yield _judge(scripts, changed)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+
+    # Neighbours share helpers, and so go to one process.
+    share = -(-len(scripts) // processes)
+    shares = [scripts[at : at + share] for at in range(0, len(scripts), share)]
+    with ProcessPoolExecutor(len(shares), initializer=_leave_interrupts) as pool:
+        yield from pool.map(_judge, shares, repeat(dict(changed)))
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C ends the command; its processes end with it, without a traceback each."""
+    signal(SIGINT, SIG_IGN)
+
+
+def _judge(scripts: Sequence[_Script], changed: Mapping[str, bytes]) -> _Judged:
+    """Judge some scripts one after the other; what they import in common is read once."""
+    judged, cache = _Judged(), FileCache(changed)
+    for script in scripts:
+        program = read_program(script.path, script.root, cache)
+        if isinstance(program, Unread):
+            judged.findings.append(unread_finding(program, imported=not script.given))
+        elif script.given or (has_main_guard(program.entry) and trains_distributed(program)):
+            judged.add(program, check_program(program))
+        cache.forget(script.path)
+    return judged
