@@ -12,6 +12,7 @@ from launcher.rules.script.samplers import (
     samplers_stand_without_shuffle,
     training_data_is_split,
 )
+from launcher.rules.script.shards import shards_are_equally_many, shuffles_before_a_cut_agree
 from launcher.rules.script.workers import workers_are_there, workers_leave_the_devices_alone
 
 RULES = (
@@ -22,6 +23,8 @@ RULES = (
     samplers_share_their_seed,
     samplers_know_the_epoch,
     listings_are_sorted,
+    shards_are_equally_many,
+    shuffles_before_a_cut_agree,
     workers_are_there,
     workers_leave_the_devices_alone,
     one_rank_downloads,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
+from launcher.rules.script.cuts import is_cut_by_rank
 from launcher.rules.script.finding import found, note
 from launcher.rules.script.loaders import DISTRIBUTED_SAMPLER, WRAPPERS, loaders_of
 from launcher.scripts.callers import bound_arguments
@@ -20,7 +21,7 @@ from launcher.scripts.scopes import (
     parent_of,
     scope_of,
 )
-from launcher.scripts.values import Defined, External, RankValue, alternatives
+from launcher.scripts.values import Defined, External, alternatives
 
 LISTINGS = (
     "os.listdir",
@@ -57,7 +58,7 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
     distributed = None
     for call, name in program.calls(*LISTINGS):
         for end in _ends(program, call):
-            if _is_cut_by_rank(program, end):
+            if is_cut_by_rank(program, end):
                 related = [] if end is call else [note(end, "cut by rank here")]
                 yield found(
                     data.FILES_UNSORTED,
@@ -206,24 +207,6 @@ def _sorts(use: ast.expr) -> bool:
         elif isinstance(outer, ast.stmt):
             return False
     return False
-
-
-def _is_cut_by_rank(program: Program, node: ast.expr) -> bool:
-    """`files[rank::world]`, `files[rank * n : (rank + 1) * n]`, `islice(files, rank, None, world)`."""
-    parent = parent_of(node)
-    if isinstance(parent, ast.Subscript) and parent.value is node and isinstance(parent.slice, ast.Slice):
-        bounds = (parent.slice.lower, parent.slice.upper, parent.slice.step)
-        return any(each is not None and _is_rank(program, each) for each in bounds)
-    if isinstance(parent, ast.Call) and parent.args[:1] == [node]:
-        called = program.value(parent.func)
-        return called == External("itertools.islice") and any(
-            _is_rank(program, each) for each in parent.args[1:]
-        )
-    return False
-
-
-def _is_rank(program: Program, node: ast.expr) -> bool:
-    return isinstance(program.value(node), RankValue)
 
 
 def _kept_by_dataset(program: Program, node: ast.expr) -> ast.Subscript | None:
