@@ -38,6 +38,7 @@ class Calls:
     def __init__(self, evaluation: Evaluation) -> None:
         """Nothing is evaluated before somebody asks."""
         self.evaluation = evaluation
+        self._results: dict[object, Value] = {}
 
     def value(self, node: ast.Call, environment: Environment | None) -> Value:
         """What a call gives."""
@@ -108,14 +109,20 @@ class Calls:
         """What a function gives back."""
         if isinstance(function, ast.Lambda):
             return self.evaluation.value(function.body, environment)
+        key = (function, frozenset((environment or {}).items()))
+        if key in self._results:
+            return self._results[key]
         if function in self.evaluation.open:
             return Nothing.ITSELF
         self.evaluation.open.add(function)
         try:
             returns = file_of(function).returns_of.get(function, [])
-            return joined(
+            found = joined(
                 Constant(None) if each.value is None else self.evaluation.value(each.value, environment)
                 for each in returns
             )
         finally:
             self.evaluation.open.discard(function)
+        if found is not Nothing.ITSELF:
+            self._results[key] = found
+        return found

@@ -57,6 +57,9 @@ Environment = Mapping[ast.AST, Value]
 _DEEPEST = 40
 """So many steps from an expression to its source; what lies deeper is unknown."""
 
+_MOST_STEPS = 1000
+"""So many expressions are looked at for one; what needs more is unknown. A sound program needs a tenth."""
+
 _BUILTINS = frozenset(dir(builtins))
 
 
@@ -73,6 +76,7 @@ class Evaluation:
         self.open: set[ast.AST] = set()
         """What is being found out: it depends on itself where somebody asks again."""
         self._depth = 0
+        self._steps = 0
         self._kinds: dict[type[ast.expr], Callable[[ast.expr, Environment | None], Value]] = {
             ast.Constant: self._constant,  # type: ignore[dict-item]
             ast.Name: self._name,  # type: ignore[dict-item]
@@ -88,7 +92,7 @@ class Evaluation:
 
     def value(self, node: ast.expr, environment: Environment | None = None) -> Value:
         """What an expression is, in a call with these arguments, or in every call."""
-        if environment:
+        if environment and _is_of(environment, node):
             return self._evaluated(node, environment)
         found = self._known.get(node)
         if found is None:
@@ -104,7 +108,10 @@ class Evaluation:
         return found
 
     def _evaluated(self, node: ast.expr, environment: Environment | None) -> Value:
-        if self._depth >= _DEEPEST:
+        if self._depth == 0:
+            self._steps = 0
+        self._steps += 1
+        if self._depth >= _DEEPEST or self._steps > _MOST_STEPS:
             return UNKNOWN
         self._depth += 1
         try:
@@ -318,6 +325,15 @@ class Evaluation:
 
     def _walrus(self, node: ast.NamedExpr, environment: Environment | None) -> Value:
         return self.value(node.value, environment)
+
+
+def _is_of(environment: Environment, node: ast.expr) -> bool:
+    """Whether a node stands in the function whose parameters the environment holds."""
+    function = function_of_parameter(next(iter(environment)))
+    scope = scope_of(node).function
+    while scope is not None and scope.node is not function:
+        scope = None if scope.parent is None else scope.parent.function
+    return scope is not None
 
 
 def _derived(left: Value, right: Value) -> Value:

@@ -58,9 +58,9 @@ Truth = Guard | bool | None
 
 
 def opposite(truth: Truth) -> Truth:
-    """The truth of `not`."""
+    """The truth of `not`; unknown of a guard that is not exact."""
     if isinstance(truth, Guard):
-        return truth.opposite()
+        return truth.opposite() if truth.exact else None
     return None if truth is None else not truth
 
 

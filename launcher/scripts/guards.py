@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from launcher.scripts.comparisons import compared
 from launcher.scripts.guard import Guard, Truth, branched, in_body, opposite
-from launcher.scripts.presence import Presence
+from launcher.scripts.presence import NamePresence
 from launcher.scripts.ranks import DISTRIBUTED, MAIN_PROCESS, MAIN_PROCESS_ONLY, VARIABLES
 from launcher.scripts.scopes import (
     FunctionNode,
@@ -46,7 +46,7 @@ class Guards:
         self.evaluation = evaluation
         self._known: dict[ast.expr, Truth] = {}
         self._open: set[ast.AST] = set()
-        self.presence = Presence(self)
+        self.presence = NamePresence(self)
 
     def truth(self, test: ast.expr, environment: Environment | None = None) -> Truth:
         """What a test is in a distributed run: True or False on every rank, a Guard, or None: unknown."""
@@ -90,7 +90,7 @@ class Guards:
         return None
 
     def around(self, node: ast.AST) -> Guard | None:
-        """The innermost guard within its function under which a node stands, by `if` or by `a if ... else b`."""
+        """The innermost guard of its function under which a node stands, by `if` or `a if ... else b`."""
         inner = node
         for outer in ancestors(node):
             if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):

@@ -1,4 +1,4 @@
-"""Whether a name stands for something true, where that is decided by what runs before: `saver is not None`."""
+"""Whether a name is something true, where that is decided by what runs before: `saver is not None`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEEPEST = 25
 """So many names that depend on one another; what is nested deeper is unknown."""
 
 
-class Presence:
+class NamePresence:
     """The names of one program that are something on some ranks and nothing on others."""
 
     def __init__(self, guards: Guards) -> None:
@@ -39,10 +39,10 @@ class Presence:
             self._open.discard(test)
         return replace(found, test=test) if isinstance(found, Guard) else found
 
-    def _bound(self, binding: Binding) -> list[_Bound]:
+    def _bound(self, binding: Binding) -> list[_BoundTruth]:
         """What one binding makes of a name, and under which guard; nothing where no distributed run comes."""
         if binding.kind is BindingKind.PARAMETER:
-            return [_Bound(each, True) for each in self._of_every_call(binding.node)]
+            return [_BoundTruth(each, True) for each in self._of_every_call(binding.node)]
         under: Truth = True
         inner: ast.AST = binding.node
         for outer in ancestors(binding.node):
@@ -57,8 +57,8 @@ class Presence:
                     under = condition
             inner = outer
         if binding.kind is not BindingKind.ASSIGNED or binding.value is None or binding.item is not None:
-            return [_Bound(None, under)]
-        return [_Bound(self._assigned(binding.value), under)]
+            return [_BoundTruth(None, under)]
+        return [_BoundTruth(self._assigned(binding.value), under)]
 
     def _assigned(self, value: ast.expr) -> Truth:
         if isinstance(value, ast.IfExp):
@@ -82,12 +82,12 @@ class Presence:
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
+class _BoundTruth:
     truth: Truth
     under: Truth
 
 
-def _together(bound: Sequence[_Bound]) -> Truth:
+def _together(bound: Sequence[_BoundTruth]) -> Truth:
     """The truth of a name with these bindings."""
     if not bound:
         return None

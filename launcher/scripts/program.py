@@ -11,8 +11,10 @@ from pathlib import Path
 from launcher.scripts.evaluation import Evaluation
 from launcher.scripts.guards import Guards
 from launcher.scripts.index import FileIndex
+from launcher.scripts.loops import Loops
 from launcher.scripts.names import canonical
 from launcher.scripts.scopes import file_of
+from launcher.scripts.summaries import Summaries
 from launcher.scripts.values import External, Instance, Value, alternatives
 
 
@@ -55,6 +57,16 @@ class Program:
     def guards(self) -> Guards:
         """Which tests of the program differ between ranks."""
         return Guards(self.evaluation)
+
+    @cached_property
+    def loops(self) -> Loops:
+        """The training loops of the program, its loaders and who owns them."""
+        return Loops(self)
+
+    @cached_property
+    def summaries(self) -> Summaries:
+        """What the functions of the program run, and where its ranks part."""
+        return Summaries(self)
 
     def value(self, node: ast.expr) -> Value:
         """What an expression is, wherever its function is called from; UNKNOWN where that is not sure."""

@@ -61,7 +61,7 @@ def read_program(entry: Path, root: Path | None = None, cache: FileCache | None 
     root = root or folder
     folders = (folder,) if os.path.realpath(root) == os.path.realpath(folder) else (folder, root)
     with _collection_paused():
-        return _Following(first, root, folders, cache).program()
+        return _ImportChain(first, root, folders, cache).program()
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def _collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-class _Following:
+class _ImportChain:
     """From the entry along its imports, breadth first."""
 
     def __init__(self, entry: FileIndex, root: Path, folders: tuple[Path, ...], cache: FileCache) -> None:

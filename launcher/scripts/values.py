@@ -130,7 +130,8 @@ def joined(values: Iterable[Value]) -> Value:
     """What an expression is that may have any of these values.
 
     A rank stays one beside literals, which stand for a run that is not distributed; None and other literals
-    beside an object stand for its absence. Unknown beside anything is unknown.
+    beside an object are its absence. Unknown beside anything is unknown, but that an object stays one of
+    those that it may be.
     """
     found = list(dict.fromkeys(each for each in values if each is not Nothing.ITSELF))
     if not found:
@@ -138,7 +139,8 @@ def joined(values: Iterable[Value]) -> Value:
     if len(found) == 1:
         return found[0]
     if UNKNOWN in found:
-        return UNKNOWN
+        objects = [part for each in found for part in alternatives(each) if isinstance(part, Instance)]
+        return Either((*dict.fromkeys(objects), UNKNOWN)) if objects else UNKNOWN
     telling = [each for each in found if not isinstance(each, Constant)]
     if not telling:
         return UNKNOWN

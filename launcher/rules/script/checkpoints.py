@@ -11,8 +11,8 @@ from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
 from launcher.scripts.distributed import argument, starts
 from launcher.scripts.guard import Guard
-from launcher.scripts.program import Program
 from launcher.scripts.participants import Participants
+from launcher.scripts.program import Program
 from launcher.scripts.scopes import ancestors, file_of, parent_of, scope_of
 from launcher.scripts.values import Constant, RankKind, RankValue
 

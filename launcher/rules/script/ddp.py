@@ -11,8 +11,8 @@ from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
 from launcher.scripts.distributed import DDP, GROUP, argument, hides_arguments
 from launcher.scripts.guard import Guard
-from launcher.scripts.program import Program
 from launcher.scripts.participants import Participants
+from launcher.scripts.program import Program
 from launcher.scripts.values import Constant, Instance
 
 SHORT_TIMEOUT = 300

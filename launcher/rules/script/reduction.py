@@ -10,8 +10,8 @@ from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
 from launcher.scripts.distributed import GROUP
-from launcher.scripts.program import Program
 from launcher.scripts.participants import Participants
+from launcher.scripts.program import Program
 from launcher.scripts.scopes import ancestors, scope_of
 from launcher.scripts.values import Defined, External, Made
 

@@ -1,0 +1,117 @@
+"""Collectives that not every rank runs: DDP004, DDP008 and CKPT003."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from launcher.failure_modes import checkpoints, ddp
+from launcher.failure_modes.model import Finding, Related, Stage
+from launcher.failure_modes.registry import finds
+from launcher.rules.script.finding import found, note
+from launcher.scripts.blocks import Parted
+from launcher.scripts.program import Program
+from launcher.scripts.running import CollectiveRun
+from launcher.scripts.scopes import file_of, last_name
+from launcher.scripts.summaries import runs_of
+
+_ALIKE = frozenset(
+    {
+        "StopIteration",
+        "StopAsyncIteration",
+        "ImportError",
+        "ModuleNotFoundError",
+        "AttributeError",
+        "NameError",
+        "KeyError",
+        "TypeError",
+        "NotImplementedError",
+    }
+)
+"""Exceptions that a program raises on all ranks alike: they follow from the code, not from the data."""
+
+
+@finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD, checkpoints.STATE_DICT_NOT_ON_EVERY_RANK)
+def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
+    """A collective that stands under a test of the rank, or behind a return that only some ranks take.
+
+    The ranks that run it wait for the others until the timeout. Where it gathers the state of a sharded
+    model or writes a checkpoint, it is CKPT003, else DDP004.
+    """
+    caught = {id(run.node) for run, _, _ in _in_handlers(program)}
+    for parted in program.summaries.parted():
+        if id(parted.run.node) not in caught:
+            yield _parted(parted)
+
+
+@finds(Stage.SCRIPT, ddp.COLLECTIVE_IN_EXCEPTION_HANDLER)
+def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
+    """A collective in an `except` or `finally` block, to which ranks come one by one, or one alone."""
+    for run, block, line in _in_handlers(program):
+        yield found(
+            ddp.COLLECTIVE_IN_EXCEPTION_HANDLER,
+            run.node,
+            f"{_what(run)} in the `{block}` block of line {line}: a rank that comes here by an exception "
+            "waits for ranks that do not come, until the timeout",
+            related=_origin(run),
+        )
+
+
+def _parted(parted: Parted) -> Finding:
+    run, guard = parted.run, parted.guard
+    mode = (
+        checkpoints.STATE_DICT_NOT_ON_EVERY_RANK
+        if run.collective.gathers_state
+        else ddp.COLLECTIVE_UNDER_RANK_GUARD
+    )
+    assert guard.test is not None
+    test = file_of(guard.test).source(guard.test)
+    line = file_of(guard.test).location(guard.test).line
+    if parted.leaves is not None:
+        return found(
+            mode,
+            parted.leaves,
+            f"{guard.opposite().ranks} leaves here (`{test}`, line {line}), and {_what(run)} in line "
+            f"{run.node.lineno} is run by {guard.ranks} alone, which then waits until the timeout",
+            related=[note(run.node, f"{run.does} that the ranks which left never run"), *_origin(run)],
+        )
+    return found(
+        mode,
+        run.node,
+        f"{_what(run)} is run by {guard.ranks} alone (`{test}`, line {line}); the other ranks never call it, "
+        "and those that do wait until the timeout",
+        related=_origin(run),
+    )
+
+
+def _what(run: CollectiveRun) -> str:
+    """Such as `barrier`, or `save (it runs barrier)` where a helper is at fault."""
+    if run.node is run.origin:
+        return run.does
+    return f"{last_name(run.node.func)}, which runs {run.does},"
+
+
+def _origin(run: CollectiveRun) -> list[Related]:
+    return [] if run.node is run.origin else [note(run.origin, f"{run.does} is here")]
+
+
+def _in_handlers(program: Program) -> Iterator[tuple[CollectiveRun, str, int]]:
+    """The collectives that surely run in a handler, the kind of the block, and its line."""
+    for file in program.files:
+        for kind in (ast.Try, ast.TryStar):
+            for statement in file.statements.get(kind, []):
+                assert isinstance(statement, ast.Try | ast.TryStar)
+                for handler in statement.handlers:
+                    if not _alike(handler.type):
+                        for run in runs_of(handler.body, program.summaries):
+                            yield run, "except", handler.lineno
+                for run in runs_of(statement.finalbody, program.summaries):
+                    yield run, "finally", statement.finalbody[0].lineno
+
+
+def _alike(caught: ast.expr | None) -> bool:
+    """Whether a handler is for exceptions that come on all ranks at once."""
+    if caught is None:
+        return False
+    names = caught.elts if isinstance(caught, ast.Tuple) else [caught]
+    return all(last_name(each) in _ALIKE for each in names)

@@ -1,0 +1,279 @@
+"""What a call runs: a collective, a function of the program that leads to one, or the end of the process."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from launcher.scripts.collectives import (
+    COLLECTIVES,
+    GROUP_KEYWORDS,
+    LAST_NAMES,
+    NEW_GROUPS,
+    WORLD,
+    Collective,
+)
+from launcher.scripts.guard import Guard
+from launcher.scripts.scopes import FunctionNode, last_name, scope_of, statement_of
+from launcher.scripts.values import (
+    Constant,
+    Defined,
+    External,
+    Instance,
+    Nothing,
+    RankKind,
+    RankValue,
+    Several,
+    alternatives,
+)
+
+if TYPE_CHECKING:
+    from launcher.scripts.evaluation import Environment
+    from launcher.scripts.program import Program
+
+Ranks = frozenset[int] | None
+"""The members of a group: None for all ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveRun:
+    """A collective that a call runs: `node` is the call here, `origin` that of the collective itself.
+
+    `known_group` is False where nobody can say which ranks take part; else `ranks` are they.
+    """
+
+    collective: Collective
+    node: ast.Call
+    origin: ast.Call
+    ranks: Ranks = None
+    known_group: bool = True
+    here: bool = True
+
+    @property
+    def does(self) -> str:
+        """The collective's short name, by which two are compared."""
+        return self.collective.does
+
+    @property
+    def direct(self) -> bool:
+        """Whether the collective itself stands here, in the open."""
+        return self.here and self.node is self.origin
+
+    def called_by(self, call: ast.Call) -> CollectiveRun:
+        """The same collective as run by a call of the function in which it stands."""
+        return replace(self, node=call, here=True)
+
+    def indirectly(self) -> CollectiveRun:
+        """The same collective as one that only may run."""
+        return replace(self, here=False)
+
+    def concerns(self, guard: Guard) -> bool:
+        """Whether ranks would wait in vain if only those of the guard ran it."""
+        if not self.known_group:
+            return False
+        if (
+            self.collective.name.startswith("smdistributed.modelparallel")
+            and guard.kind is RankKind.COORDINATE
+        ):
+            return False  # `rdp_rank() == 0` is what its documentation asks for.
+        return self.ranks is None or not guard.allows(self.ranks)
+
+
+class Running:
+    """The calls of one program that may lead to a collective."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is looked at before somebody asks."""
+        self.program = program
+
+    @cached_property
+    def names(self) -> set[str]:
+        """The last names of what may lead to a collective: its own, and those of functions with such."""
+        known = self.program.known_as(set(LAST_NAMES))
+        grown = True
+        while grown:
+            grown = False
+            for file in self.program.files:
+                for call_name, calls in file.calls_of.items():
+                    if call_name in known:
+                        for call in calls:
+                            for name in _names_around(call):
+                                if name not in known:
+                                    known.add(name)
+                                    grown = True
+            if grown:
+                known = self.program.known_as(known)
+        return known
+
+    @cached_property
+    def _calls(self) -> dict[ast.stmt, list[ast.Call]]:
+        found: dict[ast.stmt, list[ast.Call]] = {}
+        for file in self.program.files:
+            for call in file.calls:
+                if last_name(call.func) in self.names and not isinstance(scope_of(call).node, ast.Lambda):
+                    found.setdefault(statement_of(call), []).append(call)
+        for calls in found.values():
+            calls.sort(key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0))
+        return found
+
+    @cached_property
+    def _functions(self) -> set[ast.AST]:
+        """The functions and modules in which such a call stands."""
+        found: set[ast.AST] = set()
+        for calls in self._calls.values():
+            for call in calls:
+                scope = scope_of(call).function
+                found.add(scope_of(call).file.tree if scope is None else scope.node)
+        return found
+
+    def matters(self, function: FunctionNode | ast.Module) -> bool:
+        """Whether a function may lead to a collective."""
+        return function in self._functions
+
+    def calls_of(self, statement: ast.stmt) -> Sequence[ast.Call]:
+        """The calls of a statement that may lead to a collective, as they run: without its inner blocks."""
+        return self._calls.get(statement, ())
+
+    def collective(self, call: ast.Call, environment: Environment | None = None) -> CollectiveRun | None:
+        """The collective that a call is, if it is one."""
+        if last_name(call.func) not in self.names:
+            return None
+        value = self.program.evaluation.value(call.func, environment)
+        if not isinstance(value, External):
+            return None
+        collective = COLLECTIVES.get(value.name)
+        if collective is None or _is_local(call):
+            return None
+        known, ranks = self._group(call, collective, environment)
+        return CollectiveRun(collective, call, call, ranks, known)
+
+    def function(
+        self, call: ast.Call, environment: Environment | None
+    ) -> tuple[FunctionNode, Environment | None] | None:
+        """The function of the program that a call runs, and what its parameters are."""
+        if last_name(call.func) not in self.names:
+            return None
+        evaluation = self.program.evaluation
+        value = evaluation.value(call.func, environment)
+        if not isinstance(value, Defined):
+            return None
+        node = value.node
+        if isinstance(node, ast.ClassDef):
+            made = next(
+                (each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"),
+                None,
+            )
+            return None if made is None else (made, None)
+        if isinstance(node, ast.AsyncFunctionDef) or (_yields(node) and not _is_context(node)):
+            return None  # Its body runs elsewhere.
+        inside = evaluation.calls.environment_of(value, call, environment) or {}
+        told = {
+            each: given for each, given in inside.items() if isinstance(given, Constant | RankValue | Defined)
+        }
+        return node, told or None
+
+    def calls_the_unknown(self, statements: Sequence[ast.stmt], environment: Environment | None) -> bool:
+        """Whether these statements call what nobody can resolve, and which so may run anything."""
+        pending: list[ast.AST] = list(statements)
+        while pending:
+            node = pending.pop()
+            if isinstance(node, ast.Call):
+                value = self.program.evaluation.value(node.func, environment)
+                if any(isinstance(each, Nothing) for each in alternatives(value)) and not _is_method_of_text(
+                    node
+                ):
+                    return True
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+                pending.extend(ast.iter_child_nodes(node))
+        return False
+
+    def exits(self, call: ast.Call) -> bool | None:
+        """Whether a call ends the process: True with an error, False without, None where it does not."""
+        if last_name(call.func) not in ("exit", "_exit", "quit", "abort"):
+            return None
+        value = self.program.evaluation.value(call.func)
+        name = value.name if isinstance(value, External) else None
+        if name == "os.abort":
+            return True
+        if name not in ("sys.exit", "exit", "quit", "os._exit"):
+            return None
+        status = self.program.evaluation.value(call.args[0]) if call.args else Constant(None)
+        return status not in (Constant(None), Constant(0))
+
+    def _group(
+        self, call: ast.Call, collective: Collective, environment: Environment | None
+    ) -> tuple[bool, Ranks]:
+        """Whether the group of a call is known, and its members."""
+        if any(each.arg is None for each in call.keywords) or any(
+            isinstance(a, ast.Starred) for a in call.args
+        ):
+            return False, None
+        given = next((each.value for each in call.keywords if each.arg in GROUP_KEYWORDS), None)
+        if given is None and collective.group is not None and len(call.args) > collective.group:
+            given = call.args[collective.group]
+        if given is None:
+            return True, None
+        value = self.program.evaluation.value(given, environment)
+        if value == Constant(None) or (isinstance(value, External) and value.name in WORLD):
+            return True, None
+        if isinstance(value, Instance) and value.name in NEW_GROUPS:
+            return self._members(value.call)
+        return False, None
+
+    def _members(self, call: ast.Call) -> tuple[bool, Ranks]:
+        """The ranks for which a group is made."""
+        given = next((each.value for each in call.keywords if each.arg == "ranks"), None)
+        given = call.args[0] if given is None and call.args else given
+        if given is None:
+            return True, None
+        value = self.program.evaluation.value(given)
+        if not isinstance(value, Several):
+            return False, None
+        numbers = [self.program.evaluation.value(each) for each in value.node.elts]
+        ranks = [each.value for each in numbers if isinstance(each, Constant) and isinstance(each.value, int)]
+        return (True, frozenset(ranks)) if len(ranks) == len(numbers) else (False, None)
+
+
+def _names_around(call: ast.Call) -> list[str]:
+    """The names by which the function in which a call stands is called."""
+    scope = scope_of(call).function
+    if scope is None or isinstance(scope.node, ast.Lambda):
+        return []
+    function = scope.node
+    assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+    holder = scope.parent.node if scope.parent is not None else None
+    if function.name == "__init__" and isinstance(holder, ast.ClassDef):
+        return [holder.name]
+    return [function.name]
+
+
+def _is_local(call: ast.Call) -> bool:
+    """Whether a call is told to do without the others (`no_dist=True`)."""
+    return any(
+        each.arg == "no_dist" and not (isinstance(each.value, ast.Constant) and each.value.value is False)
+        for each in call.keywords
+    )
+
+
+def _is_method_of_text(call: ast.Call) -> bool:
+    """Whether what is called is a method of a written text: `"{}".format(...)`."""
+    return isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Constant | ast.JoinedStr)
+
+
+def _yields(function: FunctionNode) -> bool:
+    pending: list[ast.AST] = list(ast.iter_child_nodes(function))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            pending.extend(ast.iter_child_nodes(node))
+    return False
+
+
+def _is_context(function: FunctionNode) -> bool:
+    decorators = [] if isinstance(function, ast.Lambda) else function.decorator_list
+    return any(last_name(each) == "contextmanager" for each in decorators)

@@ -1,0 +1,268 @@
+"""Collectives that some ranks run and others do not are found at their line, and what is right is silent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from launcher.rules.script.check import check_program
+from launcher.scripts.program import Program
+from launcher.scripts.reading import read_program
+
+Check = Callable[[str], list[tuple[str, int]]]
+
+START = """\
+import sys, torch
+import torch.distributed as dist
+from contextlib import contextmanager
+rank, local_rank, world_size = dist.get_rank(), dist.get_node_local_rank(), dist.get_world_size()
+"""
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> Check:
+    """The code and line of each finding; line 1 is the first of the text."""
+
+    def checked(text: str) -> list[tuple[str, int]]:
+        (tmp_path / "train.py").write_text(START + text, "utf-8")
+        program = read_program(tmp_path / "train.py")
+        assert isinstance(program, Program)
+        offset = START.count("\n")
+        places = [(found.code, found.location) for found in check_program(program)]
+        return [(code, place.line - offset) for code, place in places if place is not None]
+
+    return checked
+
+
+WRONG = {
+    "a barrier of rank 0 alone": ("if rank == 0:\n    dist.barrier()\n", [("DDP004", 2)]),
+    "in the else arm": ("if rank == 0:\n    print(1)\nelse:\n    dist.broadcast(x, 0)\n", [("DDP004", 4)]),
+    "deeper within the guard": (
+        "if rank == 0:\n    for b in data:\n        with torch.no_grad():\n            dist.all_reduce(b)\n",
+        [("DDP004", 4)],
+    ),
+    "under another condition too": (
+        "if rank == 0 and step % 10 == 0:\n    dist.barrier()\n",
+        [("DDP004", 2)],
+    ),
+    "with a further condition inside": (
+        "if rank == 0:\n    if step:\n        dist.barrier()\n",
+        [("DDP004", 3)],
+    ),
+    "local rank": ("if local_rank == 0:\n    dist.barrier()\n", [("DDP004", 2)]),
+    "in a helper": ("def wait():\n    dist.barrier()\nif rank == 0:\n    wait()\n", [("DDP004", 4)]),
+    "in a helper's helper": (
+        "def a():\n    dist.barrier()\ndef b():\n    a()\nif rank == 0:\n    b()\n",
+        [("DDP004", 6)],
+    ),
+    "in a helper, switched on": (
+        "def save(wait=False):\n    if wait:\n        dist.barrier()\nif rank == 0:\n    save(wait=True)\n",
+        [("DDP004", 5)],
+    ),
+    "a helper that looks whether it is distributed": (
+        "def wait():\n    if not dist.is_initialized():\n        return\n    if dist.get_world_size() == 1:\n"
+        "        return\n    dist.barrier()\nif rank == 0:\n    wait()\n",
+        [("DDP004", 8)],
+    ),
+    "the others return before": (
+        "def f():\n    if rank != 0:\n        return\n    print(1)\n    dist.barrier()\n",
+        [("DDP004", 3)],
+    ),
+    "the others return from deeper": (
+        "def f():\n    if x:\n        if rank != 0:\n            return\n    dist.barrier()\n",
+        [("DDP004", 4)],
+    ),
+    "continue on some ranks": (
+        "for b in data:\n    if rank != 0:\n        continue\n    dist.all_reduce(b)\n",
+        [("DDP004", 3)],
+    ),
+    "break on some ranks": (
+        "for b in data:\n    dist.all_reduce(b)\n    if rank == 0 and b > 3:\n        break\n",
+        [("DDP004", 4)],
+    ),
+    "exit without an error": ("if rank != 0:\n    sys.exit(0)\ndist.barrier()\n", [("DDP004", 2)]),
+    "in an expression": ("x = dist.all_gather(a, b) if rank == 0 else None\n", [("DDP004", 1)]),
+    "behind an and": ("rank == 0 and dist.barrier()\n", [("DDP004", 1)]),
+    "a method": (
+        "class T:\n    def wait(self):\n        dist.barrier()\n    def f(self):\n        if rank == 0:\n"
+        "            self.wait()\n",
+        [("DDP004", 6)],
+    ),
+    "for a group of others too": (
+        "g = dist.new_group([0, 1])\nif rank == 0:\n    dist.barrier(group=g)\n",
+        [("DDP004", 3)],
+    ),
+    "a decorator's function": (
+        "from pytorch_lightning.utilities import rank_zero_only\n@rank_zero_only\ndef f():\n"
+        "    dist.barrier()\n",
+        [("DDP004", 4)],
+    ),
+    "a decorator of the program": (
+        "def main_only(fn):\n    def inner(*a):\n        if rank == 0:\n            return fn(*a)\n"
+        "    return inner\n"
+        "@main_only\ndef f():\n    dist.barrier()\n",
+        [("DDP004", 8)],
+    ),
+    "accelerate": (
+        "from accelerate import Accelerator\na = Accelerator()\nif a.is_main_process:\n"
+        "    a.wait_for_everyone()\n",
+        [("DDP004", 4)],
+    ),
+    "horovod": ("import horovod.torch as hvd\nif hvd.rank() == 0:\n    hvd.allreduce(x)\n", [("DDP004", 3)]),
+    "mpi4py": (
+        "from mpi4py import MPI\nc = MPI.COMM_WORLD\nif c.Get_rank() == 0:\n    c.bcast(1)\n",
+        [("DDP004", 4)],
+    ),
+    "FSDP's state_dict": (
+        "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\nm = FSDP(net)\n"
+        "if rank == 0:\n    torch.save(m.state_dict(), 'x')\n",
+        [("CKPT003", 4)],
+    ),
+    "DCP": (
+        "import torch.distributed.checkpoint as dcp\nif rank == 0:\n    dcp.save(s, checkpoint_id='x')\n",
+        [("CKPT003", 3)],
+    ),
+    "DeepSpeed": (
+        "import deepspeed\ne, *_ = deepspeed.initialize(model=m)\nif rank == 0:\n"
+        "    e.save_checkpoint('x')\n",
+        [("CKPT003", 4)],
+    ),
+    "XLA's save": (
+        "import torch_xla.core.xla_model as xm\nif xm.is_master_ordinal():\n    xm.save(s, 'x')\n",
+        [("CKPT003", 3)],
+    ),
+    "SMP's state_dict on rank 0 alone": (
+        "import smdistributed.modelparallel.torch as smp\nm = smp.DistributedModel(n)\nif smp.rank() == 0:\n"
+        "    torch.save(m.state_dict(), 'x')\n",
+        [("CKPT003", 4)],
+    ),
+    "an except block": ("try:\n    f()\nexcept Exception:\n    dist.barrier()\n", [("DDP008", 4)]),
+    "a bare except and a helper": (
+        "def wait():\n    dist.barrier()\ntry:\n    f()\nexcept:\n    wait()\n    raise\n",
+        [("DDP008", 6)],
+    ),
+    "a finally block": ("try:\n    f()\nfinally:\n    dist.barrier()\n", [("DDP008", 4)]),
+    "out of memory": ("try:\n    f()\nexcept RuntimeError:\n    dist.all_reduce(x)\n", [("DDP008", 4)]),
+    "a handler under a condition": (
+        "try:\n    f()\nexcept Exception as e:\n    if dist.is_initialized():\n        dist.barrier()\n",
+        [("DDP008", 5)],
+    ),
+}
+
+RIGHT = {
+    "on every rank": "dist.barrier()\n",
+    "behind the guard": "if rank == 0:\n    print(1)\ndist.barrier()\n",
+    "both arms": "if rank == 0:\n    dist.broadcast(x, 0)\nelse:\n    dist.broadcast(y, 0)\n",
+    "both arms by helpers": (
+        "def a():\n    dist.scatter(x, y)\ndef b():\n    dist.scatter(x)\nif rank == 0:\n    a()\n"
+        "else:\n    b()\n"
+    ),
+    "the two-sided barrier": (
+        "if rank != 0:\n    dist.barrier()\nload()\nif rank == 0:\n    dist.barrier()\n"
+    ),
+    "the two-sided barrier with -1": (
+        "if local_rank not in [-1, 0]:\n    dist.barrier()\nload()\nif local_rank == 0:\n    dist.barrier()\n"
+    ),
+    "the two-sided barrier over a context manager": (
+        "@contextmanager\ndef first(r):\n    if r not in (-1, 0):\n        dist.barrier()\n    yield\n"
+        "    if r == 0:\n        dist.barrier()\nwith first(local_rank):\n    load()\n"
+    ),
+    "the same with a constant": (
+        "@contextmanager\ndef first(rank):\n    if rank not in (-1, 0):\n        dist.barrier()\n    yield\n"
+        "    if rank == 0:\n        dist.barrier()\nif local_rank == 0:\n    with first(rank=-1):\n"
+        "        load()\n"
+    ),
+    "a helper, switched off": (
+        "def save(wait=True):\n    if wait:\n        dist.barrier()\nif rank == 0:\n    save(wait=False)\n"
+    ),
+    "a helper that may or may not": (
+        "def save():\n    if wanted:\n        dist.barrier()\nif rank == 0:\n    save()\n"
+    ),
+    "rank -1 is no rank": "if local_rank != -1:\n    dist.barrier()\n",
+    "more than one process": "if world_size > 1:\n    dist.barrier()\n",
+    "initialised": "if dist.is_initialized():\n    dist.barrier()\n",
+    "a group of the guard's ranks": (
+        "g = dist.new_group([0, 1])\nif rank in (0, 1):\n    dist.all_reduce(x, group=g)\n"
+    ),
+    "a group that nobody knows": "if rank == 0:\n    dist.all_reduce(x, group=g)\n",
+    "a group in its place": "if rank == 0:\n    dist.broadcast(x, 0, g)\n",
+    "a group by **": "if rank == 0:\n    dist.broadcast(x, 0, **options)\n",
+    "point to point": "if rank == 0:\n    dist.send(x, 1)\nelse:\n    dist.recv(x, 0)\n",
+    "an exit by exception": "if rank != 0:\n    raise ValueError\ndist.barrier()\n",
+    "an exit with an error": "if rank != 0:\n    sys.exit(1)\ndist.barrier()\n",
+    "a return on every rank": "def f():\n    if done:\n        return\n    dist.barrier()\n",
+    "a return that ran the same before": (
+        "def f():\n    if rank != 0:\n        dist.barrier()\n        return\n    load()\n"
+        "    dist.barrier()\n"
+    ),
+    "a return with nothing to come": (
+        "def f():\n    if rank != 0:\n        return\n    print(1)\ndef g():\n    f()\n    dist.barrier()\n"
+    ),
+    "a decision on a reduced value": (
+        "flag = torch.tensor(rank == 0)\ndist.all_reduce(flag)\nif flag.item():\n    dist.barrier()\n"
+    ),
+    "under Join": "with Join([m]):\n    if rank == 0:\n        pass\n    dist.all_reduce(x)\n",
+    "a name that is no rank": "def f(rank):\n    if rank == 0:\n        dist.barrier()\nf(metric())\n",
+    "an unknown callee in the other arm": "if rank == 0:\n    dist.barrier()\nelse:\n    worker()\n",
+    "all ranks or the sharded ones": "if sharded or rank == 0:\n    dist.barrier()\n",
+    "one rank after the other": (
+        "for r in range(world_size):\n    if r == rank:\n        load()\n    dist.barrier()\n"
+    ),
+    "a bare model's state_dict": "if rank == 0:\n    torch.save(model.state_dict(), 'x')\n",
+    "DDP's state_dict": (
+        "m = torch.nn.parallel.DistributedDataParallel(n)\nif rank == 0:\n"
+        "    torch.save(m.state_dict(), 'x')\n"
+    ),
+    "DCP without the others": (
+        "import torch.distributed.checkpoint as dcp\nif rank == 0:\n    dcp.load(s, no_dist=True)\n"
+    ),
+    "SMP's state_dict as documented": (
+        "import smdistributed.modelparallel.torch as smp\nm = smp.DistributedModel(n)\n"
+        "if smp.rdp_rank() == 0:\n    torch.save(m.state_dict(), 'x')\n"
+    ),
+    "somebody else's barrier": "if rank == 0:\n    gate.barrier()\n",
+    "a function that is defined under a guard": "if rank == 0:\n    def f():\n        dist.barrier()\n",
+    "a handler without collectives": "try:\n    f()\nexcept Exception:\n    dist.destroy_process_group()\n",
+    "a handler of what ends alike": "try:\n    f()\nexcept StopIteration:\n    dist.barrier()\n",
+    "a try with a barrier in its body": "try:\n    dist.barrier()\nexcept Exception:\n    raise\n",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_collective_that_not_every_rank_runs_is_found_at_its_line(check: Check, name: str) -> None:
+    text, places = WRONG[name]
+    assert check(text) == places
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_every_rank_runs_is_silent(check: Check, name: str) -> None:
+    assert check(RIGHT[name]) == []
+
+
+def test_the_finding_names_the_helper_as_a_note(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(START + "from tools import save\nif rank == 0:\n    save(1)\n")
+    (tmp_path / "tools.py").write_text("import torch.distributed as d\ndef save(x):\n    d.barrier()\n")
+    program = read_program(tmp_path / "train.py")
+    assert isinstance(program, Program)
+    (found,) = check_program(program)
+    shape = found.to_json()
+    assert shape["location"] == {
+        "file": str(tmp_path / "train.py"),
+        "line": 7,
+        "column": 5,
+        "end_line": 7,
+        "end_column": 12,
+    }
+    (related,) = shape["related"]
+    assert (related["file"], related["line"]) == (str(tmp_path / "tools.py"), 3)
+    assert "rank 0 alone (`rank == 0`, line 6)" in found.message
+
+
+def test_a_barrier_in_a_file_that_nobody_imports_is_not_judged(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(START)
+    (tmp_path / "other.py").write_text(START + "if rank == 0:\n    dist.barrier()\n")
+    program = read_program(tmp_path / "train.py")
+    assert isinstance(program, Program)
+    assert check_program(program) == []
