@@ -144,8 +144,8 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
                 call,
                 f"{why}, and nothing in this program loads a checkpoint: it would train from the beginning, "
                 "and what was done until then is paid for twice",
-                remedy=f"Load the newest checkpoint of {subject.plan.checkpoints.local_path} at the start, with "
-                "the states of model, optimizer and scheduler.",
+                remedy=f"Load the newest checkpoint of {subject.plan.checkpoints.local_path} at the start, "
+                "with the states of model, optimizer and scheduler.",
             )
             return
 
