@@ -11,8 +11,8 @@ from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
 from launcher.scripts.distributed import argument, starts
 from launcher.scripts.guard import Guard
+from launcher.scripts.participants import Participants
 from launcher.scripts.program import Program
-from launcher.scripts.ranks_at import RanksAt
 from launcher.scripts.scopes import ancestors, file_of, parent_of, scope_of
 from launcher.scripts.values import Constant, RankKind, RankValue
 
@@ -32,12 +32,12 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     """
     if next(starts(program), None) is None:
         return
-    running = RanksAt(program)
+    participants = Participants(program)
     for call, _ in program.calls("torch.save"):
         path = argument(call, "f", 1)
-        if path is None or not running.agreement.holds(path):
+        if path is None or not participants.agreement.holds(path):
             continue
-        who = running.who(call)
+        who = participants.who(call)
         written = ast.unparse(path)
         if who is True:
             yield found(

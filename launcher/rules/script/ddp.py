@@ -11,8 +11,8 @@ from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
 from launcher.scripts.distributed import DDP, GROUP, argument, hides_arguments
 from launcher.scripts.guard import Guard
+from launcher.scripts.participants import Participants
 from launcher.scripts.program import Program
-from launcher.scripts.ranks_at import RanksAt
 from launcher.scripts.values import Constant, Instance
 
 SHORT_TIMEOUT = 300
@@ -80,7 +80,7 @@ def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
     Bad: `init_process_group("nccl", timeout=timedelta(seconds=60))` and a `torch.save` under
     `if rank == 0:`. Good: `timeout=timedelta(minutes=30)`. Source: torch.distributed's documentation.
     """
-    running = RanksAt(program)
+    participants = Participants(program)
     for call, _ in program.calls(GROUP):
         given = argument(call, "timeout", 2)
         if given is None:
@@ -96,7 +96,7 @@ def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
         seconds = _seconds(program, given)
         if seconds is None or not 0 < seconds <= SHORT_TIMEOUT:
             continue
-        work = next(_work_of_some_ranks(program, running), None)
+        work = next(_work_of_some_ranks(program, participants), None)
         if work is not None:
             place, word, guard = work
             yield found(
@@ -108,9 +108,11 @@ def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
             )
 
 
-def _work_of_some_ranks(program: Program, running: RanksAt) -> Iterator[tuple[ast.Call, str, Guard]]:
+def _work_of_some_ranks(
+    program: Program, participants: Participants
+) -> Iterator[tuple[ast.Call, str, Guard]]:
     for call, name in program.calls(*_LONG):
-        who = running.who(call)
+        who = participants.who(call)
         if isinstance(who, Guard):
             yield call, _LONG[name], who
 

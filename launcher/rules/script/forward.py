@@ -21,8 +21,8 @@ def forward_is_alike_on_every_rank(program: Program) -> Iterator[Finding]:
     """A branch by rank in the forward pass of a model that DDP wraps, which runs other layers in each arm.
 
     The layers of the other arm get no gradient on this rank: the next forward raises "Expected to have
-    finished reduction", or the ranks hang. Layers are what `self` has and is called; printing and measuring
-    by rank is right, and so are layers that both arms call. find_unused_parameters=True covers it.
+    finished reduction", or the ranks hang. Layers are what `self` has and is called; printing by
+    rank is right, so are layers that both arms call. find_unused_parameters=True covers it.
 
     Bad: `if self.rank == 0: x = self.left(x)` and `else: x = self.right(x)`. Good: the same layers on every
     rank. Source: torch's notes on DDP.

@@ -10,8 +10,8 @@ from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
 from launcher.scripts.distributed import GROUP
+from launcher.scripts.participants import Participants
 from launcher.scripts.program import Program
-from launcher.scripts.ranks_at import RanksAt
 from launcher.scripts.scopes import ancestors, scope_of
 from launcher.scripts.values import Defined, External, Made
 
@@ -92,7 +92,7 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
             scope = scope_of(call)
             steps = [each for each in file.calls_of.get("step", ()) if scope_of(each) is scope]
             stepped = [each for each in steps if _optimizes(program, each)]
-            if stepped and RanksAt(program).who(call) is True:
+            if stepped and Participants(program).who(call) is True:
                 yield found(
                     ddp.GRADIENTS_NOT_REDUCED,
                     call,

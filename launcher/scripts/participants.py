@@ -29,7 +29,7 @@ _MAY_TELL = ("rank", "main", "master", "primary", "chief", "leader", "zero", "ro
 """In the names of what may be true on one rank alone: where nobody knows, nothing is said."""
 
 
-class RanksAt:
+class Participants:
     """Who runs the statements of one program."""
 
     def __init__(self, program: Program) -> None:
