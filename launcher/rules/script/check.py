@@ -18,6 +18,7 @@ from launcher.rules.script import (
     gradients,
     options,
     reduction,
+    state_keys,
     steps,
     topology,
     xla,
@@ -44,6 +45,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *reduction.RULES,
     *checkpoints.RULES,
     *xla.RULES,
+    *state_keys.RULES,
 )
 
 JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = ()
