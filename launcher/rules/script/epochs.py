@@ -11,7 +11,8 @@ from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.arguments import argument, is_open, made_by
 from launcher.rules.script.finding import found, note
-from launcher.rules.script.loaders import DATA_LOADER, DISTRIBUTED_SAMPLER, Loaders, loaders_of
+from launcher.rules.script.loaders import Loaders, loaders_of
+from launcher.scripts.loops import LOADER, SAMPLER
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import parent_of
 from launcher.scripts.values import Constant, Instance, alternatives
@@ -40,7 +41,7 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
     Source: torch.utils.data documentation, DistributedSampler.
     """
     loaders = loaders_of(program)
-    told: list[_Told] | None = None
+    told: list[_EpochCall] | None = None
     reported = set[ast.Call]()
     for sampler, loop in _shuffling(loaders):
         if sampler in reported:
@@ -94,7 +95,7 @@ def _shuffling(loaders: Loaders) -> Iterator[tuple[ast.Call, ast.For]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _EpochCall:
     """A call of set_epoch: on which samplers (None: unknown which), and whether with a literal."""
 
     node: ast.expr
@@ -102,15 +103,15 @@ class _Told:
     is_literal: bool
 
 
-def _told(loaders: Loaders) -> Iterator[_Told]:
+def _told(loaders: Loaders) -> Iterator[_EpochCall]:
     for file in loaders.program.files:
         for attribute in file.attributes.get("set_epoch", ()):
             call = parent_of(attribute)
             if isinstance(call, ast.Call) and call.func is attribute:
                 literal = isinstance(argument(call, "epoch", 0), ast.Constant)
-                yield _Told(call, _receivers(loaders, attribute.value), literal)
+                yield _EpochCall(call, _receivers(loaders, attribute.value), literal)
             else:
-                yield _Told(attribute, None, False)
+                yield _EpochCall(attribute, None, False)
 
 
 def _receivers(loaders: Loaders, node: ast.expr) -> frozenset[ast.Call] | None:
@@ -123,9 +124,9 @@ def _receivers(loaders: Loaders, node: ast.expr) -> frozenset[ast.Call] | None:
     for each in alternatives(loaders.program.value(node)):
         if each == Constant(None):
             continue
-        one = made_by(each, DISTRIBUTED_SAMPLER)
-        if one is None and isinstance(each, Instance) and each.name == DATA_LOADER:
-            loader = made_by(each, DATA_LOADER)
+        one = made_by(each, SAMPLER)
+        if one is None and isinstance(each, Instance) and each.name == LOADER:
+            loader = made_by(each, LOADER)
             one = None
             for call in loader or ():
                 one = loaders.samplers_of(call)

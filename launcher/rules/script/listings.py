@@ -10,7 +10,7 @@ from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.cuts import is_cut_by_rank
 from launcher.rules.script.finding import found, note
-from launcher.rules.script.loaders import DISTRIBUTED_SAMPLER, WRAPPERS, loaders_of
+from launcher.rules.script.loaders import loaders_of
 from launcher.scripts.callers import bound_arguments
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import (
@@ -90,9 +90,7 @@ def _short(name: str) -> str:
 def _splits_by_index(program: Program) -> bool:
     """Whether ranks get indices of one dataset: by a sampler of the script, or of a library that wraps it."""
     loaders = loaders_of(program)
-    return bool(loaders.samplers) or any(
-        True for _ in program.calls("accelerate.Accelerator.prepare", DISTRIBUTED_SAMPLER, *WRAPPERS[-1:])
-    )
+    return bool(loaders.samplers) or any(True for _ in program.calls("accelerate.Accelerator.prepare"))
 
 
 def _ends(program: Program, call: ast.Call) -> Iterator[ast.expr]:

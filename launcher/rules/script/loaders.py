@@ -13,12 +13,11 @@ from functools import cached_property, lru_cache
 
 from launcher.rules.script.arguments import argument, is_open, made_by
 from launcher.scripts.callers import bound_arguments
+from launcher.scripts.loops import LOADER, SAMPLER, Owner
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import ancestors, last_name, scope_of
 from launcher.scripts.values import Constant, Defined, External, Instance, Made, alternatives
 
-DATA_LOADER = "torch.utils.data.DataLoader"
-DISTRIBUTED_SAMPLER = "torch.utils.data.DistributedSampler"
 BATCH_SAMPLER = "torch.utils.data.BatchSampler"
 
 PARAMETERS = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn")
@@ -96,8 +95,11 @@ _DEEPEST = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TrainingLoop:
-    """A loop over the batches of a loader, in which gradients are calculated; `loaders` is all it may be."""
+class LoaderLoop:
+    """A loop over batches that calculates gradients, itself or in what it calls.
+
+    `loaders` is all that it may loop over: loaders that the script makes, and that stay its own.
+    """
 
     node: ast.For
     loaders: frozenset[ast.Call]
@@ -113,12 +115,12 @@ class Loaders:
     @cached_property
     def calls(self) -> tuple[ast.Call, ...]:
         """Where DataLoaders are made."""
-        return tuple(call for call, _ in self.program.calls(DATA_LOADER))
+        return tuple(call for call, _ in self.program.calls(LOADER))
 
     @cached_property
     def samplers(self) -> tuple[ast.Call, ...]:
         """Where DistributedSamplers are made."""
-        return tuple(call for call, _ in self.program.calls(DISTRIBUTED_SAMPLER))
+        return tuple(call for call, _ in self.program.calls(SAMPLER))
 
     @cached_property
     def is_data_parallel(self) -> bool:
@@ -155,11 +157,11 @@ class Loaders:
             return frozenset()
         found = frozenset[ast.Call]()
         for each in alternatives(value):
-            calls = made_by(each, DISTRIBUTED_SAMPLER, BATCH_SAMPLER, *PLAIN_SAMPLERS)
+            calls = made_by(each, SAMPLER, BATCH_SAMPLER, *PLAIN_SAMPLERS)
             if calls is None:
                 return None
             for call in calls:
-                if self.program.qualified(call.func) == DISTRIBUTED_SAMPLER:
+                if self.program.qualified(call.func) == SAMPLER:
                     found |= {call}
                 elif self.program.qualified(call.func) == BATCH_SAMPLER:
                     inner = argument(call, "sampler", 0)
@@ -171,22 +173,22 @@ class Loaders:
 
     def resolved(self, node: ast.expr) -> frozenset[ast.Call] | None:
         """The DataLoaders that an expression may be; None where it may be anything else."""
-        return made_by(self.program.value(node), DATA_LOADER)
+        return made_by(self.program.value(node), LOADER)
 
     @cached_property
-    def training_loops(self) -> tuple[TrainingLoop, ...]:
+    def training_loops(self) -> tuple[LoaderLoop, ...]:
         """The loops that train, over loaders that are the program's own."""
         if not self.calls:
             return ()
         return tuple(self._training_loops())
 
-    def _training_loops(self) -> Iterator[TrainingLoop]:
+    def _training_loops(self) -> Iterator[LoaderLoop]:
         for file in self.program.files:
             for statement in file.statements.get(ast.For, ()):
                 assert isinstance(statement, ast.For)
                 over = self.resolved(self.unwrapped(statement.iter))
                 if over and not over & self.handed_over and self.trains(statement.body):
-                    yield TrainingLoop(statement, over)
+                    yield LoaderLoop(statement, over)
 
     def unwrapped(self, node: ast.expr) -> ast.expr:
         """What is looped over, without enumerate, tqdm and the like."""
@@ -204,8 +206,9 @@ class Loaders:
 
     @cached_property
     def handed_over(self) -> frozenset[ast.Call]:
-        """The loaders that were given to a library, or to something unknown."""
-        found = set[ast.Call]()
+        """The loaders that were given to a library, made for one, or given to something unknown."""
+        owner_of = self.program.loops.owner_of
+        found = {call for call in self.calls if owner_of(call) is not Owner.SCRIPT}
         for file in self.program.files:
             for call in file.calls:
                 given = [
@@ -229,7 +232,7 @@ class Loaders:
         if isinstance(node, ast.Starred):
             node = node.value
         for each in alternatives(self.program.value(node)):
-            if isinstance(each, Instance) and each.name == DATA_LOADER:
+            if isinstance(each, Instance) and each.name == LOADER:
                 yield each.call
 
     def trains(self, body: list[ast.stmt]) -> bool:

@@ -58,7 +58,8 @@ def told(program: ReadProgram, text: str) -> list[tuple[str, str]]:
         ),
         (
             "for i, path in enumerate(self.paths):\n"
-            "            if i % dist.get_world_size() != dist.get_rank(): continue\n            yield read(path)",
+            "            if i % dist.get_world_size() != dist.get_rank(): continue\n"
+            "            yield read(path)",
             "i % dist.get_world_size() != dist.get_rank()",
         ),
         (
