@@ -16,6 +16,7 @@ from launcher.rules.script import (
     environment,
     forward,
     gradients,
+    kept,
     options,
     reduction,
     state_keys,
@@ -48,7 +49,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *state_keys.RULES,
 )
 
-JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = ()
+JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (*kept.JOB_RULES,)
 """The rules that judge script and job together; without a job they are silent."""
 
 
