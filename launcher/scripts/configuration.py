@@ -187,7 +187,9 @@ class _LintTable:
                 # In quotes anywhere, bare only as a key.
                 at = line.find(written)
                 if at >= 0 and (written != word or line.lstrip().startswith(word)):
-                    return Location(str(as_seen_from_here(self.file)), number, at + 1, number, at + 1 + len(written))
+                    return Location(
+                        str(as_seen_from_here(self.file)), number, at + 1, number, at + 1 + len(written)
+                    )
         return Location(str(as_seen_from_here(self.file)), heading + 1, 1)
 
 

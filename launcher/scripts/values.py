@@ -130,7 +130,7 @@ def joined(values: Iterable[Value]) -> Value:
     """What an expression is that may have any of these values.
 
     A rank stays one beside literals, which stand for a run that is not distributed; None and other literals
-    beside an object stand for its absence. Unknown beside anything is unknown, but that an object stays one of
+    beside an object are its absence. Unknown beside anything is unknown, but that an object stays one of
     those that it may be.
     """
     found = list(dict.fromkeys(each for each in values if each is not Nothing.ITSELF))
