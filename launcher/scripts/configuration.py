@@ -122,7 +122,7 @@ def read_configuration(file: Path) -> LintConfiguration | None:
             Stage.SCRIPT,
             f"{FILE} cannot be read, so that its [{SECTION}] has no effect: {error or 'nested too deeply'}",
             remedy="Correct it: https://toml.io shows the syntax.",
-            location=Location(_shown(file), 1, 1),
+            location=Location(str(as_seen_from_here(file)), 1, 1),
         )
         return LintConfiguration(file.parent, findings=(finding,))
     return None if section is None else _LintTable(file, text).read(section)
@@ -187,8 +187,10 @@ class _LintTable:
                 # In quotes anywhere, bare only as a key.
                 at = line.find(written)
                 if at >= 0 and (written != word or line.lstrip().startswith(word)):
-                    return Location(_shown(self.file), number, at + 1, number, at + 1 + len(written))
-        return Location(_shown(self.file), heading + 1, 1)
+                    return Location(
+                        str(as_seen_from_here(self.file)), number, at + 1, number, at + 1 + len(written)
+                    )
+        return Location(str(as_seen_from_here(self.file)), heading + 1, 1)
 
 
 _SHAPE = 'Write it as `select = ["DDP"]` or, of per-file-ignores, `"tests/*" = ["DDP006"]`.'
@@ -199,6 +201,10 @@ def _key_meant(key: str) -> str:
     return f"Did you mean `{near[0]}`?" if near else f"Its keys are {', '.join(KEYS)}."
 
 
-def _shown(file: Path) -> str:
-    here = Path.cwd()
-    return str(file.relative_to(here) if file.is_relative_to(here) else file)
+def as_seen_from_here(path: Path) -> Path:
+    """A path as it is shorter to name: relative below the working folder, else as it is."""
+    try:
+        here = Path.cwd()
+    except OSError:  # The folder is gone; what has a whole path can be read all the same.
+        return path
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -31,6 +31,9 @@ MOST_BYTES_TOGETHER = 6_000_000
 """Of all files of one program."""
 
 
+MOST_BYTES_KEPT = 10_000_000
+"""So much text is kept read for the next program: its trees take some 40 times that, measured on timm."""
+
 NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
 
@@ -40,6 +43,7 @@ class FileCache:
     def __init__(self, changed: Mapping[str, bytes] = NOTHING) -> None:
         """Start empty. `changed` holds bytes that are taken for those of files, by their real paths."""
         self._read: dict[str, FileIndex | Unread] = {}
+        self._size = 0
         self._changed = changed
 
     def read(self, path: Path) -> FileIndex | Unread:
@@ -48,12 +52,27 @@ class FileCache:
         found = self._read.get(real)
         if found is None:
             data = self._changed.get(real)
-            found = self._read[real] = _read(path) if data is None else read_source(data, path)
+            found = _read(path) if data is None else read_source(data, path)
+            self._keep(real, found)
         return found
 
+    def _keep(self, real: str, found: FileIndex | Unread) -> None:
+        """Keep what was read; a program that needs what goes for it has it still."""
+        size = _size(found)
+        if self._size + size > MOST_BYTES_KEPT:
+            self._read.clear()
+            self._size = 0
+        self._read[real] = found
+        self._size += size
+
     def forget(self, path: Path) -> None:
-        """Read a file anew when it is asked for again: a tree takes a hundred times its file's space."""
-        self._read.pop(os.path.realpath(path), None)
+        """Read a file anew when it is asked for again: few scripts are imported by others."""
+        found = self._read.pop(os.path.realpath(path), None)
+        self._size -= 0 if found is None else _size(found)
+
+
+def _size(found: FileIndex | Unread) -> int:
+    return 0 if isinstance(found, Unread) else len(found.text)
 
 
 def read_program(entry: Path, root: Path | None = None, cache: FileCache | None = None) -> Program | Unread:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from launcher.jobs.load import LoadedJob
 from launcher.jobs.specification import JobSpec
 from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.script.subject import ScriptSubject
+from launcher.scripts.configuration import as_seen_from_here
 from launcher.scripts.program import Program, Unread
 from launcher.scripts.reading import FileCache, read_program
 from launcher.session.linting import Lint, Selection, lint_subjects
@@ -76,9 +76,6 @@ def _script(root: Path, name: str) -> Program | Unread | None:
     entry = root / name
     if entry.suffix != ".py" or not entry.is_file():
         return None
-    here = Path.cwd()
-    if root.is_absolute() and root.is_relative_to(here):
-        # As the user names it, which is how the file is given in other findings.
-        root = Path(os.path.relpath(root, here))
-        entry = root / name
-    return read_program(entry, root)
+    # As the user names it, which is how the file is given in other findings.
+    root = as_seen_from_here(root)
+    return read_program(root / name, root)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.scripts import reading
+from launcher.scripts.index import FileIndex
 from launcher.scripts.program import Program, Unread
 from launcher.scripts.reading import FileCache, read_program, read_source
 
@@ -152,3 +153,26 @@ def test_a_common_helper_is_read_once(tmp_path: Path) -> None:
     assert isinstance(one, Program)
     assert isinstance(two, Program)
     assert one.files[1] is two.files[1]
+
+
+def test_a_cache_keeps_no_more_than_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [tmp_path / f"{number}.py" for number in range(4)]
+    for file in files:
+        file.write_text("a = 1\n" * 10, "utf-8")
+    read: list[Path] = []
+    read_source = reading.read_source
+
+    def counted(data: bytes, path: Path) -> FileIndex | Unread:
+        read.append(path)
+        return read_source(data, path)
+
+    monkeypatch.setattr(reading, "read_source", counted)
+    monkeypatch.setattr(reading, "MOST_BYTES_KEPT", 130)
+    cache = reading.FileCache()
+    for file in (files[0], files[1], files[0], files[2], files[0]):
+        cache.read(file)
+    assert read == [files[0], files[1], files[2], files[0]]
+    cache.forget(files[0])
+    cache.read(files[3])
+    assert cache.read(files[2]) is cache.read(files[2])
+    assert len(read) == 5
