@@ -22,7 +22,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *data.RULES,
 )
 
-JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = ()
+JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (*data.JOB_RULES,)
 """The rules that judge script and job together; without a job they are silent."""
 
 
