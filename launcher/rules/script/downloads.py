@@ -156,7 +156,7 @@ class _Paths:
 
     def _is_open(self, node: ast.Call) -> bool:
         """Whether nothing within its function may hold some ranks back from a node, or let one go first."""
-        inner = node
+        inner: ast.AST = node
         for outer in ancestors(node):
             if isinstance(outer, FunctionNode):
                 break
