@@ -49,7 +49,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *state_keys.RULES,
 )
 
-JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (*kept.JOB_RULES,)
+JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (*data.JOB_RULES, *kept.JOB_RULES,)
 """The rules that judge script and job together; without a job they are silent."""
 
 

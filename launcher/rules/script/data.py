@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from launcher.rules.script.channels import channels_are_there
+from launcher.rules.script.cpus import workers_have_cpus
 from launcher.rules.script.downloads import one_rank_downloads
 from launcher.rules.script.epochs import samplers_know_the_epoch
 from launcher.rules.script.listings import listings_are_sorted
@@ -29,3 +31,5 @@ RULES = (
     workers_leave_the_devices_alone,
     one_rank_downloads,
 )
+
+JOB_RULES = (workers_have_cpus, channels_are_there)

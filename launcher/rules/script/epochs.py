@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from launcher.failure_modes import data
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Fix, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.arguments import argument, is_open, made_by
 from launcher.rules.script.finding import found, note
 from launcher.rules.script.loaders import Loaders, loaders_of
+from launcher.scripts.edits import statement_before
 from launcher.scripts.loops import LOADER, SAMPLER
 from launcher.scripts.program import Program
-from launcher.scripts.scopes import parent_of
+from launcher.scripts.reaching import arms_of
+from launcher.scripts.scopes import parent_of, scope_of
 from launcher.scripts.values import Constant, Instance, alternatives
 
 
@@ -78,7 +80,35 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
                 epoch.iter if isinstance(epoch, ast.For) else epoch.test,
                 "set_epoch is never called on the sampler: every epoch repeats the same order",
                 related=[sampler_note],
+                fix=_set_at_the_head(epoch, sampler),
             )
+
+
+def _set_at_the_head(epoch: ast.For | ast.While, sampler: ast.Call) -> Fix | None:
+    """`sampler.set_epoch(epoch)` as the first statement of an epoch, where the sampler has a name there."""
+    if not isinstance(epoch, ast.For) or not isinstance(epoch.target, ast.Name) or epoch.target.id == "_":
+        return None
+    name = _name_of(sampler, epoch)
+    if name is None:
+        return None
+    edit = statement_before(epoch.body[0], f"{name}.set_epoch({epoch.target.id})")
+    return None if edit is None else Fix(True, (edit,))
+
+
+def _name_of(sampler: ast.Call, place: ast.For) -> str | None:
+    """The one variable that surely is a sampler in a place."""
+    statement = parent_of(sampler)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    (target,) = statement.targets
+    if not isinstance(target, ast.Name) or arms_of(statement) - arms_of(place):
+        return None
+    holder = scope_of(place).holder_of(target.id)
+    if holder is not scope_of(statement) or len(holder.bindings[target.id]) != 1:
+        return None
+    if holder is scope_of(place) and place.lineno < statement.lineno:
+        return None
+    return target.id
 
 
 def _shuffling(loaders: Loaders) -> Iterator[tuple[ast.Call, ast.For]]:

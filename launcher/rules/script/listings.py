@@ -6,12 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from launcher.failure_modes import data
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Fix, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.cuts import is_cut_by_rank
 from launcher.rules.script.finding import found, note
 from launcher.rules.script.loaders import loaders_of
 from launcher.scripts.callers import bound_arguments
+from launcher.scripts.edits import wrapped
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import (
     ancestors,
@@ -66,6 +67,7 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
                     f"{_short(name)} answers in the order of the file system, and the ranks cut the list as "
                     "if it were the same on every host: files are read twice, and others never",
                     related=related,
+                    fix=_sorted(call, name),
                 )
                 break
             kept = _kept_by_dataset(program, end)
@@ -79,12 +81,18 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
                         f"{_short(name)} answers in the order of the file system, and an index of a sampler "
                         "means another file on another host: files are read twice, and others never",
                         related=[note(kept, "read by index here")],
+                        fix=_sorted(call, name),
                     )
                     break
 
 
 def _short(name: str) -> str:
     return ".".join(name.rsplit(".", 2)[-2:])
+
+
+def _sorted(listing: ast.Call, name: str) -> Fix | None:
+    """`sorted(...)` around a listing; entries of scandir have no order."""
+    return None if name == "os.scandir" else Fix(True, wrapped(listing, "sorted(", ")"))
 
 
 def _splits_by_index(program: Program) -> bool:

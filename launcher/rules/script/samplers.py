@@ -6,12 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from launcher.failure_modes import data
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Fix, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.arguments import argument, is_open
 from launcher.rules.script.closure import Closure
 from launcher.rules.script.finding import found, note
 from launcher.rules.script.loaders import loaders_of
+from launcher.scripts.edits import without_keyword
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import (
     Binding,
@@ -96,7 +97,13 @@ def samplers_stand_without_shuffle(program: Program) -> Iterator[Finding]:
             "order",
             remedy="Leave out shuffle=True: a DistributedSampler shuffles by itself, and differently in each "
             "epoch where set_epoch is called.",
+            fix=_without_shuffle(loader),
         )
+
+
+def _without_shuffle(loader: ast.Call) -> Fix | None:
+    edit = without_keyword(loader, "shuffle")
+    return None if edit is None else Fix(True, (edit,))
 
 
 def _depends_on(loader: ast.Call, sampler: ast.expr) -> bool:
