@@ -8,7 +8,7 @@ from pathlib import Path
 from launcher.failure_modes import job_runtime
 from launcher.failure_modes.model import Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import REGISTRY, finds
-from launcher.rules.script import devices, environment, options, topology, xla
+from launcher.rules.script import devices, environment, options, topology, with_job, xla
 from launcher.rules.script.collectives import (
     collectives_are_run_by_every_rank,
     no_collectives_in_exception_handlers,
@@ -26,7 +26,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *xla.RULES,
 )
 
-JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = ()
+JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (*with_job.RULES,)
 """The rules that judge script and job together; without a job they are silent."""
 
 
