@@ -39,6 +39,16 @@ def spawns(program: Program) -> list[ast.Call]:
     return [*found, *(call for call in contexts if call not in found)]
 
 
+def is_for_one_host(program: Program) -> bool:
+    """Whether a program can only run on one host: it, or torch's harness for tests, starts its processes."""
+    harness = any(
+        (each.module or "").startswith("torch.testing._internal")
+        for file in program.files
+        for each in file.imports
+    )
+    return harness or bool(spawns(program))
+
+
 def has_another_launcher(program: Program) -> bool:
     """Whether something else than torchrun may start it, after which it must set the addresses itself."""
     for file in program.files:

@@ -22,6 +22,7 @@ from launcher.rules.script import (
     state_keys,
     steps,
     topology,
+    with_job,
     xla,
 )
 from launcher.rules.script.collectives import (
@@ -47,6 +48,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *checkpoints.RULES,
     *xla.RULES,
     *state_keys.RULES,
+    *with_job.RULES,
 )
 
 JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (*data.JOB_RULES, *kept.JOB_RULES,)

@@ -13,7 +13,7 @@ from launcher.rules.script.arguments import argument, constant
 from launcher.rules.script.finding import found
 from launcher.scripts.certainty import surely_runs
 from launcher.scripts.changed_variables import ChangedVariable, changed_variables
-from launcher.scripts.launching import has_another_launcher, spawns
+from launcher.scripts.launching import has_another_launcher, is_for_one_host
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import file_of
 from launcher.scripts.values import Constant, RankKind, RankValue, WorldSize
@@ -78,7 +78,7 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
         port = constant(program, change.value)
         if port is None or port.value in (None, "", "0", 0):
             continue
-        if spawns(program):
+        if is_for_one_host(program):
             harm, severity = "a second run on this machine finds it taken", Severity.INFO
         else:
             harm, severity = "torchrun listens on its own, and the ranks wait for one that nobody opens", None
@@ -98,7 +98,7 @@ def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
 
     Source: the sources of DIST006. Silent for one process, and in a program that spawns its processes itself.
     """
-    if spawns(program) or not _makes_a_group(program):
+    if is_for_one_host(program) or not _makes_a_group(program):
         return
     for call, name in program.calls(GROUP, SAMPLER):
         keyword, position = ("world_size", 3) if name == GROUP else ("num_replicas", 1)
@@ -180,7 +180,7 @@ def _overwritten(program: Program, name: str) -> Iterator[ChangedVariable]:
 def _address(program: Program, node: ast.AST, what: str, host: str) -> Finding:
     if not _LOOPBACK.fullmatch(host.strip("[]")):
         message, severity = f"{what}: on any other hosts nobody is there, and the start hangs", None
-    elif spawns(program):
+    elif is_for_one_host(program):
         message, severity = f"{what}: {_SPAWNED_HERE}", Severity.INFO
     else:
         message, severity = f"{what}: each of several hosts waits for itself alone", None
