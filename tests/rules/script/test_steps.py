@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from launcher.failure_modes.model import Finding
-from launcher.rules.script import steps
+from launcher.rules.script import memory, steps
 from tests.programs.conftest import ReadProgram, program
 
 __all__ = ["program"]
@@ -26,7 +26,7 @@ END = "\n    loss.backward()\n"
 
 def judge(program: ReadProgram, text: str) -> list[Finding]:
     read = program(text)
-    return [finding for rule in steps.RULES for finding in rule(read)]
+    return [finding for rule in (*steps.RULES, *memory.RULES) for finding in rule(read)]
 
 
 def indented(text: str) -> str:
@@ -96,6 +96,22 @@ TRY = START.replace("    loss = model(batch).sum()\n", "    try:\n        model(
 def test_going_on_with_exhausted_memory_is_found(program: ReadProgram, handler: str) -> None:
     (finding,) = judge(program, TRY + indented(handler))
     assert finding.code == "DDP007"
+    assert "memory is exhausted" in finding.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try:\n    loss = model(batch)\nexcept RuntimeError as e:\n    if 'out of memory' in str(e):\n"
+        "        torch.cuda.empty_cache()\n        loss = model(batch[:1])",
+        "def train_epoch():\n    for batch in data:\n        model(batch).backward()\nfor epoch in range(9):"
+        "\n    try:\n        train_epoch()\n    except RuntimeError as e:"
+        "\n        if 'out of memory' in str(e):\n"
+        "            smaller()\n            continue\n        raise",
+    ],
+)
+def test_a_retry_of_one_rank_is_found(program: ReadProgram, text: str) -> None:
+    (finding,) = judge(program, START.partition("for batch")[0] + text)
     assert "memory is exhausted" in finding.message
 
 
