@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.scripts.distributed import DDP, FSDP
+from launcher.scripts.distributed import DDP, FSDP, argument
 from launcher.scripts.origins import may_be
 from launcher.scripts.scopes import FunctionNode, ancestors, file_of, last_name, scope_of
 from launcher.scripts.values import Defined
@@ -60,8 +60,12 @@ def runs_wrapped(program: Program, block: ast.AST) -> bool:
 
 
 def is_forward(program: Program, call: ast.Call) -> bool:
-    """Whether a call is the forward pass of a model that DDP or FSDP may wrap."""
-    return isinstance(call.func, ast.Name | ast.Attribute) and bool(may_be(program, call.func, DDP, FSDP))
+    """Whether a call is the forward pass of a model that DDP or FSDP may wrap over all ranks."""
+    if not isinstance(call.func, ast.Name | ast.Attribute):
+        return False
+    wrappers = may_be(program, call.func, DDP, FSDP)
+    groups = ("process_group", "device_mesh")
+    return bool(wrappers) and not any(argument(each, name) for each in wrappers for name in groups)
 
 
 def trains(program: Program, block: ast.AST, deeper: int = 2) -> bool:
