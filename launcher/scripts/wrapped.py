@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from launcher.scripts.distributed import DDP, FSDP, argument
 from launcher.scripts.origins import may_be
-from launcher.scripts.scopes import FunctionNode, ancestors, file_of, last_name, scope_of
+from launcher.scripts.scopes import FunctionNode, ancestors, last_name
 from launcher.scripts.values import Defined
 
 if TYPE_CHECKING:
@@ -41,11 +41,16 @@ def within_function(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def calls_in(block: ast.AST) -> list[ast.Call]:
-    """The calls in a statement, or in a function's own code."""
-    calls = file_of(block).calls
-    if isinstance(block, FunctionNode):
-        return [each for each in calls if (own := scope_of(each).function) and own.node is block]
-    return [each for each in calls if block in within_function(each)]
+    """The calls in a statement or in a function, without those in functions within it."""
+    found: list[ast.Call] = []
+    pending = [block]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call):
+            found.append(node)
+        if node is block or not isinstance(node, FunctionNode | ast.ClassDef):
+            pending.extend(ast.iter_child_nodes(node))
+    return found
 
 
 def runs_wrapped(program: Program, block: ast.AST) -> bool:
