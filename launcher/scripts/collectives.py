@@ -208,5 +208,17 @@ PyTorch/XLA, the SageMaker model parallel library, mpi4py, Accelerate and Lightn
 for nobody where the model is merely replicated: Accelerate's get_state_dict, save_state and unwrap_model.
 """
 
+BACKWARD = Collective("torch.Tensor.backward", "backward")
+"""The backward pass of a loss that comes from a model of REDUCING."""
+
+REDUCING = frozenset(
+    {
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+        "smdistributed.modelparallel.torch.DistributedModel",
+    }
+)
+"""The wrappers whose gradients are reduced in every backward pass, by all ranks."""
+
 LAST_NAMES = frozenset(name.rpartition(".")[2] for name in COLLECTIVES)
 """By which a call may be one."""

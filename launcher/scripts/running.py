@@ -9,15 +9,25 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from launcher.scripts.collectives import (
+    BACKWARD,
     COLLECTIVES,
     GROUP_KEYWORDS,
     LAST_NAMES,
     NEW_GROUPS,
+    REDUCING,
     WORLD,
     Collective,
 )
 from launcher.scripts.guard import Guard
-from launcher.scripts.scopes import FunctionNode, last_name, scope_of, statement_of
+from launcher.scripts.scopes import (
+    BindingKind,
+    FunctionNode,
+    ancestors,
+    last_name,
+    parent_of,
+    scope_of,
+    statement_of,
+)
 from launcher.scripts.values import (
     Constant,
     Defined,
@@ -33,6 +43,9 @@ from launcher.scripts.values import (
 if TYPE_CHECKING:
     from launcher.scripts.evaluation import Environment
     from launcher.scripts.program import Program
+
+_STEPS_TO_THE_MODEL = 3
+"""So many assignments lead at most from a loss to the model: `out = model(x)`, `loss = f(out)`."""
 
 Ranks = frozenset[int] | None
 """The members of a group: None for all ranks."""
@@ -142,6 +155,8 @@ class Running:
         if last_name(call.func) not in self.names:
             return None
         value = self.program.evaluation.value(call.func, environment)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and value is Nothing.UNKNOWN:
+            return CollectiveRun(BACKWARD, call, call) if self._reduces(call.func.value, 0) else None
         if not isinstance(value, External):
             return None
         collective = COLLECTIVES.get(value.name)
@@ -149,6 +164,22 @@ class Running:
             return None
         known, ranks = self._group(call, collective, environment)
         return CollectiveRun(collective, call, call, ranks, known)
+
+    def _reduces(self, loss: ast.expr, depth: int) -> bool:
+        """Whether a loss comes from a call of a model whose gradients the ranks reduce together."""
+        if depth > _STEPS_TO_THE_MODEL or _without_sync(loss):
+            return False
+        for node in ast.walk(loss):
+            if isinstance(node, ast.Call):
+                made = self.program.value(node.func)
+                if isinstance(made, Instance) and made.name in REDUCING:
+                    return True
+            elif isinstance(node, ast.Name) and getattr(parent_of(node), "func", None) is not node:
+                bindings = self.program.evaluation.sources(node)
+                values = [each.value for each in bindings if each.kind is BindingKind.ASSIGNED]
+                if values and all(each is not None and self._reduces(each, depth + 1) for each in values):
+                    return True
+        return False
 
     def function(
         self, call: ast.Call, environment: Environment | None
@@ -255,6 +286,16 @@ def _is_local(call: ast.Call) -> bool:
     return any(
         each.arg == "no_dist" and not (isinstance(each.value, ast.Constant) and each.value.value is False)
         for each in call.keywords
+    )
+
+
+def _without_sync(node: ast.AST) -> bool:
+    """Whether a place stands under `no_sync()`, where gradients stay on their rank."""
+    return any(
+        "no_sync" in ast.unparse(item.context_expr)
+        for outer in ancestors(node)
+        if isinstance(outer, ast.With)
+        for item in outer.items
     )
 
 

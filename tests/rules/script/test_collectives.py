@@ -115,6 +115,11 @@ WRONG = {
         "from mpi4py import MPI\nc = MPI.COMM_WORLD\nif c.Get_rank() == 0:\n    c.bcast(1)\n",
         [("DDP004", 4)],
     ),
+    "a backward pass of DDP": (
+        "m = torch.nn.parallel.DistributedDataParallel(n)\nfor b in data:\n    if rank == 0 and b is None:\n"
+        "        continue\n    out = m(b)\n    loss = f(out)\n    loss.backward()\n",
+        [("DDP004", 4)],
+    ),
     "FSDP's state_dict": (
         "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\nm = FSDP(net)\n"
         "if rank == 0:\n    torch.save(m.state_dict(), 'x')\n",
@@ -209,6 +214,13 @@ RIGHT = {
     "all ranks or the sharded ones": "if sharded or rank == 0:\n    dist.barrier()\n",
     "one rank after the other": (
         "for r in range(world_size):\n    if r == rank:\n        load()\n    dist.barrier()\n"
+    ),
+    "a backward pass of a bare model": (
+        "m = torch.nn.Linear(1, 1)\nif rank == 0:\n    loss = m(b)\n    loss.backward()\n"
+    ),
+    "a backward pass under no_sync": (
+        "m = torch.nn.parallel.DistributedDataParallel(n)\nwith m.no_sync():\n    if rank == 0:\n"
+        "        loss = m(b)\n        loss.backward()\n"
     ),
     "a bare model's state_dict": "if rank == 0:\n    torch.save(model.state_dict(), 'x')\n",
     "DDP's state_dict": (
