@@ -106,7 +106,13 @@ class FileIndex:
 
     def source(self, node: ast.AST) -> str:
         """An expression as it is written, in one line of at most 80 characters."""
-        written = " ".join((ast.get_source_segment(self.text, node) or "").split())
+        place = self.location(node)
+        # `ast.get_source_segment` would cut the whole file into lines each time.
+        lines = self.lines[place.line - 1 : place.end_line]
+        if lines and place.end_column is not None:
+            lines[-1] = lines[-1][: place.end_column - 1]
+            lines[0] = lines[0][place.column - 1 :]
+        written = " ".join(" ".join(lines).split())
         return written if len(written) <= 80 else f"{written[:77]}..."
 
 

@@ -102,3 +102,17 @@ def test_a_name_is_followed_through_the_programs_own_modules(program: ReadProgra
         },
     )
     assert [name for _, name in read.calls("torch.distributed.barrier")] == ["torch.distributed.barrier"] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("x = look(1)", "look(1)"),
+        ("'ä'; look('ü')", "look('ü')"),
+        ("x = look(\r\n    1,\r\n    2)", "look( 1, 2)"),
+        ("x = look('" + "a" * 100 + "')", "look('" + "a" * 71 + "..."),
+    ],
+)
+def test_an_expression_is_shown_in_one_line_as_it_is_written(text: str, written: str) -> None:
+    file = index(text)
+    assert file.source(file.calls_of["look"][0]) == written

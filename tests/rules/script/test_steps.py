@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from launcher.failure_modes.model import Finding
-from launcher.rules.script import steps
+from launcher.rules.script import memory, steps
 from tests.programs.conftest import ReadProgram, program
 
 __all__ = ["program"]
@@ -26,7 +26,7 @@ END = "\n    loss.backward()\n"
 
 def judge(program: ReadProgram, text: str) -> list[Finding]:
     read = program(text)
-    return [finding for rule in steps.RULES for finding in rule(read)]
+    return [finding for rule in (*steps.RULES, *memory.RULES) for finding in rule(read)]
 
 
 def indented(text: str) -> str:
@@ -100,6 +100,22 @@ def test_going_on_with_exhausted_memory_is_found(program: ReadProgram, handler: 
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "try:\n    loss = model(batch)\nexcept RuntimeError as e:\n    if 'out of memory' in str(e):\n"
+        "        torch.cuda.empty_cache()\n        loss = model(batch[:1])",
+        "def train_epoch():\n    for batch in data:\n        model(batch).backward()\nfor epoch in range(9):"
+        "\n    try:\n        train_epoch()\n    except RuntimeError as e:"
+        "\n        if 'out of memory' in str(e):\n"
+        "            smaller()\n            continue\n        raise",
+    ],
+)
+def test_a_retry_of_one_rank_is_found(program: ReadProgram, text: str) -> None:
+    (finding,) = judge(program, START.partition("for batch")[0] + text)
+    assert "memory is exhausted" in finding.message
+
+
+@pytest.mark.parametrize(
     "handler",
     [
         "except torch.cuda.OutOfMemoryError:\n    raise",
@@ -143,3 +159,40 @@ def test_a_number_of_steps_that_ranks_share_or_nobody_knows_is_right(program: Re
 def test_uneven_steps_under_join_are_right(program: ReadProgram) -> None:
     text = START.replace("for batch in data:", "with model.join():\n  for batch in range(rank):") + END
     assert judge(program, text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("if rank == 0:\n    break\nloss.backward()", "rank 0 may leave"),
+        ("loss.backward()\nif rank == 0 and loss < 1:\n    break", "rank 0 may leave"),
+        ("if rank > 0:\n    continue\nloss.backward()", "every rank but 0 may leave"),
+        ("if rank == 0:\n    model(batch).backward()", "run by rank 0 alone"),
+        ("if rank == 0:\n    pass\nelse:\n    model(batch).backward()", "run by every rank but 0 alone"),
+    ],
+)
+def test_a_wrapped_model_that_some_ranks_train_alone_is_found(
+    program: ReadProgram, text: str, message: str
+) -> None:
+    (finding,) = judge(program, START + indented(text))
+    assert finding.code == "DDP004"
+    assert message in finding.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "loss.backward()\nif rank == 0:\n    print(loss)",
+        "loss.backward()\nif rank == 0:\n    for name in names:\n        break",
+        "if rank == 0:\n    model(batch).backward()\nelse:\n    model(2 * batch).backward()",
+        "loss.backward()\nif rank != -1:\n    break",
+        "loss.backward()\nif step > 10:\n    break",
+        "loss.backward()\nif rank == 0:\n    model(batch)",
+        "loss.backward()\nif dist.get_world_size() > 1:\n    break",
+        "loss.backward()\nif rank == 0:\n    raise ValueError",
+        "if rank % 2 == 0:\n    model(batch).backward()",
+        "m = DistributedDataParallel(model, process_group=g)\nif rank == 0:\n    m(batch).backward()",
+    ],
+)
+def test_a_wrapped_model_that_all_ranks_train_is_right(program: ReadProgram, text: str) -> None:
+    assert judge(program, START + indented(text)) == []

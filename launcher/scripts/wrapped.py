@@ -1,0 +1,91 @@
+"""Where a program trains a wrapped model: loops and functions in which every rank must run the same."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from launcher.scripts.distributed import DDP, FSDP, argument
+from launcher.scripts.origins import may_be
+from launcher.scripts.scopes import FunctionNode, ancestors, last_name
+from launcher.scripts.values import Defined
+
+if TYPE_CHECKING:
+    from launcher.scripts.program import Program
+
+Loop = ast.For | ast.AsyncFor | ast.While
+
+_SHARED = ("reduce", "gather", "broadcast", "agree", "sync", "vote", "consensus", "any_rank", "all_ranks")
+"""In the names of what makes ranks see the same."""
+
+
+def training_loops(program: Program) -> Iterator[Loop]:
+    """The innermost loops that run a wrapped model forward and backward."""
+    seen: set[ast.AST] = set()
+    for file in program.files:
+        for backward in file.calls_of.get("backward", ()):
+            loop = next((each for each in within_function(backward) if isinstance(each, Loop)), None)
+            if loop is not None and loop not in seen:
+                seen.add(loop)
+                if runs_wrapped(program, loop):
+                    yield loop
+
+
+def within_function(node: ast.AST) -> Iterator[ast.AST]:
+    """What holds a node within its function."""
+    for outer in ancestors(node):
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            return
+        yield outer
+
+
+def calls_in(block: ast.AST) -> list[ast.Call]:
+    """The calls in a statement or in a function, without those in functions within it."""
+    found: list[ast.Call] = []
+    pending = [block]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call):
+            found.append(node)
+        if node is block or not isinstance(node, FunctionNode | ast.ClassDef):
+            pending.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def runs_wrapped(program: Program, block: ast.AST) -> bool:
+    """Whether a block calls a model that DDP or FSDP wraps, and backward, with nothing like Join around."""
+    calls = calls_in(block)
+    if not any(last_name(each.func) == "backward" for each in calls):
+        return False
+    around = [each for each in within_function(block) if isinstance(each, ast.With)]
+    if any("join" in ast.unparse(item.context_expr).lower() for each in around for item in each.items):
+        return False
+    return any(is_forward(program, each) for each in calls)
+
+
+def is_forward(program: Program, call: ast.Call) -> bool:
+    """Whether a call is the forward pass of a model that DDP or FSDP may wrap over all ranks."""
+    if not isinstance(call.func, ast.Name | ast.Attribute):
+        return False
+    wrappers = may_be(program, call.func, DDP, FSDP)
+    groups = ("process_group", "device_mesh")
+    return bool(wrappers) and not any(argument(each, name) for each in wrappers for name in groups)
+
+
+def trains(program: Program, block: ast.AST, deeper: int = 2) -> bool:
+    """Whether a block, or a function that it calls, runs a wrapped model forward and backward."""
+    if runs_wrapped(program, block):
+        return True
+    for call in calls_in(block) if deeper else ():
+        called = program.value(call.func)
+        node = called.node if isinstance(called, Defined) else None
+        if isinstance(node, ast.FunctionDef) and trains(program, node, deeper - 1):
+            return True
+    return False
+
+
+def makes_ranks_agree(call: ast.Call) -> bool:
+    """Whether a call, by its name, makes the ranks see the same value."""
+    name = ast.unparse(call.func).lower()
+    return any(word in name for word in _SHARED)
