@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.script.finding import found
 from launcher.rules.script.declared_options import as_attribute, is_given
+from launcher.rules.script.finding import found
 from launcher.rules.script.subject import ScriptSubject
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import ancestors, last_name, parent_of

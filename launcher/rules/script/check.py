@@ -17,6 +17,7 @@ from launcher.rules.script import (
     forward,
     gradients,
     kept,
+    memory,
     options,
     reduction,
     state_keys,
@@ -47,11 +48,15 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *reduction.RULES,
     *checkpoints.RULES,
     *xla.RULES,
+    *memory.RULES,
     *state_keys.RULES,
     *with_job.RULES,
 )
 
-JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (*data.JOB_RULES, *kept.JOB_RULES,)
+JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
+    *data.JOB_RULES,
+    *kept.JOB_RULES,
+)
 """The rules that judge script and job together; without a job they are silent."""
 
 
