@@ -50,12 +50,12 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *xla.RULES,
     *memory.RULES,
     *state_keys.RULES,
-    *with_job.RULES,
 )
 
 JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
     *data.JOB_RULES,
     *kept.JOB_RULES,
+    *with_job.JOB_RULES,
 )
 """The rules that judge script and job together; without a job they are silent."""
 

@@ -215,7 +215,7 @@ def _used(program: Program) -> set[str]:
     return {name for file in program.files for name in (*file.calls_of, *file.names, *file.attributes)}
 
 
-RULES = (
+JOB_RULES = (
     script_fits_the_strategy,
     entry_point_has_a_worker_function,
     trainer_knows_its_processes,
