@@ -85,6 +85,11 @@ def test_what_the_parent_downloads_before_it_spawns_is_fine(program: ReadProgram
             id="one rank first, the others find it there",
         ),
         pytest.param(
+            'def prepare():\n    if local_rank == 0:\n        datasets.MNIST("data", download=True)\n'
+            '    dist.barrier()\nprepare()\ndata = datasets.MNIST("data", download=True)',
+            id="one rank first, in a function of its own",
+        ),
+        pytest.param(
             'if local_rank != 0:\n    dist.barrier()\ndata = datasets.MNIST("data", download=True)\n'
             "if local_rank == 0:\n    dist.barrier()",
             id="the others wait",
