@@ -127,8 +127,16 @@ def _leaves(program: Program, block: list[ast.stmt]) -> bool:
     return False
 
 
-def runs_with(node: ast.AST, call: ast.Call) -> bool:
-    """Whether a statement runs wherever a call does: in the same function, under no other tests."""
+def runs_with(program: Program, node: ast.AST, call: ast.Call) -> bool:
+    """Whether a statement runs wherever a call does: in the same function, under no other tests.
+
+    Not in a function that nothing in the program calls.
+    """
+    function = scope_of(call).function
+    if function is not None and isinstance(function.node, FunctionNode):
+        sites = program.evaluation.callers.of(function.node)
+        if sites is not None and not sites:
+            return False
     return scope_of(node).function is scope_of(call).function and (
         file_of(node) is file_of(call) and arms_of(node) <= arms_of(call)
     )

@@ -168,7 +168,9 @@ def _is_for_several(program: Program, call: ast.Call) -> bool:
 def is_part_of_the_start(program: Program, node: ast.AST) -> bool:
     """Whether every process comes by a statement: in any case, or where it joins the group."""
     return surely_runs(program, node) or any(
-        runs_with(node, call) for call, _ in program.calls(*_STARTS) if _is_for_several(program, call)
+        runs_with(program, node, call)
+        for call, _ in program.calls(*_STARTS)
+        if _is_for_several(program, call)
     )
 
 
