@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from launcher.scripts.program import Program
-from launcher.scripts.scopes import FunctionNode, parent_of
-from launcher.scripts.values import External
+from launcher.scripts.reaching import arms_of
+from launcher.scripts.scopes import FunctionNode, file_of, parent_of, scope_of
 
 _DEEPEST = 6
 """So many calls from the entry's own code; what is deeper is not sure."""
@@ -116,17 +116,27 @@ def _may_leave(program: Program, statement: ast.stmt) -> bool:
 
 
 def _leaves(program: Program, block: list[ast.stmt]) -> bool:
+    """Not by the end of the process: then there is no training."""
     for statement in block:
         if isinstance(statement, ast.Return | ast.Continue | ast.Break):
-            return True
-        if (
-            isinstance(statement, ast.Expr)
-            and isinstance(statement.value, ast.Call)
-            and program.value(statement.value.func) in (External("sys.exit"), External("exit"))
-        ):
             return True
         if isinstance(statement, ast.If) and (
             _leaves(program, statement.body) or _leaves(program, statement.orelse)
         ):
             return True
     return False
+
+
+def runs_with(program: Program, node: ast.AST, call: ast.Call) -> bool:
+    """Whether a statement runs wherever a call does: in the same function, under no other tests.
+
+    Not in a function that nothing in the program calls.
+    """
+    function = scope_of(call).function
+    if function is not None and isinstance(function.node, FunctionNode):
+        sites = program.evaluation.callers.of(function.node)
+        if sites is not None and not sites:
+            return False
+    return scope_of(node).function is scope_of(call).function and (
+        file_of(node) is file_of(call) and arms_of(node) <= arms_of(call)
+    )

@@ -10,6 +10,7 @@ from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.arguments import argument
 from launcher.rules.script.finding import found, note
+from launcher.rules.script.topology import is_part_of_the_start
 from launcher.scripts.certainty import surely_runs
 from launcher.scripts.launching import is_for_one_host
 from launcher.scripts.program import Program
@@ -84,7 +85,7 @@ def device_is_not_the_same_for_all(program: Program) -> Iterator[Finding]:
     Source: the sources of DIST006 and DIST003. Silent where no process group is made, where nobody can tell
     whether the line runs, where the name may get another device, and where CUDA_VISIBLE_DEVICES is named.
     """
-    if not any(surely_runs(program, call) for call, _ in program.calls(_GROUP)) or _chooses(program):
+    if not any(True for _ in program.calls(_GROUP)) or _chooses(program):
         return
     for node, index in _indices(program):
         value = program.value(index)
@@ -233,7 +234,7 @@ def _stays(program: Program, node: ast.AST) -> bool:
         stores = [each for file in program.files for each in file.set_attributes.get(target.attr, ())]
         if len(stores) > 1:
             return False
-    return surely_runs(program, node)
+    return is_part_of_the_start(program, node)
 
 
 def _is_for_one_host(node: ast.AST) -> bool:

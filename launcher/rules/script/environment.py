@@ -14,7 +14,7 @@ from launcher.failure_modes.model import FailureMode, Finding, Fix, Severity, St
 from launcher.failure_modes.registry import finds
 from launcher.rules import variables
 from launcher.rules.script.finding import found
-from launcher.scripts.certainty import surely_runs
+from launcher.rules.script.topology import is_part_of_the_start
 from launcher.scripts.changed_variables import ChangedVariable, changed_variables
 from launcher.scripts.edits import wrapped
 from launcher.scripts.plain_types import type_of
@@ -146,7 +146,7 @@ def _surely_set(program: Program) -> Iterator[tuple[ChangedVariable, str]]:
 
 
 def _counts(program: Program, change: ChangedVariable) -> bool:
-    return change.only_unset or surely_runs(program, change.node)
+    return change.only_unset or is_part_of_the_start(program, change.node)
 
 
 def _network_harm(name: str, value: str) -> str | None:

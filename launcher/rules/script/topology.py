@@ -11,7 +11,7 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.arguments import argument, constant
 from launcher.rules.script.finding import found
-from launcher.scripts.certainty import surely_runs
+from launcher.scripts.certainty import runs_with, surely_runs
 from launcher.scripts.changed_variables import ChangedVariable, changed_variables
 from launcher.scripts.launching import has_another_launcher, is_for_one_host
 from launcher.scripts.program import Program
@@ -165,6 +165,15 @@ def _is_for_several(program: Program, call: ast.Call) -> bool:
     return size is None or size.value not in (0, 1)
 
 
+def is_part_of_the_start(program: Program, node: ast.AST) -> bool:
+    """Whether every process comes by a statement: in any case, or where it joins the group."""
+    return surely_runs(program, node) or any(
+        runs_with(program, node, call)
+        for call, _ in program.calls(*_STARTS)
+        if _is_for_several(program, call)
+    )
+
+
 def _overwritten(program: Program, name: str) -> Iterator[ChangedVariable]:
     """Where the launcher's value is surely replaced; not by a program that is one process on purpose."""
     changes = [each for each in changed_variables(program) if each.name in (name, "WORLD_SIZE")]
@@ -173,7 +182,7 @@ def _overwritten(program: Program, name: str) -> Iterator[ChangedVariable]:
         if each.name == "WORLD_SIZE" and size is not None and str(size.value) == "1":
             return
     for each in changes:
-        if each.name == name and not each.only_unset and surely_runs(program, each.node):
+        if each.name == name and not each.only_unset and is_part_of_the_start(program, each.node):
             yield each
 
 

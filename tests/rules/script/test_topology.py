@@ -33,6 +33,10 @@ def told(findings: list[Finding]) -> list[tuple[str, Severity]]:
         'host = "10.1.2.3"\nos.environ["MASTER_ADDR"] = host' + GROUP,
         'dist.init_process_group("nccl", init_method="tcp://localhost:23456", rank=r, world_size=w)',
         'dist.init_process_group("nccl", "tcp://10.0.0.1:23456", rank=r, world_size=w)',
+        'if sys.argv[1:]:\n    print()\n    sys.exit()\nos.environ["MASTER_ADDR"] = "localhost"' + GROUP,
+        'if sys.argv[1:]:\n    os.environ["MASTER_ADDR"] = "localhost"\n    dist.init_process_group("nccl")',
+        'def start():\n    if sys.argv[1:]:\n        return\n    os.environ["MASTER_ADDR"] = "localhost"\n'
+        '    dist.init_process_group("nccl")\nstart()',
         'if dist.is_available():\n    os.environ["MASTER_ADDR"] = "localhost"' + GROUP,
         'dist.init_process_group("nccl", world_size=8, rank=int(os.environ["RANK"]))',
         'dist.init_process_group("nccl", world_size=torch.cuda.device_count(), rank=int(os.environ["RANK"]))',
@@ -59,6 +63,9 @@ def test_an_address_or_a_size_in_the_script_is_found(program: ReadProgram, text:
         'os.environ["MASTER_ADDR"] = "localhost"\ndist.init_process_group("gloo", rank=0, world_size=1)',
         'os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="29500", RANK="0", WORLD_SIZE="1")' + GROUP,
         'os.environ["MASTER_ADDR"] = "localhost"',
+        'if "RANK" in os.environ:\n    dist.init_process_group("nccl")\nelse:\n'
+        '    os.environ["MASTER_ADDR"] = "localhost"\n'
+        '    dist.init_process_group("gloo", rank=0, world_size=1)',
         'def unused():\n    os.environ["MASTER_ADDR"] = "localhost"' + GROUP,
         'def setup():\n    if "RANK" in os.environ:\n        return\n'
         '    os.environ["MASTER_ADDR"] = "localhost"\nsetup()' + GROUP,

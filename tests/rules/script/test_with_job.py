@@ -48,7 +48,7 @@ def together(write_job: Callable[..., Path]) -> Together:
         program = read_program(script)
         assert isinstance(program, Program)
         subject = ScriptSubject(program, plan.spec or loaded.spec, plan)
-        findings: list[Finding] = [each for rule in with_job.RULES for each in rule(subject)]
+        findings: list[Finding] = [each for rule in with_job.JOB_RULES for each in rule(subject)]
         return [each.code for each in findings]
 
     return judge
