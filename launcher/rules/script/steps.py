@@ -167,11 +167,10 @@ def ranks_run_equally_many_steps(program: Program) -> Iterator[Finding]:
 
 
 @finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD)
-def wrapped_models_run_on_every_rank(program: Program) -> Iterator[Finding]:
-    """Backward of a wrapped model on some ranks alone, or a training loop that some ranks leave.
+def every_rank_stays_in_the_loop(program: Program) -> Iterator[Finding]:
+    """A training loop that some ranks leave: the others wait for their gradients in backward.
 
-    It reduces gradients, so that those ranks wait for the others. A forward alone says nothing: evaluating on
-    one rank may be right. So is a guard whose other arm runs backward, too.
+    Backward under a guard is found with the other collectives.
 
     Bad: `if rank == 0: break` in the loop over batches. Good: a decision that all ranks share. Source:
     torch's notes on DDP.
@@ -186,23 +185,6 @@ def wrapped_models_run_on_every_rank(program: Program) -> Iterator[Finding]:
                     f"{guard.ranks} may leave here, and the others wait in backward for its gradients",
                     related=[note(leaving, "left here")],
                 )
-    for file in program.files:
-        for call in file.calls_of.get("backward", ()):
-            owner = next((each for each in within_function(call) if isinstance(each, ast.If)), None)
-            guard = None if owner is None else _guard(program, owner.test)
-            if owner is None or guard is None or not runs_wrapped(program, owner):
-                continue
-            arms = [_has_backward(owner, arm) for arm in (owner.body, owner.orelse)]
-            if all(arms):
-                continue
-            ranks = guard if arms[0] else guard.opposite()
-            yield found(
-                ddp.COLLECTIVE_UNDER_RANK_GUARD,
-                call,
-                f"backward of a wrapped model is run by {ranks.ranks} alone, which then waits for the "
-                "others' gradients until the timeout",
-                related=[note(owner.test, "under this test")],
-            )
 
 
 def _guard(program: Program, test: ast.expr) -> Guard | None:
@@ -211,12 +193,4 @@ def _guard(program: Program, test: ast.expr) -> Guard | None:
     return guard if guard is not None and guard.kind in (RankKind.GLOBAL, RankKind.LOCAL) else None
 
 
-def _has_backward(branch: ast.If, arm: list[ast.stmt]) -> bool:
-    """Whether an arm of a branch runs backward."""
-    return any(
-        last_name(call.func) == "backward" and any(part in within_function(call) for part in arm)
-        for call in calls_in(branch)
-    )
-
-
-RULES = (ranks_skip_steps_together, ranks_run_equally_many_steps, wrapped_models_run_on_every_rank)
+RULES = (ranks_skip_steps_together, ranks_run_equally_many_steps, every_rank_stays_in_the_loop)
