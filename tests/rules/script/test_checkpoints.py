@@ -73,6 +73,7 @@ def test_a_save_that_every_rank_runs_with_one_path_is_found(program: ReadProgram
         'import lib\n@lib.rank_zero\ndef save():\n    torch.save(state, "model.pt")\nsave()',
         'if trainer.is_main:\n    torch.save(state, "model.pt")',
         "args.out = args.out + str(rank)\ntorch.save(state, args.out)",
+        "args.out = place()\ntorch.save(state, args.out)",
         'try:\n    train()\nexcept Exception:\n    torch.save(state, "model.pt")',
         'def save(path):\n    torch.save(state, path)\nsave(f"model-{rank}.pt")',
     ],
