@@ -17,7 +17,6 @@ from launcher.scripts.wrapped import (
     Loop,
     calls_in,
     makes_ranks_agree,
-    runs_wrapped,
     training_loops,
     within_function,
 )
