@@ -45,6 +45,9 @@ def main() -> None:
     folder = Path(options.output_dir)
     trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)) if folder.is_dir() else None)
     trainer.save_model(str(MODEL))
+    if torch.distributed.is_initialized():
+        # Its threads would otherwise be running still when the interpreter ends, which can abort.
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

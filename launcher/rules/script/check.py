@@ -67,7 +67,18 @@ def check_program(program: Program) -> list[Finding]:
     except RecursionError:
         entry = Unread(program.entry.path, "its expressions are nested too deeply to be followed")
         return [unread_finding(entry, imported=False)]
-    return [*findings, *(unread_finding(each, imported=True) for each in program.unread)]
+    told = _once_a_place(findings)
+    return [*told, *(unread_finding(each, imported=True) for each in program.unread)]
+
+
+def _once_a_place(findings: Iterable[Finding]) -> list[Finding]:
+    """Without what a later rule says of the same mode at the same place."""
+    first: dict[object, Finding] = {}
+    for each in findings:
+        place = each.location
+        key = id(each) if place is None else (each.code, place.file, place.line, place.column)
+        first.setdefault(key, each)
+    return list(first.values())
 
 
 def check_script(subject: ScriptSubject) -> list[Finding]:

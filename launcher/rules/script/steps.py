@@ -180,9 +180,9 @@ def every_rank_stays_in_the_loop(program: Program) -> Iterator[Finding]:
             if guard is not None and isinstance(leaving, ast.Break | ast.Return | ast.Continue):
                 yield found(
                     ddp.COLLECTIVE_UNDER_RANK_GUARD,
-                    test,
+                    leaving,
                     f"{guard.ranks} may leave here, and the others wait in backward for its gradients",
-                    related=[note(leaving, "left here")],
+                    related=[note(test, "under this test")],
                 )
 
 
