@@ -1,4 +1,4 @@
-"""The sampler is never told the epoch; unused parameters are looked for; no timeout and no end of the group."""
+"""No epoch for the sampler, no timeout and no end of the group; unused parameters are looked for."""
 
 import torch
 import torch.distributed as dist
