@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from launcher.scripts.program import Program
+from launcher.scripts.scopes import last_name
 
 _SPAWNING = (
     "torch.multiprocessing.spawn",
@@ -19,6 +20,14 @@ _SPAWNING = (
     "subprocess.Popen",
     "ray.train.torch.TorchTrainer",
 )
+
+_SPAWNING_TESTS = (
+    "MultiProcessTestCase",
+    "MultiProcContinuousTest",
+    "MultiThreadedTestCase",
+    "DistributedTestBase",
+)
+"""Classes of torch's own tests that start a process or thread for each rank, on the host where they run."""
 
 _OTHER_LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "LSB_", "AZ_BATCH", "FLUX_")
 """How the variables of launchers begin that set no MASTER_ADDR and MASTER_PORT."""
@@ -37,6 +46,16 @@ def spawns(program: Program) -> list[ast.Call]:
         if any(each.arg in ("target", "nprocs") for each in call.keywords)
     )
     return [*found, *(call for call in contexts if call not in found)]
+
+
+def is_test_of_one_host(program: Program) -> bool:
+    """Whether a program is a test whose class starts the ranks on one host."""
+    return any(
+        last_name(base) in _SPAWNING_TESTS
+        for file in program.files
+        for definition in file.classes
+        for base in definition.bases
+    )
 
 
 def has_another_launcher(program: Program) -> bool:

@@ -11,7 +11,7 @@ from launcher.failure_modes.registry import finds
 from launcher.rules.script.arguments import argument
 from launcher.rules.script.finding import found, note
 from launcher.scripts.certainty import surely_runs
-from launcher.scripts.launching import spawns
+from launcher.scripts.launching import is_test_of_one_host, spawns
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import ancestors, file_of, scope_of, statement_of
 from launcher.scripts.values import Constant, Instance, RankKind, RankValue, Value
@@ -55,9 +55,9 @@ def device_is_not_the_global_rank(program: Program) -> Iterator[Finding]:
     `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`.
 
     Source: the sources of DIST006. Silent about a rank modulo the number of GPUs, in a program that spawns
-    its processes itself, and under a test that asks for the hosts or their GPUs.
+    its processes itself or is a test that does, and under a test that asks for the hosts or their GPUs.
     """
-    if spawns(program):
+    if spawns(program) or is_test_of_one_host(program):
         return
     for node, index in _indices(program):
         value = program.value(index)

@@ -54,6 +54,10 @@ def test_the_global_rank_as_a_device_index_is_found(program: ReadProgram, text: 
         "def work(rank, n):\n    torch.cuda.set_device(rank)\nmp.spawn(work, args=(2,), nprocs=2)",
         "def work(i, n):\n    torch.cuda.set_device(dist.get_rank())\nmp.spawn(work, args=(2,), nprocs=2)",
         "if dist.get_world_size() <= torch.cuda.device_count():\n    torch.cuda.set_device(dist.get_rank())",
+        "from torch.testing._internal.common_distributed import MultiProcessTestCase\n"
+        "class Check(MultiProcessTestCase):\n"
+        "    def test_it(self):\n"
+        "        torch.cuda.set_device(dist.get_rank())",
         "rank = 3\nscores = scores.to(rank)",
         "torch.manual_seed(dist.get_rank())",
         "model = DDP(model)",
