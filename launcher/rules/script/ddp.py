@@ -13,6 +13,7 @@ from launcher.scripts.distributed import DDP, GROUP, argument, hides_arguments
 from launcher.scripts.guard import Guard
 from launcher.scripts.participants import Participants
 from launcher.scripts.program import Program
+from launcher.scripts.scopes import FunctionNode, file_of, scope_of
 from launcher.scripts.values import Constant, Instance
 
 SHORT_TIMEOUT = 300
@@ -138,17 +139,29 @@ def groups_are_destroyed(program: Program) -> Iterator[Finding]:
     """A program that makes a process group and nowhere destroys one. An information.
 
     Bad: a `main()` that ends after training. Good: `dist.destroy_process_group()` as its last line. Source:
-    torch.distributed's documentation, on shutdown.
+    torch.distributed's documentation, on shutdown. Silent about a function that the program never calls.
     """
     if program.unread or any("destroy_process_group" in file.text for file in program.files):
         return
     for call, _ in program.calls(GROUP):
+        function = scope_of(call).function
+        if function is not None and _is_never_called(program, function.node):
+            continue
         yield found(
             ddp.GROUP_NEVER_DESTROYED,
             call,
             "the process group that is made here is never destroyed: a rank that exits with operations "
             "pending may keep another one from exiting",
         )
+
+
+def _is_never_called(program: Program, function: ast.AST) -> bool:
+    """Whether a function stands in a module that another program may use, and this one calls it nowhere."""
+    return (
+        isinstance(function, FunctionNode)
+        and file_of(function) is not program.entry
+        and program.evaluation.callers.of(function) == []
+    )
 
 
 RULES = (unused_parameters_are_not_looked_for, groups_have_a_fitting_timeout, groups_are_destroyed)
