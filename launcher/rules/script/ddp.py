@@ -13,7 +13,7 @@ from launcher.scripts.distributed import DDP, GROUP, argument, hides_arguments
 from launcher.scripts.guard import Guard
 from launcher.scripts.participants import Participants
 from launcher.scripts.program import Program
-from launcher.scripts.scopes import FunctionNode, file_of, scope_of
+from launcher.scripts.scopes import FunctionNode, Scope, file_of, scope_of
 from launcher.scripts.values import Constant, Instance
 
 SHORT_TIMEOUT = 300
@@ -145,7 +145,7 @@ def groups_are_destroyed(program: Program) -> Iterator[Finding]:
         return
     for call, _ in program.calls(GROUP):
         function = scope_of(call).function
-        if function is not None and _is_never_called(program, function.node):
+        if function is not None and _is_never_called(program, function):
             continue
         yield found(
             ddp.GROUP_NEVER_DESTROYED,
@@ -155,12 +155,17 @@ def groups_are_destroyed(program: Program) -> Iterator[Finding]:
         )
 
 
-def _is_never_called(program: Program, function: ast.AST) -> bool:
-    """Whether a function stands in a module that another program may use, and this one calls it nowhere."""
-    return (
-        isinstance(function, FunctionNode)
-        and file_of(function) is not program.entry
-        and program.evaluation.callers.of(function) == []
+def _is_never_called(program: Program, scope: Scope, deepest: int = 8) -> bool:
+    """Whether a function stands in a module that another program may use, and this one calls it nowhere, or
+    from functions alone that it never calls.
+    """
+    function = scope.node
+    if not isinstance(function, FunctionNode) or file_of(function) is program.entry or deepest == 0:
+        return False
+    sites = program.evaluation.callers.of(function)
+    scopes = [scope_of(site.call).function for site in sites or ()]
+    return sites is not None and all(
+        each is not None and _is_never_called(program, each, deepest - 1) for each in scopes
     )
 
 

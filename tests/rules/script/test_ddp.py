@@ -121,6 +121,11 @@ def test_a_group_that_is_never_destroyed_is_an_information(program: ReadProgram)
         ("print('no group')", ""),
         (
             "import helper",
+            "import torch.distributed as dist\ndef make():\n    dist.init_process_group('nccl')\n"
+            "def start():\n    make()",
+        ),
+        (
+            "import helper",
             "import torch.distributed as dist\ndef start():\n    dist.init_process_group('nccl')",
         ),
     ],
