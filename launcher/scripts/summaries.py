@@ -52,8 +52,8 @@ class Summaries:
         guard = None if isinstance(function, ast.Module) else self.program.guards.of_decorators(function)
         if guard is not None:
             parted = [Parted(run, guard) for run in block.must if run.concerns(guard)]
-            return Summary((), (), (*parted, *_unmatched(follow.parted)))
-        return Summary(tuple(block.must), tuple(block.may), tuple(_unmatched(follow.parted)))
+            return Summary((), (), (*parted, *_unmatched(follow.parted, block.may)))
+        return Summary(tuple(block.must), tuple(block.may), tuple(_unmatched(follow.parted, block.may)))
 
     def parted(self) -> list[Parted]:
         """Where the ranks of the program part, in the order of its files, each place once."""
@@ -66,11 +66,15 @@ class Summaries:
         return list(found.values())
 
 
-def _unmatched(parted: Sequence[Parted]) -> list[Parted]:
+def _unmatched(parted: Sequence[Parted], may: Sequence[CollectiveRun]) -> list[Parted]:
     """Where ranks part and no other part of the function makes up for it: first the others wait, then rank 0
     releases them.
+
+    Where nobody knows which ranks part, the same collective under an unknown test may be the other half.
     """
-    left = list(parted)
+    known = {each.run.node for each in parted}
+    unknown = {run.does for run in may if run.node not in known}
+    left = [each for each in parted if each.guard.members is not None or each.run.does not in unknown]
     for waiting_first in (True, False):
         for each in parted:
             if each not in left or each.leaves is not None or (waiting_first and not each.guard.outside):

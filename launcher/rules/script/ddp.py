@@ -13,6 +13,7 @@ from launcher.scripts.distributed import DDP, GROUP, argument, hides_arguments
 from launcher.scripts.guard import Guard
 from launcher.scripts.participants import Participants
 from launcher.scripts.program import Program
+from launcher.scripts.scopes import FunctionNode, Scope, file_of, scope_of
 from launcher.scripts.values import Constant, Instance
 
 SHORT_TIMEOUT = 300
@@ -138,17 +139,34 @@ def groups_are_destroyed(program: Program) -> Iterator[Finding]:
     """A program that makes a process group and nowhere destroys one. An information.
 
     Bad: a `main()` that ends after training. Good: `dist.destroy_process_group()` as its last line. Source:
-    torch.distributed's documentation, on shutdown.
+    torch.distributed's documentation, on shutdown. Silent about a function that the program never calls.
     """
     if program.unread or any("destroy_process_group" in file.text for file in program.files):
         return
     for call, _ in program.calls(GROUP):
+        function = scope_of(call).function
+        if function is not None and _is_never_called(program, function):
+            continue
         yield found(
             ddp.GROUP_NEVER_DESTROYED,
             call,
             "the process group that is made here is never destroyed: a rank that exits with operations "
             "pending may keep another one from exiting",
         )
+
+
+def _is_never_called(program: Program, scope: Scope, deepest: int = 8) -> bool:
+    """Whether a function stands in a module that another program may use, and this one calls it nowhere, or
+    from functions alone that it never calls.
+    """
+    function = scope.node
+    if not isinstance(function, FunctionNode) or file_of(function) is program.entry or deepest == 0:
+        return False
+    sites = program.evaluation.callers.of(function)
+    scopes = [scope_of(site.call).function for site in sites or ()]
+    return sites is not None and all(
+        each is not None and _is_never_called(program, each, deepest - 1) for each in scopes
+    )
 
 
 RULES = (unused_parameters_are_not_looked_for, groups_have_a_fitting_timeout, groups_are_destroyed)

@@ -56,7 +56,7 @@ def device_is_not_the_global_rank(program: Program) -> Iterator[Finding]:
     `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`.
 
     Source: the sources of DIST006. Silent about a rank modulo the number of GPUs, in a program that spawns
-    its processes itself, and under a test that asks for the hosts or their GPUs.
+    its processes itself or is a test that does, and under a test that asks for the hosts or their GPUs.
     """
     if is_for_one_host(program):
         return

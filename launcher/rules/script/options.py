@@ -29,7 +29,8 @@ def switches_can_be_switched_off(program: Program) -> Iterator[Finding]:
     `parser.add_argument("--amp", action=argparse.BooleanOptionalAction, default=True)`.
 
     Source: Python documentation: argparse ("The bool() function is not recommended as a type converter").
-    Silent where another library's parser may be meant.
+    Silent where another library's parser may be meant, and where an action is given: BooleanOptionalAction
+    and an action of the script's own need not look at the type.
     """
     if any(
         (each.module or "").partition(".")[0] in _OTHER_PARSERS
@@ -41,6 +42,8 @@ def switches_can_be_switched_off(program: Program) -> Iterator[Finding]:
         for call in file.calls_of.get("add_argument", ()):
             kind = argument(call, "type")
             if kind is None or program.value(kind) != External("bool") or not _is_argparse(program, call):
+                continue
+            if argument(call, "action") is not None:
                 continue
             words = [each.value for each in call.args if isinstance(each, ast.Constant)]
             option = next((each for each in words if isinstance(each, str)), "the option")
@@ -68,9 +71,7 @@ def _is_argparse(program: Program, call: ast.Call) -> bool:
 def _fix(program: Program, call: ast.Call, kind: ast.expr) -> Fix | None:
     """Another action in place of the type, where argparse takes it: a long option with a plain default."""
     file = file_of(call)
-    if any(
-        each.arg in ("nargs", "const", "action", "choices", "metavar") for each in call.keywords
-    ) or is_open(call):
+    if any(each.arg in ("nargs", "const", "choices", "metavar") for each in call.keywords) or is_open(call):
         return None
     names = [each.value for each in call.args if isinstance(each, ast.Constant)]
     if not any(isinstance(each, str) and each.startswith("--") for each in names):

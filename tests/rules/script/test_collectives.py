@@ -209,6 +209,16 @@ RIGHT = {
         "flag = torch.tensor(rank == 0)\ndist.all_reduce(flag)\nif flag.item():\n    dist.barrier()\n"
     ),
     "under Join": "with Join([m]):\n    if rank == 0:\n        pass\n    dist.all_reduce(x)\n",
+    "a timeout that a test expects": (
+        "with self.assertRaisesRegex(RuntimeError, 'Timed out'):\n    if rank == 0:\n        dist.barrier()\n"
+        "if rank == 0:\n    with pytest.raises(RuntimeError):\n        dist.barrier()\n"
+    ),
+    "the two-sided barrier of a rank that nobody knows": (
+        "def own():\n    return dist.get_rank() if group is None else dist.get_rank(group=group)\n"
+        "@contextmanager\ndef first():\n    if own() > 0:\n        dist.barrier()\n    yield\n"
+        "    if own() == 0:\n        if not dist.is_initialized():\n            return\n"
+        "        dist.barrier()\n"
+    ),
     "a name that is no rank": "def f(rank):\n    if rank == 0:\n        dist.barrier()\nf(metric())\n",
     "an unknown callee in the other arm": "if rank == 0:\n    dist.barrier()\nelse:\n    worker()\n",
     "all ranks or the sharded ones": "if sharded or rank == 0:\n    dist.barrier()\n",

@@ -119,7 +119,22 @@ def test_a_group_that_is_never_destroyed_is_an_information(program: ReadProgram)
         ),
         ("import helper\ndist.init_process_group('nccl')", "no python ("),
         ("print('no group')", ""),
+        (
+            "import helper",
+            "import torch.distributed as dist\ndef make():\n    dist.init_process_group('nccl')\n"
+            "def start():\n    make()",
+        ),
+        (
+            "import helper",
+            "import torch.distributed as dist\ndef start():\n    dist.init_process_group('nccl')",
+        ),
     ],
 )
 def test_a_group_that_may_be_destroyed_is_right(program: ReadProgram, text: str, helper: str) -> None:
     assert codes(judge(program, text, **{"helper.py": helper}), "DDP006") == []
+
+
+def test_a_group_that_a_helper_makes_for_this_program_is_found(program: ReadProgram) -> None:
+    helper = "import torch.distributed as dist\ndef start():\n    dist.init_process_group('nccl')"
+    judged = judge(program, "import helper\nhelper.start()", **{"helper.py": helper})
+    assert len(codes(judged, "DDP006")) == 1

@@ -41,6 +41,8 @@ def test_type_bool_is_found(program: ReadProgram, text: str) -> None:
     [
         PARSER + 'parser.add_argument("--amp", action="store_true")',
         PARSER + 'parser.add_argument("--amp", action=argparse.BooleanOptionalAction)',
+        PARSER + 'parser.add_argument("--amp", type=bool, action=argparse.BooleanOptionalAction)',
+        PARSER + 'parser.add_argument("--amp", type=bool, action=OnOrOff)',
         PARSER + 'parser.add_argument("--amp", type=lambda text: text == "true")',
         PARSER + 'from distutils.util import strtobool as bool\nparser.add_argument("--amp", type=bool)',
         PARSER + 'def bool(text):\n    return text == "true"\nparser.add_argument("--amp", type=bool)',
