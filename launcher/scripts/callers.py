@@ -23,7 +23,6 @@ from launcher.scripts.values import Defined, External, RankKind, RankValue, Valu
 
 if TYPE_CHECKING:
     from launcher.scripts.evaluation import Evaluation
-    from launcher.scripts.index import FileIndex
     from launcher.scripts.program import Program
 
 _SPAWNING = frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"})
@@ -96,7 +95,7 @@ class Callers:
     ) -> Iterator[CallSite | None]:
         """What every use of a function's or class's name says; from other modules also as an attribute."""
         for file in self.program.files:
-            for alias in {name, *_aliases(file, name)}:
+            for alias in {name, *file.imported_as.get(name, ())}:
                 for use in (*file.names.get(alias, ()), *file.attributes.get(alias, ())):
                     value = self.evaluation.value(use)
                     if isinstance(value, Defined) and value.node is wanted:
@@ -225,10 +224,3 @@ def _site(
 
 def _elements(node: ast.expr | None) -> list[ast.expr | None]:
     return [*node.elts] if isinstance(node, ast.Tuple | ast.List) else []
-
-
-def _aliases(file: FileIndex, name: str) -> Iterator[str]:
-    """Other names under which a file imports something of this name."""
-    for binding in file.imports:
-        if (binding.module or "").rpartition(".")[2] == name:
-            yield binding.name

@@ -64,16 +64,25 @@ class FileIndex:
 
     def aliases_of(self, lasts: Collection[str]) -> set[str]:
         """The names that imports and assignments give to what has one of these: `gather = dist.gather`."""
-        return {name for last, name in self._aliases if last in lasts}
+        return {name for last in lasts for name in self._aliases.get(last, ())}
 
     @cached_property
-    def _aliases(self) -> list[tuple[str, str]]:
-        found = [((each.module or "").rpartition(".")[2], each.name) for each in self.imports]
+    def imported_as(self) -> dict[str, list[str]]:
+        """The names under which the file imports something, by the last part of where it comes from."""
+        found: dict[str, list[str]] = {}
+        for binding in self.imports:
+            found.setdefault((binding.module or "").rpartition(".")[2], []).append(binding.name)
+        return found
+
+    @cached_property
+    def _aliases(self) -> dict[str, list[str]]:
+        found = {last: [*names] for last, names in self.imported_as.items()}
         for statement in self.statements.get(ast.Assign, []):
             if isinstance(statement, ast.Assign):
                 last = last_name(statement.value)
-                names = [last_name(target) for target in statement.targets]
-                found += [(last, name) for name in names if last and name and name != last]
+                for name in map(last_name, statement.targets):
+                    if last and name and name != last:
+                        found.setdefault(last, []).append(name)
         return found
 
     @cached_property
