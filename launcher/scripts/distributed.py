@@ -33,21 +33,3 @@ STARTS = (
 def starts(program: Program) -> Iterator[tuple[ast.Call, str]]:
     """The calls by which a program joins others."""
     return program.calls(*STARTS)
-
-
-def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
-    """An argument of a library's function, by keyword or by position."""
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    if position is not None and position < len(call.args):
-        given = call.args[: position + 1]
-        return None if any(isinstance(each, ast.Starred) for each in given) else given[-1]
-    return None
-
-
-def hides_arguments(call: ast.Call) -> bool:
-    """Whether a `*` or `**` in a call may hold any argument."""
-    return any(isinstance(each, ast.Starred) for each in call.args) or any(
-        each.arg is None for each in call.keywords
-    )

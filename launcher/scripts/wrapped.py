@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.scripts.distributed import DDP, FSDP, argument
+from launcher.scripts.arguments import argument
+from launcher.scripts.distributed import DDP, FSDP
 from launcher.scripts.origins import may_be
 from launcher.scripts.scopes import FunctionNode, ancestors, last_name
 from launcher.scripts.values import Defined

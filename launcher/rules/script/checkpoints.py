@@ -9,7 +9,8 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
-from launcher.scripts.distributed import argument, starts
+from launcher.scripts.arguments import argument
+from launcher.scripts.distributed import starts
 from launcher.scripts.guard import Guard
 from launcher.scripts.participants import Participants
 from launcher.scripts.program import Program

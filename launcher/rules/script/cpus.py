@@ -8,11 +8,11 @@ from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Related, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.script.arguments import constant, is_open
 from launcher.rules.script.declared_options import default_of_option, is_given
 from launcher.rules.script.finding import found, note
 from launcher.rules.script.loaders import loaders_of
 from launcher.rules.script.subject import ScriptSubject
+from launcher.scripts.arguments import constant, is_open
 
 
 @finds(Stage.SCRIPT, data.TOO_MANY_WORKERS)

@@ -9,7 +9,8 @@ from launcher.failure_modes import ddp
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
-from launcher.scripts.distributed import DDP, GROUP, argument, hides_arguments
+from launcher.scripts.arguments import argument, is_open
+from launcher.scripts.distributed import DDP, GROUP
 from launcher.scripts.guard import Guard
 from launcher.scripts.participants import Participants
 from launcher.scripts.program import Program
@@ -85,7 +86,7 @@ def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
     for call, _ in program.calls(GROUP):
         given = argument(call, "timeout", 2)
         if given is None:
-            if not hides_arguments(call):
+            if not is_open(call):
                 yield found(
                     ddp.GROUP_TIMEOUT_UNSUITABLE,
                     call,
@@ -121,7 +122,7 @@ def _work_of_some_ranks(
 def _seconds(program: Program, node: ast.expr) -> float | None:
     """How long a `timedelta(...)` of literals is."""
     value = program.value(node)
-    if not isinstance(value, Instance) or value.name != "datetime.timedelta" or hides_arguments(value.call):
+    if not isinstance(value, Instance) or value.name != "datetime.timedelta" or is_open(value.call):
         return None
     given = dict(zip(_POSITIONS, value.call.args, strict=False))
     given.update({each.arg: each.value for each in value.call.keywords if each.arg is not None})

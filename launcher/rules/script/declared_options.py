@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from launcher.rules.script.arguments import argument
+from launcher.scripts.arguments import argument
 from launcher.scripts.program import Program
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.script.arguments import argument
 from launcher.rules.script.finding import found, note
 from launcher.rules.script.topology import is_part_of_the_start
+from launcher.scripts.arguments import argument
 from launcher.scripts.certainty import surely_runs
 from launcher.scripts.launching import is_for_one_host
 from launcher.scripts.program import Program

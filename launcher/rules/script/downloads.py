@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.script.arguments import argument
 from launcher.rules.script.finding import found
+from launcher.scripts.arguments import argument
 from launcher.scripts.guard import Guard
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import FunctionNode, ancestors, scope_of

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.script.arguments import argument, is_open, made_by
 from launcher.rules.script.finding import found, note
 from launcher.rules.script.loaders import Loaders, loaders_of
+from launcher.scripts.arguments import argument, is_open, made_by
 from launcher.scripts.edits import statement_before
 from launcher.scripts.loops import LOADER, SAMPLER
 from launcher.scripts.program import Program

@@ -9,7 +9,8 @@ from launcher.failure_modes import ddp
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
-from launcher.scripts.distributed import DDP, argument
+from launcher.scripts.arguments import argument
+from launcher.scripts.distributed import DDP
 from launcher.scripts.origins import origins
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import ancestors, class_of, dotted_name

@@ -9,7 +9,8 @@ from launcher.failure_modes import ddp
 from launcher.failure_modes.model import Edit, Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
-from launcher.scripts.distributed import DDP, FSDP, argument
+from launcher.scripts.arguments import argument
+from launcher.scripts.distributed import DDP, FSDP
 from launcher.scripts.origins import may_be
 from launcher.scripts.program import Program
 from launcher.scripts.reaching import arms_of

@@ -11,7 +11,7 @@ from launcher.failure_modes.registry import finds
 from launcher.jobs.container_paths import CODE_FOLDER, CONTAINER_ROOT
 from launcher.rules.script.finding import found
 from launcher.rules.script.subject import ScriptSubject
-from launcher.scripts.distributed import argument
+from launcher.scripts.arguments import argument
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import last_name
 from launcher.scripts.values import Constant

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from launcher.rules.script.arguments import argument, is_open, made_by
+from launcher.scripts.arguments import argument, is_open, made_by
 from launcher.scripts.callers import bound_arguments
 from launcher.scripts.loops import LOADER, SAMPLER, Owner
 from launcher.scripts.program import Program

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from launcher.failure_modes import job_runtime
 from launcher.failure_modes.model import Edit, Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.script.arguments import argument, constant, is_open
 from launcher.rules.script.finding import found
+from launcher.scripts.arguments import argument, constant, is_open
 from launcher.scripts.edits import Places
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import file_of

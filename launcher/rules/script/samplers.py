@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.script.arguments import argument, is_open
 from launcher.rules.script.closure import Closure
 from launcher.rules.script.finding import found, note
 from launcher.rules.script.loaders import loaders_of
+from launcher.scripts.arguments import argument, is_open
 from launcher.scripts.edits import without_keyword
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import (

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.script.arguments import argument, is_open
 from launcher.rules.script.closure import Closure
 from launcher.rules.script.cuts import is_cut_by_rank, is_uneven_cut
 from launcher.rules.script.finding import found, note
 from launcher.rules.script.loaders import loaders_of
+from launcher.scripts.arguments import argument, is_open
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import file_of, scope_of
 from launcher.scripts.values import Constant

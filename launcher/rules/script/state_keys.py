@@ -10,7 +10,8 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
-from launcher.scripts.distributed import DDP, argument
+from launcher.scripts.arguments import argument
+from launcher.scripts.distributed import DDP
 from launcher.scripts.origins import origins
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import file_of, last_name, scope_of

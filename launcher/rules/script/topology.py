@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from launcher.failure_modes import distribution, nccl
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.script.arguments import argument, constant
 from launcher.rules.script.finding import found
+from launcher.scripts.arguments import argument, constant
 from launcher.scripts.certainty import runs_with, surely_runs
 from launcher.scripts.changed_variables import ChangedVariable, changed_variables
 from launcher.scripts.launching import has_another_launcher, is_for_one_host

@@ -13,9 +13,9 @@ from launcher.failure_modes import distribution, nccl, training_compiler
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules import variables
-from launcher.rules.script.arguments import argument, constant, is_open
 from launcher.rules.script.finding import found
 from launcher.rules.script.subject import ScriptSubject
+from launcher.scripts.arguments import argument, constant, is_open
 from launcher.scripts.certainty import surely_runs
 from launcher.scripts.changed_variables import changed_variables
 from launcher.scripts.program import Program

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.script.arguments import argument, constant, is_open
 from launcher.rules.script.finding import found, note
 from launcher.rules.script.loaders import Loaders, loaders_of
+from launcher.scripts.arguments import argument, constant, is_open
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import ancestors
 from launcher.scripts.values import Constant, Defined, External, Instance, Made, Value, alternatives
