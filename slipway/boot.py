@@ -15,6 +15,7 @@ from slipway.container import DEFAULT_ROOT, Container, read_container
 from slipway.environment import make_folders, script_environment
 from slipway.evidence import judge
 from slipway.failure import STOPPED, BootError, Cause, RankEnd, exit_status, root_cause, write_failure
+from slipway.hosts.assembly import assemble
 from slipway.joined import meeting_of
 from slipway.kept_log import everything_kept_in
 from slipway.left_behind import tell_of_lost_work
@@ -115,7 +116,13 @@ def run(
     print(_announcement(task, container, rendezvous), flush=True)
     meeting, started = meeting_of(task, container, rendezvous), time.time()
     start = under_torchrun if torchrun else alone
-    ended = start(HostRun(task, container, rendezvous, program, inner, masking), stop, beside=meeting.look)
+    assembly = assemble(container, rendezvous, environment)
+    try:
+        ended = start(
+            HostRun(task, container, rendezvous, program, inner, masking), stop, beside=meeting.look
+        )
+    finally:
+        assembly.close()
     if ended.exit_code == 0 and stop.at is None:
         meeting.tell_of_the_end()
         tell_of_lost_work(container, inner, started)

@@ -46,7 +46,8 @@ def test_a_real_connection_is_found_with_its_owner() -> None:
         socket.create_connection(server.getsockname()) as one,
     ):
         ours = [end for end in connections() if end.local == one.getsockname()]
-        assert [end.remote for end in ours] == [server.getsockname()]
+        # The kernel's list may tell a connection twice while others come and go.
+        assert {end.remote for end in ours} == {server.getsockname()}
         assert ours[0].inode in sockets_of(os.getpid())
 
 

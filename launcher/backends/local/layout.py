@@ -5,6 +5,7 @@ Formats: Amazon SageMaker developer guide, "How Amazon SageMaker Provides Traini
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import posixpath
@@ -139,13 +140,12 @@ def host_environment(
 
 
 def choose_rendezvous(request: RequestView) -> str:
-    """An address and a port on loopback: the user's MASTER_PORT, else one that is free now."""
+    """An address and a port on loopback: the user's MASTER_PORT, else one that is free now.
+
+    So is the one after it, on which the hosts' boots speak (slipway/hosts/wire.py).
+    """
     port = request.environment.get("MASTER_PORT")
-    if port is None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-    return f"127.0.0.1:{port}"
+    return f"127.0.0.1:{_two_free_ports() if port is None else port}"
 
 
 def debugging_here(
@@ -239,3 +239,13 @@ def _source(channel: RequestChannel) -> str:
     if isinstance(channel, S3Channel):
         return channel.uri
     return f"the file system path {channel.directory}"
+
+
+def _two_free_ports() -> int:
+    """The first of two neighbours that nobody listens on."""
+    while True:
+        with socket.socket() as first, socket.socket() as second, contextlib.suppress(OSError, OverflowError):
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            second.bind(("127.0.0.1", port + 1))
+            return port
