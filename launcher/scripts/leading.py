@@ -51,7 +51,7 @@ class Leading:
 
     def _called(self, lasts: set[str]) -> Iterator[ast.Call]:
         """The calls of what has one of these last names, or another name for that."""
-        for last in self.program.known_as(lasts):
+        for last in sorted(self.program.known_as(lasts)):
             for file in self.program.mentioning(last):
                 yield from file.calls_of.get(last, ())
 
