@@ -6,6 +6,7 @@ comes when it is called, and with it what the command needs.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -79,8 +80,11 @@ def _start_quickly() -> None:
 
     Importing makes objects by the hundred thousand that all stay, through which the garbage collector looks
     again and again at its usual threshold. And pydantic looks through all installed packages for plugins.
+    At the end all that is left goes with the process: to look through it for garbage first, and to take that
+    apart, takes longer than a lint of 270 files.
     """
     gc.set_threshold(GARBAGE_THRESHOLD)
+    atexit.register(gc.freeze)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from launcher.scripts.names import RESULTS, canonical
@@ -98,7 +99,7 @@ class Attributes:
         if isinstance(owner, External | Made | Defined | ModuleOf):
             return
         last = last_name(node.value)
-        for file in self.evaluation.program.files:
+        for file in self.evaluation.program.mentioning(node.attr):
             for binding in file.set_attributes.get(node.attr, ()):
                 if last is not None and binding.name.split(".")[-2] == last:
                     yield binding
@@ -150,12 +151,12 @@ class Attributes:
             return RankValue(RankKind.GLOBAL, "rank of init_process_group")
         return UNKNOWN
 
-    @property
+    @cached_property
     def takes_local_rank(self) -> bool:
         """Whether a parser of the program has the option that launchers hand over."""
         return any(
             isinstance(argument, ast.Constant) and argument.value in LOCAL_RANK_OPTIONS
-            for file in self.evaluation.program.files
+            for file in self.evaluation.program.mentioning("add_argument")
             for call in file.calls_of.get("add_argument", ())
             for argument in call.args
         )

@@ -70,7 +70,7 @@ class Callers:
         """What is handed to init_process_group as `rank`, as written: `args.rank`."""
         given = (
             dotted_name(keyword.value)
-            for file in self.program.files
+            for file in self.program.mentioning("init_process_group")
             for call in file.calls_of.get("init_process_group", ())
             for keyword in call.keywords
             if keyword.arg == "rank"
@@ -94,7 +94,7 @@ class Callers:
         self, name: str, wanted: ast.AST, function: FunctionNode, bound: bool
     ) -> Iterator[CallSite | None]:
         """What every use of a function's or class's name says; from other modules also as an attribute."""
-        for file in self.program.files:
+        for file in self.program.mentioning(name):
             for alias in {name, *file.imported_as.get(name, ())}:
                 for use in (*file.names.get(alias, ()), *file.attributes.get(alias, ())):
                     value = self.evaluation.value(use)
@@ -102,7 +102,7 @@ class Callers:
                         yield from self._use(use, function, bound)
 
     def _methods(self, name: str, function: FunctionNode) -> Iterator[CallSite | None]:
-        for file in self.program.files:
+        for file in self.program.mentioning(name):
             for use in file.attributes.get(name, ()):
                 value = self.evaluation.value(use)
                 if isinstance(value, Defined):

@@ -46,6 +46,7 @@ class Guards:
         self.evaluation = evaluation
         self._known: dict[ast.expr, Truth] = {}
         self._open: set[ast.AST] = set()
+        self._calls_of_decorated: dict[FunctionNode, ast.Call | None] = {}
         self.presence = NamePresence(self)
 
     def truth(self, test: ast.expr, environment: Environment | None = None) -> Truth:
@@ -77,17 +78,10 @@ class Guards:
 
     def _wrapping(self, decorator: FunctionNode) -> Guard | None:
         """The guard under which the function that a decorator makes calls the decorated one."""
-        positional = decorator.args.args
-        if not positional or isinstance(decorator, ast.Lambda):
-            return None
-        for node in ast.walk(decorator):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id == positional[0].arg
-            ):
-                return self.around(node)
-        return None
+        if decorator not in self._calls_of_decorated:
+            self._calls_of_decorated[decorator] = _call_of_decorated(decorator)
+        call = self._calls_of_decorated[decorator]
+        return None if call is None else self.around(call)
 
     def around(self, node: ast.AST) -> Guard | None:
         """The innermost guard of its function under which a node stands, by `if` or `a if ... else b`."""
@@ -244,6 +238,21 @@ class _Returned:
     returns: bool
     truth: Truth
     raises: bool = False
+
+
+def _call_of_decorated(decorator: FunctionNode) -> ast.Call | None:
+    """Where a decorator calls what it decorates."""
+    positional = decorator.args.args
+    if not positional or isinstance(decorator, ast.Lambda):
+        return None
+    for node in ast.walk(decorator):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == positional[0].arg
+        ):
+            return node
+    return None
 
 
 def _all_of(truths: Sequence[Truth]) -> Truth:

@@ -7,7 +7,7 @@ walk is iterative, so that no nesting reaches Python's recursion limit.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
@@ -48,6 +48,8 @@ class FileIndex:
         """Every attribute that is read, by its last name."""
         self.set_attributes: dict[str, list[Binding]] = {}
         """Every attribute that is set, by its last name; `Binding.name` is the whole of it, as written."""
+        self.generators: set[ast.AST] = set()
+        """The functions that have a `yield` of their own."""
         self.module = Scope(self, tree, None)
         self.scopes: dict[ast.AST, Scope] = {tree: self.module}
         _Walk(self).run()
@@ -62,9 +64,10 @@ class FileIndex:
                 found.setdefault(name, []).append(call)
         return found
 
-    def aliases_of(self, lasts: Collection[str]) -> set[str]:
-        """The names that imports and assignments give to what has one of these: `gather = dist.gather`."""
-        return {name for last in lasts for name in self._aliases.get(last, ())}
+    @cached_property
+    def mentioned(self) -> frozenset[str]:
+        """The last names of all that the file reads, sets or imports."""
+        return frozenset((*self.names, *self.attributes, *self.set_attributes, *self.imported_as))
 
     @cached_property
     def imported_as(self) -> dict[str, list[str]]:
@@ -75,7 +78,8 @@ class FileIndex:
         return found
 
     @cached_property
-    def _aliases(self) -> dict[str, list[str]]:
+    def aliases(self) -> dict[str, list[str]]:
+        """The names that imports and assignments give to what has a last name: `gather = dist.gather`."""
         found = {last: [*names] for last, names in self.imported_as.items()}
         for statement in self.statements.get(ast.Assign, []):
             if isinstance(statement, ast.Assign):
@@ -154,6 +158,8 @@ class _Walk:
             ast.ExceptHandler: self.named,
             ast.MatchAs: self.named,
             ast.MatchStar: self.named,
+            ast.Yield: self.yields,
+            ast.YieldFrom: self.yields,
         }
 
     def run(self) -> None:
@@ -309,6 +315,10 @@ class _Walk:
     def named(self, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar, scope: Scope) -> None:
         if node.name is not None:
             self.bind(scope, Binding(node.name, BindingKind.OTHER, node))
+
+    def yields(self, node: ast.Yield | ast.YieldFrom, scope: Scope) -> None:
+        if scope.function is not None:
+            self.index.generators.add(scope.function.node)
 
 
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}

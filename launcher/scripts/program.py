@@ -86,7 +86,7 @@ class Program:
         """The calls of the program whose callee has one of these qualified names, with that name."""
         wanted = {canonical(name) for name in names}
         lasts = self.known_as({name.rpartition(".")[2] for name in wanted})
-        for file in self.files:
+        for file in self.mentioning(*lasts):
             for last in sorted(lasts):
                 for call in file.calls_of.get(last, ()):
                     name = self.qualified(call.func)
@@ -97,8 +97,38 @@ class Program:
         """These last names, and those that imports and assignments of the program give to what has them."""
         known = set(lasts)
         for _ in range(3):  # So often at most is one thing renamed.
-            known |= {alias for file in self.files for alias in file.aliases_of(known)}
+            known |= {alias for last in known for alias in self._aliases.get(last, ())}
         return known
+
+    def mentioning(self, *lasts: str) -> list[FileIndex]:
+        """The files that read, set or import something of one of these last names, in the program's order.
+
+        Of hundreds of files few do, and only these are worth looking into.
+        """
+        if len(lasts) == 1:
+            return self._mentions.get(lasts[0], [])
+        found = {file for last in lasts for file in self._mentions.get(last, ())}
+        return sorted(found, key=self._positions.__getitem__)
+
+    @cached_property
+    def _mentions(self) -> dict[str, list[FileIndex]]:
+        found: dict[str, list[FileIndex]] = {}
+        for file in self.files:
+            for name in file.mentioned:
+                found.setdefault(name, []).append(file)
+        return found
+
+    @cached_property
+    def _positions(self) -> dict[FileIndex, int]:
+        return {file: number for number, file in enumerate(self.files)}
+
+    @cached_property
+    def _aliases(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for file in self.files:
+            for last, names in file.aliases.items():
+                found.setdefault(last, set()).update(names)
+        return found
 
     def module(self, name: str, importer: FileIndex) -> FileIndex | None:
         """The file of an imported name, with a dot in front for each level of a relative import."""

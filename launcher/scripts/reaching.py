@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from launcher.scripts.scopes import Binding, BindingKind, Scope, ancestors, parent_of, scope_of
+from launcher.scripts.scopes import Binding, BindingKind, Scope, parent_of, scope_of
 
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Match, ast.ExceptHandler)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_HOLDERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_ARMS, _PART = "arms", "part"
+"""Where a node keeps what was found out about its place: like its parent, the same in every program."""
+
 Arm = tuple[ast.AST, str]
 """A branching statement and the part of it in which something stands."""
 
@@ -39,34 +43,51 @@ def reaching(holder: Scope, use: ast.Name) -> list[Binding]:
     return found or bindings
 
 
-def arms_of(node: ast.AST) -> set[Arm]:
+def arms_of(node: ast.AST) -> frozenset[Arm]:
     """The parts of branching statements of its function in which a node stands."""
-    found: set[Arm] = set()
+    within: list[tuple[ast.AST, ast.AST]] = []
+    found: frozenset[Arm] | None = node.__dict__.get(_ARMS)
     inner = node
-    for outer in ancestors(node):
-        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            break
+    while found is None:
+        outer = parent_of(inner)
+        if outer is None or isinstance(outer, _HOLDERS):
+            found = frozenset()
+        else:
+            within.append((outer, inner))
+            found = outer.__dict__.get(_ARMS)
+            inner = outer
+    for outer, inner in reversed(within):
         if isinstance(outer, _BRANCHES):
-            part = next((name for name, value in ast.iter_fields(outer) if _holds(value, inner)), "")
+            part = _part_of(outer, inner)
             if part not in ("test", "iter", "finalbody") and not (
                 isinstance(outer, ast.Try) and part == "body"
             ):
-                found.add((outer, part))
-        inner = outer
+                found |= {(outer, part)}
+        if isinstance(inner, ast.stmt):  # Each is asked for again by what stands in it.
+            inner.__dict__[_ARMS] = found
     return found
 
 
-def _holds(value: object, node: ast.AST) -> bool:
-    return value is node or (isinstance(value, list) and any(each is node for each in value))
+def _part_of(branch: ast.AST, inner: ast.AST) -> str:
+    """The field of a branching statement that holds a node. The first to ask writes it down for all of them:
+    one after the other they would look through the same long blocks."""
+    if _PART not in inner.__dict__:
+        for name, value in ast.iter_fields(branch):
+            for each in value if isinstance(value, list) else (value,):
+                if isinstance(each, ast.AST):
+                    each.__dict__[_PART] = name
+    part = inner.__dict__[_PART]
+    assert isinstance(part, str)
+    return part
 
 
-def _excluded(one: set[Arm], other: set[Arm]) -> bool:
+def _excluded(one: frozenset[Arm], other: frozenset[Arm]) -> bool:
     """Whether two places stand in different arms of one `if`."""
     first = {node: part for node, part in one if isinstance(node, ast.If)}
     return any(node in first and first[node] != part for node, part in other)
 
 
-def _share_a_loop(one: set[Arm], other: set[Arm]) -> bool:
+def _share_a_loop(one: frozenset[Arm], other: frozenset[Arm]) -> bool:
     return any(isinstance(node, _LOOPS) for node, _ in one & other)
 
 

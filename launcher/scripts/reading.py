@@ -34,6 +34,9 @@ MOST_BYTES_TOGETHER = 6_000_000
 MOST_BYTES_KEPT = 10_000_000
 """So much text is kept read for the next program: its trees take some 40 times that, measured on timm."""
 
+MOST_BYTES_FORGOTTEN = 4_000_000
+"""So much text is forgotten before its memory is given back."""
+
 NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
 
@@ -44,6 +47,7 @@ class FileCache:
         """Start empty. `changed` holds bytes that are taken for those of files, by their real paths."""
         self._read: dict[str, FileIndex | Unread] = {}
         self._size = 0
+        self._dropped = 0
         self._changed = changed
 
     def read(self, path: Path) -> FileIndex | Unread:
@@ -61,6 +65,7 @@ class FileCache:
         size = _size(found)
         if self._size + size > MOST_BYTES_KEPT:
             self._read.clear()
+            self._dropped += self._size
             self._size = 0
         self._read[real] = found
         self._size += size
@@ -68,7 +73,18 @@ class FileCache:
     def forget(self, path: Path) -> None:
         """Read a file anew when it is asked for again: few scripts are imported by others."""
         found = self._read.pop(os.path.realpath(path), None)
-        self._size -= 0 if found is None else _size(found)
+        if found is not None:
+            self._size -= _size(found)
+            self._dropped += _size(found)
+
+    def collect(self) -> None:
+        """Give the memory of forgotten files back, where that is worth the look through all objects.
+
+        Nodes and what holds them refer to each other, so that only the garbage collector finds them.
+        """
+        if self._dropped > MOST_BYTES_FORGOTTEN:
+            self._dropped = 0
+            gc.collect()
 
 
 def _size(found: FileIndex | Unread) -> int:
@@ -82,20 +98,24 @@ def read_program(entry: Path, root: Path | None = None, cache: FileCache | None 
     unless given) are not followed into, nor through links.
     """
     cache = cache or FileCache()
-    with _collection_paused():
+    with collection_paused():
         first = cache.read(entry)
     if isinstance(first, Unread):
         return first
     folder = entry.parent
     root = root or folder
     folders = (folder,) if os.path.realpath(root) == os.path.realpath(folder) else (folder, root)
-    with _collection_paused():
+    with collection_paused():
         return _ImportChain(first, root, folders, cache).program()
 
 
 @contextmanager
-def _collection_paused() -> Iterator[None]:
-    """Without garbage collection: trees are many objects that stay, and looking at them takes time."""
+def collection_paused() -> Iterator[None]:
+    """Without garbage collection, but for `FileCache.collect`.
+
+    Trees are many objects that stay: looking through them again and again, as more are made, takes as long
+    as reading and judging a program of some hundred files.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -12,21 +12,20 @@ from launcher.scripts.collectives import (
     BACKWARD,
     COLLECTIVES,
     GROUP_KEYWORDS,
-    LAST_NAMES,
     NEW_GROUPS,
     REDUCING,
     WORLD,
     Collective,
 )
 from launcher.scripts.guard import Guard
+from launcher.scripts.leading import Leading, may_be_collective
 from launcher.scripts.scopes import (
     BindingKind,
     FunctionNode,
     ancestors,
+    file_of,
     last_name,
     parent_of,
-    scope_of,
-    statement_of,
 )
 from launcher.scripts.values import (
     Constant,
@@ -103,57 +102,23 @@ class Running:
         self.program = program
 
     @cached_property
-    def names(self) -> set[str]:
-        """The last names of what may lead to a collective: its own, and those of functions with such."""
-        known = self.program.known_as(set(LAST_NAMES))
-        grown = True
-        while grown:
-            grown = False
-            for file in self.program.files:
-                for call_name, calls in file.calls_of.items():
-                    if call_name in known:
-                        for call in calls:
-                            for name in _names_around(call):
-                                if name not in known:
-                                    known.add(name)
-                                    grown = True
-            if grown:
-                known = self.program.known_as(known)
-        return known
-
-    @cached_property
-    def _calls(self) -> dict[ast.stmt, list[ast.Call]]:
-        found: dict[ast.stmt, list[ast.Call]] = {}
-        for file in self.program.files:
-            for call in file.calls:
-                if last_name(call.func) in self.names and not isinstance(scope_of(call).node, ast.Lambda):
-                    found.setdefault(statement_of(call), []).append(call)
-        for calls in found.values():
-            calls.sort(key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0))
-        return found
-
-    @cached_property
-    def _functions(self) -> set[ast.AST]:
-        """The functions and modules in which such a call stands."""
-        found: set[ast.AST] = set()
-        for calls in self._calls.values():
-            for call in calls:
-                scope = scope_of(call).function
-                found.add(scope_of(call).file.tree if scope is None else scope.node)
-        return found
+    def leading(self) -> Leading:
+        """The calls that are worth following."""
+        return Leading(self.program, self._makes_ranks_wait)
 
     def matters(self, function: FunctionNode | ast.Module) -> bool:
         """Whether a function may lead to a collective."""
-        return function in self._functions
+        return function in self.leading.functions
 
     def calls_of(self, statement: ast.stmt) -> Sequence[ast.Call]:
         """The calls of a statement that may lead to a collective, as they run: without its inner blocks."""
-        return self._calls.get(statement, ())
+        return self.leading.of(statement)
+
+    def _makes_ranks_wait(self, call: ast.Call) -> bool:
+        return may_be_collective(self.program, call) or self.collective(call) is not None
 
     def collective(self, call: ast.Call, environment: Environment | None = None) -> CollectiveRun | None:
         """The collective that a call is, if it is one."""
-        if last_name(call.func) not in self.names:
-            return None
         value = self.program.evaluation.value(call.func, environment)
         if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and value is Nothing.UNKNOWN:
             return CollectiveRun(BACKWARD, call, call) if self._reduces(call.func.value, 0) else None
@@ -185,8 +150,6 @@ class Running:
         self, call: ast.Call, environment: Environment | None
     ) -> tuple[FunctionNode, Environment | None] | None:
         """The function of the program that a call runs, and what its parameters are."""
-        if last_name(call.func) not in self.names:
-            return None
         evaluation = self.program.evaluation
         value = evaluation.value(call.func, environment)
         if not isinstance(value, Defined):
@@ -198,7 +161,9 @@ class Running:
                 None,
             )
             return None if made is None else (made, None)
-        if isinstance(node, ast.AsyncFunctionDef) or (_yields(node) and not _is_context(node)):
+        if isinstance(node, ast.AsyncFunctionDef) or (
+            node in file_of(node).generators and not _is_context(node)
+        ):
             return None  # Its body runs elsewhere.
         inside = evaluation.calls.environment_of(value, call, environment) or {}
         told = {
@@ -268,19 +233,6 @@ class Running:
         return (True, frozenset(ranks)) if len(ranks) == len(numbers) else (False, None)
 
 
-def _names_around(call: ast.Call) -> list[str]:
-    """The names by which the function in which a call stands is called."""
-    scope = scope_of(call).function
-    if scope is None or isinstance(scope.node, ast.Lambda):
-        return []
-    function = scope.node
-    assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-    holder = scope.parent.node if scope.parent is not None else None
-    if function.name == "__init__" and isinstance(holder, ast.ClassDef):
-        return [holder.name]
-    return [function.name]
-
-
 def _is_local(call: ast.Call) -> bool:
     """Whether a call is told to do without the others (`no_dist=True`)."""
     return any(
@@ -302,17 +254,6 @@ def _without_sync(node: ast.AST) -> bool:
 def _is_method_of_text(call: ast.Call) -> bool:
     """Whether what is called is a method of a written text: `"{}".format(...)`."""
     return isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Constant | ast.JoinedStr)
-
-
-def _yields(function: FunctionNode) -> bool:
-    pending: list[ast.AST] = list(ast.iter_child_nodes(function))
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Yield | ast.YieldFrom):
-            return True
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            pending.extend(ast.iter_child_nodes(node))
-    return False
 
 
 def _is_context(function: FunctionNode) -> bool:

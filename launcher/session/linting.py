@@ -21,7 +21,7 @@ from launcher.scripts.configuration import Configurations
 from launcher.scripts.entries import has_main_guard, may_be_started, python_files_below, trains_distributed
 from launcher.scripts.ignores import IgnoreComment, ignore_comments
 from launcher.scripts.program import Program, Unread
-from launcher.scripts.reading import NOTHING, FileCache, read_program
+from launcher.scripts.reading import NOTHING, FileCache, collection_paused, read_program
 
 if TYPE_CHECKING:
     from launcher.rules.script.subject import ScriptSubject
@@ -114,11 +114,12 @@ def lint(
 def lint_subjects(subjects: Iterable[ScriptSubject | Unread], selection: Selection = EVERYTHING) -> Lint:
     """Judge programs with the job that starts them."""
     judged = _Judged()
-    for subject in subjects:
-        if isinstance(subject, Unread):
-            judged.findings.append(unread_finding(subject, imported=False))
-        else:
-            judged.add(subject.program, check_script(subject))
+    with collection_paused():
+        for subject in subjects:
+            if isinstance(subject, Unread):
+                judged.findings.append(unread_finding(subject, imported=False))
+            else:
+                judged.add(subject.program, check_script(subject))
     return _accepted(judged, selection, Configurations(), with_job=True)
 
 
@@ -206,11 +207,14 @@ def _leave_interrupts() -> None:
 def _judge(scripts: Sequence[_Script], changed: Mapping[str, bytes]) -> _Judged:
     """Judge some scripts one after the other; what they import in common is read once."""
     judged, cache = _Judged(), FileCache(changed)
-    for script in scripts:
-        program = read_program(script.path, script.root, cache)
-        if isinstance(program, Unread):
-            judged.findings.append(unread_finding(program, imported=not script.given))
-        elif script.given or (has_main_guard(program.entry) and trains_distributed(program)):
-            judged.add(program, check_program(program))
-        cache.forget(script.path)
+    with collection_paused():
+        for script in scripts:
+            program = read_program(script.path, script.root, cache)
+            if isinstance(program, Unread):
+                judged.findings.append(unread_finding(program, imported=not script.given))
+            elif script.given or (has_main_guard(program.entry) and trains_distributed(program)):
+                judged.add(program, check_program(program))
+            cache.forget(script.path)
+            del program
+            cache.collect()
     return judged

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from pathlib import Path
 
 import pytest
@@ -176,3 +177,18 @@ def test_a_cache_keeps_no_more_than_its_bound(tmp_path: Path, monkeypatch: pytes
     cache.read(files[3])
     assert cache.read(files[2]) is cache.read(files[2])
     assert len(read) == 5
+
+
+def test_the_memory_of_forgotten_files_is_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, a="import b", b="x = 1")
+    with reading.collection_paused():
+        cache = FileCache()
+        read = cache.read(tmp_path / "b.py")
+        kept = weakref.ref(read)
+        del read
+        cache.forget(tmp_path / "b.py")
+        cache.collect()
+        assert kept() is not None, "so little is not worth a look through all objects"
+        monkeypatch.setattr(reading, "MOST_BYTES_FORGOTTEN", 3)
+        cache.collect()
+        assert kept() is None
