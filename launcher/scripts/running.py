@@ -12,12 +12,13 @@ from launcher.scripts.collectives import (
     BACKWARD,
     COLLECTIVES,
     GROUP_KEYWORDS,
-    LAST_NAMES,
     NEW_GROUPS,
     REDUCING,
     WORLD,
     Collective,
+    last_names,
 )
+from launcher.scripts.communicating import communicates
 from launcher.scripts.guard import Guard
 from launcher.scripts.scopes import (
     BindingKind,
@@ -105,7 +106,8 @@ class Running:
     @cached_property
     def names(self) -> set[str]:
         """The last names of what may lead to a collective: its own, and those of functions with such."""
-        known = self.program.known_as(set(LAST_NAMES))
+        imported = (each.module for file in self.program.files for each in file.imports if each.module)
+        known = self.program.known_as(last_names(imported))
         grown = True
         while grown:
             grown = False
@@ -160,7 +162,7 @@ class Running:
         if not isinstance(value, External):
             return None
         collective = COLLECTIVES.get(value.name)
-        if collective is None or _is_local(call):
+        if collective is None or not communicates(self.program, call, collective):
             return None
         known, ranks = self._group(call, collective, environment)
         return CollectiveRun(collective, call, call, ranks, known)
@@ -279,14 +281,6 @@ def _names_around(call: ast.Call) -> list[str]:
     if function.name == "__init__" and isinstance(holder, ast.ClassDef):
         return [holder.name]
     return [function.name]
-
-
-def _is_local(call: ast.Call) -> bool:
-    """Whether a call is told to do without the others (`no_dist=True`)."""
-    return any(
-        each.arg == "no_dist" and not (isinstance(each.value, ast.Constant) and each.value.value is False)
-        for each in call.keywords
-    )
 
 
 def _without_sync(node: ast.AST) -> bool:
