@@ -19,6 +19,7 @@ from launcher.scripts.collectives import (
     last_names,
 )
 from launcher.scripts.communicating import communicates
+from launcher.scripts.forwards import Forwards
 from launcher.scripts.guard import Guard
 from launcher.scripts.scopes import (
     BindingKind,
@@ -102,12 +103,14 @@ class Running:
     def __init__(self, program: Program) -> None:
         """Nothing is looked at before somebody asks."""
         self.program = program
+        self.forwards = Forwards(program)
 
     @cached_property
     def names(self) -> set[str]:
         """The last names of what may lead to a collective: its own, and those of functions with such."""
         imported = (each.module for file in self.program.files for each in file.imports if each.module)
-        known = self.program.known_as(last_names(imported))
+        passes = {last_name(each.func) or "" for each in self.forwards.calls}
+        known = self.program.known_as(last_names(imported)) | passes
         grown = True
         while grown:
             grown = False
@@ -156,6 +159,8 @@ class Running:
         """The collective that a call is, if it is one."""
         if last_name(call.func) not in self.names:
             return None
+        if call in self.forwards.calls:
+            return CollectiveRun(self.forwards.calls[call], call, call)
         value = self.program.evaluation.value(call.func, environment)
         if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and value is Nothing.UNKNOWN:
             return CollectiveRun(BACKWARD, call, call) if self._reduces(call.func.value, 0) else None
