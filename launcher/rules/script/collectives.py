@@ -10,7 +10,7 @@ from launcher.failure_modes.model import Finding, Related, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
 from launcher.scripts.blocks import Parted
-from launcher.scripts.forwards import BROADCASTS, GATHERS
+from launcher.scripts.forwards import GATHERS
 from launcher.scripts.program import Program
 from launcher.scripts.running import CollectiveRun
 from launcher.scripts.scopes import file_of, last_name
@@ -31,18 +31,9 @@ _ALIKE = frozenset(
 )
 """Exceptions that a program raises on all ranks alike: they follow from the code, not from the data."""
 
-_FORWARD = {
-    GATHERS: (
-        "forward, in which FSDP gathers the shards of all ranks",
-        "Let every rank run the forward pass, each on its part of the data; rank 0 alone prints the result.",
-    ),
-    BROADCASTS: (
-        "forward, in which DDP broadcasts the model's buffers",
-        "Let every rank run it, each on its part of the data, or call the bare model on rank 0 "
-        "(`model.module`), which communicates with nobody.",
-    ),
-}
-"""What is said of the forward passes of wrapped models, and what to do."""
+_FORWARD = (
+    "Let every rank run the forward pass, each on its part of the data; rank 0 alone prints the result."
+)
 
 
 @finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD, checkpoints.STATE_DICT_NOT_ON_EVERY_RANK)
@@ -51,7 +42,7 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
 
     The ranks that run it wait for the others until the timeout. Where it gathers the state of a sharded
     model or writes a checkpoint, it is CKPT003, else DDP004. The forward pass of a sharded model is one, in
-    evaluation too, and that of DDP where the model surely has buffers and the pass before it trained.
+    evaluation too.
     """
     caught = {id(run.node) for run, _, _ in _in_handlers(program)}
     for parted in program.summaries.parted():
@@ -82,7 +73,7 @@ def _parted(parted: Parted) -> Finding:
     assert guard.test is not None
     test = file_of(guard.test).source(guard.test)
     line = file_of(guard.test).location(guard.test).line
-    remedy = _FORWARD[run.collective][1] if run.collective in _FORWARD else None
+    remedy = _FORWARD if run.collective is GATHERS else None
     if parted.leaves is not None:
         return found(
             mode,
@@ -104,7 +95,7 @@ def _parted(parted: Parted) -> Finding:
 
 def _what(run: CollectiveRun) -> str:
     """Such as `barrier`, or `save (it runs barrier)` where a helper is at fault."""
-    does = _FORWARD[run.collective][0] if run.collective in _FORWARD else run.does
+    does = "forward, in which FSDP gathers the shards of all ranks" if run.collective is GATHERS else run.does
     if run.node is run.origin:
         return does
     return f"{last_name(run.node.func)}, which runs {does},"

@@ -12,7 +12,6 @@ from launcher.scripts.reading import read_program
 
 START = """\
 import torch
-import torchvision
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, ShardingStrategy, fully_shard
@@ -64,11 +63,8 @@ FOUND = {
         "if rank == 0:\n    out = m(x)\n"
     ),
     "FSDP 2 by its result": "m = fully_shard(net)\nif rank == 0:\n    m(x)\n",
-    "DDP with batch norm after training": "m = DDP(Net())\ntrain(m)\nif rank == 0:\n    evaluate(m)\n",
-    "DDP with batch norm on its device": "m = DDP(Net().cuda())\ntrain(m)\nif rank == 0:\n    evaluate(m)\n",
-    "DDP of torchvision's": (
-        "net = torchvision.models.resnet50()\nnet = torch.nn.SyncBatchNorm.convert_sync_batchnorm(net)\n"
-        "m = DDP(net.to(0), device_ids=[0])\ntrain(m)\nif rank == 0:\n    evaluate(m)\n"
+    "FSDP left on one rank": (
+        "m = FSDP(net)\nfor batch in data:\n    if rank == 0 and stop:\n        break\n    out = m(batch)\n"
     ),
 }
 
@@ -80,27 +76,18 @@ SILENT = {
     ),
     "FSDP of a strategy that nobody knows": "m = FSDP(net, sharding_strategy=s)\nif rank == 0:\n    m(x)\n",
     "FSDP of a group": "m = FSDP(net, process_group=g)\nif rank == 0:\n    m(x)\n",
+    "FSDP of a group in its place": "m = FSDP(net, g)\nif rank == 0:\n    m(x)\n",
     "FSDP or not": "m = net\nif wanted:\n    m = FSDP(net)\nif rank == 0:\n    m(x)\n",
     "FSDP 2 of a mesh": "m = Net()\nfully_shard(m, mesh=mesh)\nif rank == 0:\n    m(x)\n",
     "FSDP 2 where it is wanted": "m = Net()\nif wanted:\n    fully_shard(m)\nif rank == 0:\n    m(x)\n",
     "another model than the sharded one": "m = Net()\nfully_shard(m)\no = Net()\nif rank == 0:\n    o(x)\n",
     "the bare model of DDP": "m = DDP(Net())\ntrain(m)\nif rank == 0:\n    evaluate(m.module)\n",
     "the bare model before DDP": "net = Net()\nm = DDP(net)\ntrain(m)\nif rank == 0:\n    evaluate(net)\n",
+    "DDP with buffers, whose one broadcast meets that of the next epoch": (
+        "m = DDP(Net())\nfor epoch in range(3):\n    train(m)\n    if rank == 0:\n        evaluate(m)\n"
+    ),
     "DDP without buffers": "m = DDP(Plain())\ntrain(m)\nif rank == 0:\n    evaluate(m)\n",
-    "DDP that broadcasts none": (
-        "m = DDP(Net(), broadcast_buffers=False)\ntrain(m)\nif rank == 0:\n    evaluate(m)\n"
-    ),
-    "DDP that may broadcast": (
-        "m = DDP(Net(), broadcast_buffers=b)\ntrain(m)\nif rank == 0:\n    evaluate(m)\n"
-    ),
-    "DDP of a model that nobody knows": "m = DDP(net)\ntrain(m)\nif rank == 0:\n    evaluate(m)\n",
-    "DDP after a pass of all ranks without gradients": (
-        "m = DDP(Net())\ntrain(m)\nevaluate(m)\nif rank == 0:\n    with torch.no_grad():\n        m(x)\n"
-    ),
-    "batch norm without statistics": (
-        "n = torch.nn.Sequential(torch.nn.BatchNorm1d(1, track_running_stats=False))\nm = DDP(n)\n"
-        "train(m)\nif rank == 0:\n    evaluate(m)\n"
-    ),
+    "a bare model beside a sharded one": "m = FSDP(net)\nif rank == 0:\n    evaluate(teacher)\n",
 }
 
 
@@ -124,10 +111,10 @@ def test_a_forward_pass_that_waits_for_nobody_is_silent(tmp_path: Path, name: st
     assert _lines(tmp_path, SILENT[name]) == []
 
 
-def test_the_finding_says_what_ddp_does_and_what_to_call_instead(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(START + FOUND["DDP with batch norm after training"], "utf-8")
+def test_the_finding_says_why_the_forward_pass_waits(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(START + FOUND["FSDP evaluated on rank 0"], "utf-8")
     program = read_program(tmp_path / "train.py")
     assert isinstance(program, Program)
     (found,) = collectives_are_run_by_every_rank(program)
-    assert "DDP broadcasts the model's buffers" in found.message
-    assert "model.module" in found.remedy
+    assert "evaluate, which runs forward, in which FSDP gathers the shards of all ranks," in found.message
+    assert "each on its part of the data" in found.remedy
