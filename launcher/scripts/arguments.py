@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
-from launcher.scripts.program import Program
 from launcher.scripts.scopes import SCOPE
 from launcher.scripts.values import Constant, Instance, Value, alternatives
+
+if TYPE_CHECKING:
+    from launcher.scripts.program import Program
 
 
 def is_open(call: ast.Call) -> bool:

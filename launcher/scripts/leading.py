@@ -11,12 +11,12 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from launcher.scripts.collectives import COLLECTIVES, LAST_NAMES
+from launcher.scripts.collectives import COLLECTIVES, last_names
 from launcher.scripts.scopes import file_of, scope_of, statement_of
 from launcher.scripts.values import External, alternatives
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from launcher.scripts.program import Program
 
@@ -24,13 +24,18 @@ if TYPE_CHECKING:
 class Leading:
     """The calls of one program that may lead to a collective, and the functions and modules they stand in."""
 
-    def __init__(self, program: Program, makes_ranks_wait: Callable[[ast.Call], bool]) -> None:
-        """Look for them; `makes_ranks_wait` says of a call with a collective's name whether it is one."""
+    def __init__(
+        self, program: Program, makes_ranks_wait: Callable[[ast.Call], bool], passes: Iterable[ast.Call]
+    ) -> None:
+        """Look for them; `makes_ranks_wait` says of a call with a collective's name whether it is one, and
+        `passes` are the forward passes that are."""
         self.program = program
         self.calls: set[ast.Call] = set()
         self.functions: set[ast.AST] = set()
         self._named: set[str] = set()
-        pending = [call for call in self._called(set(LAST_NAMES)) if makes_ranks_wait(call)]
+        imported = (each.module for file in program.files for each in file.imports if each.module)
+        pending = [call for call in self._called(last_names(imported)) if makes_ranks_wait(call)]
+        pending += passes
         while pending:
             call = pending.pop()
             if call not in self.calls:

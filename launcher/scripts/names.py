@@ -27,6 +27,7 @@ _SAME = {
     "torch.optim.optimizer": "torch.optim",
     "torch.optim.lr_scheduler": "torch.optim.lr_scheduler",
     "deepspeed.runtime.engine": "deepspeed",
+    "deepspeed.comm.comm": "deepspeed.comm",
     "accelerate.accelerator": "accelerate",
     "accelerate.state": "accelerate",
     "accelerate.utils.operations": "accelerate.utils",

@@ -25,8 +25,14 @@ _HARMLESS = (
 )
 """Decorators after which every rank still runs the function."""
 
-_MAY_TELL = ("rank", "main", "master", "primary", "chief", "leader", "zero", "root", "proc", "save", "writer")
-"""In the names of what may be true on one rank alone: where nobody knows, nothing is said."""
+_TELLING = ("rank", "main", "master", "primary", "chief", "leader", "root")
+"""In the names of what may be true on one rank alone, and also differ between hosts as an option."""
+
+_MAY_TELL = ("zero", "proc", "save", "writer")
+"""In the names of what may be true on one rank alone, unless it is known to be alike on all.
+
+Both only silence: where nobody knows, nothing is said. `epoch % args.save_every == 0` is known.
+"""
 
 
 class Participants:
@@ -77,8 +83,21 @@ class Participants:
         if truth is not None:
             return truth if in_body else opposite(truth)
         # Where all ranks agree, or nothing hints at a rank, all come here or none.
-        plain = _is_main_guard(test) or self.agreement.holds(test) or not _hints_at_rank(test)
+        plain = _is_main_guard(test) or self.agreement.holds(test) or not self._hints_at_rank(test)
         return True if plain else None
+
+    def _hints_at_rank(self, test: ast.expr) -> bool:
+        """Whether a test asks what may be true on one rank alone, by its names, and nobody knows better."""
+        for node in ast.walk(test):
+            if isinstance(node, ast.Call) and (last_name(node.func) or "").startswith(("is_", "should_")):
+                return True
+            if isinstance(node, ast.Name | ast.Attribute):
+                word = (node.id if isinstance(node, ast.Name) else node.attr).lower()
+                if any(each in word for each in _TELLING):
+                    return True
+                if any(each in word for each in _MAY_TELL) and not self.agreement.holds(node):
+                    return True
+        return False
 
     def _function(self, function: FunctionNode) -> Truth:
         if function not in self._functions:
@@ -133,13 +152,3 @@ def _narrower(one: Truth, other: Truth) -> Truth:
 
 def _is_main_guard(test: ast.expr) -> bool:
     return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
-
-
-def _hints_at_rank(test: ast.expr) -> bool:
-    for node in ast.walk(test):
-        word = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-        if any(each in word.lower() for each in _MAY_TELL):
-            return True
-        if isinstance(node, ast.Call) and (last_name(node.func) or "").startswith(("is_", "should_")):
-            return True
-    return False

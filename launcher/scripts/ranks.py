@@ -10,7 +10,6 @@ LAST = -1
 _GLOBAL = (
     "torch.distributed.get_rank",
     "deepspeed.comm.get_rank",
-    "deepspeed.comm.comm.get_rank",
     "deepspeed.DeepSpeedEngine.global_rank",
     "smdistributed.modelparallel.torch.rank",
     "smdistributed.dataparallel.torch.distributed.get_rank",

@@ -17,6 +17,8 @@ from launcher.scripts.collectives import (
     WORLD,
     Collective,
 )
+from launcher.scripts.communicating import communicates
+from launcher.scripts.forwards import Forwards
 from launcher.scripts.guard import Guard
 from launcher.scripts.leading import Leading, may_be_collective
 from launcher.scripts.scopes import (
@@ -100,11 +102,12 @@ class Running:
     def __init__(self, program: Program) -> None:
         """Nothing is looked at before somebody asks."""
         self.program = program
+        self.forwards = Forwards(program)
 
     @cached_property
     def leading(self) -> Leading:
         """The calls that are worth following."""
-        return Leading(self.program, self._makes_ranks_wait)
+        return Leading(self.program, self._makes_ranks_wait, self.forwards.calls)
 
     def matters(self, function: FunctionNode | ast.Module) -> bool:
         """Whether a function may lead to a collective."""
@@ -119,13 +122,15 @@ class Running:
 
     def collective(self, call: ast.Call, environment: Environment | None = None) -> CollectiveRun | None:
         """The collective that a call is, if it is one."""
+        if call in self.forwards.calls:
+            return CollectiveRun(self.forwards.calls[call], call, call)
         value = self.program.evaluation.value(call.func, environment)
         if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and value is Nothing.UNKNOWN:
             return CollectiveRun(BACKWARD, call, call) if self._reduces(call.func.value, 0) else None
         if not isinstance(value, External):
             return None
         collective = COLLECTIVES.get(value.name)
-        if collective is None or _is_local(call):
+        if collective is None or not communicates(self.program, call, collective):
             return None
         known, ranks = self._group(call, collective, environment)
         return CollectiveRun(collective, call, call, ranks, known)
@@ -231,14 +236,6 @@ class Running:
         numbers = [self.program.evaluation.value(each) for each in value.node.elts]
         ranks = [each.value for each in numbers if isinstance(each, Constant) and isinstance(each.value, int)]
         return (True, frozenset(ranks)) if len(ranks) == len(numbers) else (False, None)
-
-
-def _is_local(call: ast.Call) -> bool:
-    """Whether a call is told to do without the others (`no_dist=True`)."""
-    return any(
-        each.arg == "no_dist" and not (isinstance(each.value, ast.Constant) and each.value.value is False)
-        for each in call.keywords
-    )
 
 
 def _without_sync(node: ast.AST) -> bool:

@@ -9,13 +9,28 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
-from launcher.scripts.arguments import argument
+from launcher.scripts.arguments import argument, is_open
 from launcher.scripts.distributed import starts
 from launcher.scripts.guard import Guard
 from launcher.scripts.participants import Participants
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import ancestors, file_of, parent_of, scope_of
-from launcher.scripts.values import Constant, RankKind, RankValue
+from launcher.scripts.values import Constant, Instance, RankKind, RankValue
+
+_SAVERS = {
+    "torch.save": ("f", 1),
+    "torch.jit.save": ("f", 1),
+    "safetensors.torch.save_file": ("filename", 1),
+    "safetensors.torch.save_model": ("filename", 1),
+    "joblib.dump": ("filename", 1),
+}
+"""What writes a checkpoint to one file, and which argument is its path.
+
+Not texts such as metrics.json, which are small and the same, nor pickle and numpy, which also write caches.
+"""
+
+_FOLDER = ("save_directory", 0)
+"""Where a transformers model is saved."""
 
 _RUNNERS = ("subprocess.run", "subprocess.call", "subprocess.Popen", "os.system")
 _ENDS = frozenset({"wait", "communicate"})
@@ -26,7 +41,8 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     """`torch.save` that every rank, or one rank of each host, runs with one path.
 
     The ranks overwrite each other's file, in the middle of the write where the file system is shared. A path
-    that may differ between ranks, and a save that some ranks may not come to, say nothing.
+    that may differ between ranks, and a save that some ranks may not come to, say nothing. The same holds for
+    safetensors, joblib, torch.jit and save_pretrained of a transformers model.
 
     Bad: `torch.save(model.state_dict(), "model.pt")`. Good: the same under `if dist.get_rank() == 0:`, or
     with `f"model-{rank}.pt"`. Source: developer guide, model-checkpoints.
@@ -34,8 +50,8 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     if next(starts(program), None) is None:
         return
     participants = Participants(program)
-    for call, _ in program.calls("torch.save"):
-        path = argument(call, "f", 1)
+    for call, name in (*program.calls(*_SAVERS), *_models_saved(program)):
+        path = _opened(program, argument(call, *_SAVERS.get(name, _FOLDER)))
         if path is None or not participants.agreement.holds(path):
             continue
         who = participants.who(call)
@@ -65,6 +81,26 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 severity=Severity.WARNING,
                 related=[] if who.test is None else [note(who.test, "true on one rank of every host")],
             )
+
+
+def _opened(program: Program, path: ast.expr | None) -> ast.expr | None:
+    """The path of what is written to: that of `open(path, "wb")`, where it is such a file."""
+    value = None if path is None else program.value(path)
+    if isinstance(value, Instance) and value.name == "open":
+        return argument(value.call, "file", 0)
+    return path
+
+
+def _models_saved(program: Program) -> Iterator[tuple[ast.Call, str]]:
+    """The calls of save_pretrained of a transformers model, where nothing tells which rank saves."""
+    for file in program.files:
+        for call in file.calls_of.get("save_pretrained", ()):
+            if not isinstance(call.func, ast.Attribute) or is_open(call) or argument(call, "is_main_process"):
+                continue
+            model = program.value(call.func.value)
+            name = model.name if isinstance(model, Instance) else ""
+            if name.startswith("transformers.") and "Model" in name and name.endswith(".from_pretrained"):
+                yield call, "save_pretrained"
 
 
 def _is_spawned(program: Program, guard: Guard) -> bool:

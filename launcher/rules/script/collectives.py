@@ -10,6 +10,7 @@ from launcher.failure_modes.model import Finding, Related, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
 from launcher.scripts.blocks import Parted
+from launcher.scripts.forwards import GATHERS
 from launcher.scripts.program import Program
 from launcher.scripts.running import CollectiveRun
 from launcher.scripts.scopes import file_of, last_name
@@ -30,13 +31,18 @@ _ALIKE = frozenset(
 )
 """Exceptions that a program raises on all ranks alike: they follow from the code, not from the data."""
 
+_FORWARD = (
+    "Let every rank run the forward pass, each on its part of the data; rank 0 alone prints the result."
+)
+
 
 @finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD, checkpoints.STATE_DICT_NOT_ON_EVERY_RANK)
 def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
     """A collective that stands under a test of the rank, or behind a return that only some ranks take.
 
     The ranks that run it wait for the others until the timeout. Where it gathers the state of a sharded
-    model or writes a checkpoint, it is CKPT003, else DDP004.
+    model or writes a checkpoint, it is CKPT003, else DDP004. The forward pass of a sharded model is one, in
+    evaluation too.
     """
     caught = {id(run.node) for run, _, _ in _in_handlers(program)}
     for parted in program.summaries.parted():
@@ -67,6 +73,7 @@ def _parted(parted: Parted) -> Finding:
     assert guard.test is not None
     test = file_of(guard.test).source(guard.test)
     line = file_of(guard.test).location(guard.test).line
+    remedy = _FORWARD if run.collective is GATHERS else None
     if parted.leaves is not None:
         return found(
             mode,
@@ -74,6 +81,7 @@ def _parted(parted: Parted) -> Finding:
             f"{guard.opposite().ranks} leaves here (`{test}`, line {line}), and {_what(run)} in line "
             f"{run.node.lineno} is run by {guard.ranks} alone, which then waits until the timeout",
             related=[note(run.node, f"{run.does} that the ranks which left never run"), *_origin(run)],
+            remedy=remedy,
         )
     return found(
         mode,
@@ -81,14 +89,16 @@ def _parted(parted: Parted) -> Finding:
         f"{_what(run)} is run by {guard.ranks} alone; the other ranks never call it, and those that do wait "
         "until the timeout",
         related=[note(guard.test, f"under `{test}`"), *_origin(run)],
+        remedy=remedy,
     )
 
 
 def _what(run: CollectiveRun) -> str:
     """Such as `barrier`, or `save (it runs barrier)` where a helper is at fault."""
+    does = "forward, in which FSDP gathers the shards of all ranks" if run.collective is GATHERS else run.does
     if run.node is run.origin:
-        return run.does
-    return f"{last_name(run.node.func)}, which runs {run.does},"
+        return does
+    return f"{last_name(run.node.func)}, which runs {does},"
 
 
 def _origin(run: CollectiveRun) -> list[Related]:

@@ -27,6 +27,7 @@ from launcher.scripts.values import Defined, External, alternatives
 LISTINGS = (
     "os.listdir",
     "os.scandir",
+    "os.walk",
     "glob.glob",
     "glob.iglob",
     "pathlib.Path.iterdir",
@@ -35,8 +36,8 @@ LISTINGS = (
 )
 """What answers in the order of the file system."""
 
-_KEEPING = frozenset({"list", "tuple", "iter", "filter", "map", "enumerate"})
-"""What keeps the order of its argument."""
+_KEEPING = frozenset({"list", "tuple", "iter", "filter", "map", "enumerate", "set", "frozenset"})
+"""What keeps the order of its argument, or gives it that of a set, which differs between processes."""
 
 _DEEPEST = 4
 """So many times is a list followed from one variable to the next."""
@@ -58,6 +59,8 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
     """
     distributed = None
     for call, name in program.calls(*LISTINGS):
+        if name == "os.walk" and _is_sorted_within(call):
+            continue
         for end in _ends(program, call):
             if is_cut_by_rank(program, end):
                 related = [] if end is call else [note(end, "cut by rank here")]
@@ -91,8 +94,25 @@ def _short(name: str) -> str:
 
 
 def _sorted(listing: ast.Call, name: str) -> Fix | None:
-    """`sorted(...)` around a listing; entries of scandir have no order."""
-    return None if name == "os.scandir" else Fix(True, wrapped(listing, "sorted(", ")"))
+    """`sorted(...)` around a listing.
+
+    Not of scandir, whose entries have no order, nor of walk, whose folders have one of their own, nor where a
+    set may bring it out of order again.
+    """
+    if name in ("os.scandir", "os.walk") or {"set", "frozenset"} & set(file_of(listing).calls_of):
+        return None
+    return Fix(True, wrapped(listing, "sorted(", ")"))
+
+
+def _is_sorted_within(walk: ast.Call) -> bool:
+    """Whether the loop over `os.walk` sorts anything: `dirs.sort()`, `for name in sorted(names)`."""
+    loop = parent_of(walk)
+    if not isinstance(loop, ast.For):
+        return True  # What becomes of the triples is not followed.
+    return any(
+        isinstance(node, ast.Call) and last_name(node.func) in ("sort", "sorted", "natsorted")
+        for node in ast.walk(loop)
+    )
 
 
 def _splits_by_index(program: Program) -> bool:
@@ -127,7 +147,7 @@ def _handed_on(program: Program, value: ast.expr) -> Iterator[list[ast.expr]]:
         yield list(_uses(parent.target, parent))
     elif isinstance(parent, ast.For) and parent.iter is value:
         for node in ast.walk(parent):
-            if isinstance(node, ast.Call) and last_name(node.func) == "append":
+            if isinstance(node, ast.Call) and last_name(node.func) in ("append", "extend"):
                 assert isinstance(node.func, ast.Attribute | ast.Name)
                 if isinstance(node.func, ast.Attribute):
                     yield list(_uses(node.func.value, parent))
@@ -190,7 +210,7 @@ def _outermost(program: Program, node: ast.expr) -> ast.expr | None:
         parent = parent_of(node)
         if isinstance(parent, ast.Call) and node in parent.args:
             called = program.value(parent.func)
-            if isinstance(called, External) and called.name in ("sorted", "natsort.natsorted", "set", "len"):
+            if isinstance(called, External) and called.name in ("sorted", "natsort.natsorted", "len"):
                 return None
             if not isinstance(called, External) or called.name not in _KEEPING:
                 return node

@@ -9,7 +9,7 @@ from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.closure import Closure
-from launcher.rules.script.cuts import is_cut_by_rank, is_uneven_cut
+from launcher.rules.script.cuts import has_a_longer_last_block, is_cut_by_rank, is_uneven_block, is_uneven_cut
 from launcher.rules.script.finding import found, note
 from launcher.rules.script.loaders import loaders_of
 from launcher.scripts.arguments import argument, is_open
@@ -23,7 +23,8 @@ _EVENING = ("drop", "trunc", "pad", "repeat", "cycle", "equal", "even", "minimum
 
 @finds(Stage.SCRIPT, data.UNEVEN_BATCHES)
 def shards_are_equally_many(program: Program) -> Iterator[Finding]:
-    """A dataset of every N-th element from the rank on, over which a data-parallel program trains to its end.
+    """A dataset of every N-th element from the rank on, or of one block of unequal ones, over which a
+    data-parallel program trains to its end.
 
     Unless the number of elements divides by the number of ranks, some ranks have one more: they go on to a
     batch that the others do not have, and wait for them until the timeout. A warning, as the number may
@@ -52,17 +53,14 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
             dropped = argument(loader, "drop_last", 8)
             if dataset is None or is_open(loader) or (dropped is not None and not _is_off(program, dropped)):
                 continue
-            closure = Closure(program, dataset)
-            if _may_see_to_it(closure):
-                continue
-            for cut in _uneven_cuts(program, closure):
+            for cut, what in _uneven_cuts(program, Closure(program, dataset)):
                 if cut not in reported:
                     reported.add(cut)
                     yield found(
                         data.UNEVEN_BATCHES,
                         cut,
-                        "every N-th element from the rank on: unless their number divides by the ranks, "
-                        "some ranks train on a batch that the others do not have, and wait for them",
+                        f"{what}: unless their number divides by the ranks, some ranks train on a batch that "
+                        "the others do not have, and wait for them",
                         severity=Severity.WARNING,
                         related=[note(loop.node.iter, "the loop that trains to the end of it")],
                     )
@@ -72,11 +70,18 @@ def _is_off(program: Program, node: ast.expr) -> bool:
     return program.value(node) == Constant(False)
 
 
-def _uneven_cuts(program: Program, closure: Closure) -> Iterator[ast.expr]:
-    for part in closure.parts:
+def _uneven_cuts(program: Program, closure: Closure) -> Iterator[tuple[ast.expr, str]]:
+    evened, cut_off = _sees_to_it(closure), _divides_without_rest(closure)
+    for part in () if evened else closure.parts:
         for node in ast.walk(part):
-            if isinstance(node, ast.expr) and is_uneven_cut(program, node):
-                yield node
+            if not isinstance(node, ast.expr):
+                continue
+            if has_a_longer_last_block(program, node):
+                yield node, "the last rank takes the rest of the elements besides its block"
+            elif not cut_off and is_uneven_cut(program, node):
+                yield node, "every N-th element from the rank on"
+            elif not cut_off and is_uneven_block(program, node):
+                yield node, "one block of the elements for each rank, not all equally long"
 
 
 def _may_end_early(loop: ast.For) -> bool:
@@ -84,14 +89,17 @@ def _may_end_early(loop: ast.For) -> bool:
     return any(isinstance(node, ast.Break | ast.Return | ast.Raise) for node in ast.walk(loop))
 
 
-def _may_see_to_it(closure: Closure) -> bool:
-    """Whether the dataset may cut off the rest, or begin again: by its words, or a division without rest."""
+def _sees_to_it(closure: Closure) -> bool:
+    """Whether the dataset may cut off the rest, or begin again, by its words."""
     words = {word for each in closure.identifiers() for word in each.lower().split("_")}
     if "min" in words or any(word.startswith(_EVENING) for word in words):
         return True
-    return any(
-        isinstance(node, ast.FloorDiv | ast.While) for part in closure.parts for node in ast.walk(part)
-    )
+    return any(isinstance(node, ast.While) for part in closure.parts for node in ast.walk(part))
+
+
+def _divides_without_rest(closure: Closure) -> bool:
+    """Whether the dataset may be cut to a number that divides."""
+    return any(isinstance(node, ast.FloorDiv) for part in closure.parts for node in ast.walk(part))
 
 
 def _may_be_evened(program: Program) -> bool:

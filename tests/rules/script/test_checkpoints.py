@@ -48,6 +48,17 @@ def told(findings: list[Finding]) -> list[tuple[str, str]]:
         'if rank == 0:\n    print("saving")\ntorch.save(state, "model.pt")',
         "class T:\n    def __init__(self, path):\n        self.path = path\n    def save(self):\n"
         '        torch.save(state, self.path)\nT("model.pt").save()',
+        'for epoch in range(3):\n    if epoch % args.save_every == 0:\n        torch.save(state, "model.pt")',
+        "class T:\n    def __init__(self, save_every):\n        self.save_every = save_every\n"
+        "    def train(self):\n        for epoch in range(self.start, 9):\n"
+        '            if epoch % self.save_every == 0:\n                torch.save(state, "x.pt")\n'
+        "def main(every):\n    T(every).train()\nmain(args.save_every)",
+        'with open("model.pt", "wb") as file:\n    torch.save(state, file)',
+        'from safetensors.torch import save_file\nsave_file(state, "model.safetensors")',
+        'torch.jit.save(scripted, "model.pt")',
+        'import joblib\njoblib.dump(state, filename=args.out + "/state")',
+        "from transformers import AutoModelForCausalLM\nm = AutoModelForCausalLM.from_pretrained(args.name)\n"
+        "m.save_pretrained(args.out)",
     ],
 )
 def test_a_save_that_every_rank_runs_with_one_path_is_found(program: ReadProgram, text: str) -> None:
@@ -76,6 +87,19 @@ def test_a_save_that_every_rank_runs_with_one_path_is_found(program: ReadProgram
         "args.out = place()\ntorch.save(state, args.out)",
         'try:\n    train()\nexcept Exception:\n    torch.save(state, "model.pt")',
         'def save(path):\n    torch.save(state, path)\nsave(f"model-{rank}.pt")',
+        'if args.machine_rank == 0 and epoch:\n    torch.save(state, "model.pt")',
+        'if saves:\n    torch.save(state, "model.pt")',
+        "class T:\n    def __init__(self, saves):\n        self.saves = saves\n    def save(self):\n"
+        '        if self.saves:\n            torch.save(state, "x.pt")\nT(rank == 0).save()',
+        'def save(saves):\n    if saves:\n        torch.save(state, "x.pt")\nsave(somehow())',
+        'with open(f"{rank}.pt", "wb") as file:\n    torch.save(state, file)',
+        'from safetensors.torch import save_file\nif rank == 0:\n    save_file(state, "model.safetensors")',
+        "from transformers import AutoModelForCausalLM\nm = AutoModelForCausalLM.from_pretrained(args.name)\n"
+        "m.save_pretrained(args.out, is_main_process=rank == 0)",
+        "from transformers import AutoTokenizer\nt = AutoTokenizer.from_pretrained(args.name)\n"
+        "t.save_pretrained(args.out)",
+        "m.save_pretrained(args.out)",
+        'import json\njson.dump(metrics, open("metrics.json", "w"))',
     ],
 )
 def test_a_save_of_one_rank_or_to_a_path_of_its_own_is_right(program: ReadProgram, text: str) -> None:

@@ -46,6 +46,22 @@ def told(program: ReadProgram, text: str) -> list[tuple[str, str]]:
             "    def __iter__(self): yield from self.files[rank::world_size]",
             "os.listdir('d')",
         ),
+        (
+            "files = []\nfor root, _, names in os.walk('d'):\n    for name in names:\n"
+            "        files.append(os.path.join(root, name))\nmine = files[rank::world_size]",
+            "os.walk('d')",
+        ),
+        (
+            "files = []\nfor root, _, names in os.walk('d'):\n    files.extend(names)\nx = files[rank::8]",
+            "os.walk('d')",
+        ),
+        ("files = list(set(glob.glob('*')))\nmine = files[rank::world_size]", "glob.glob('*')"),
+        (
+            "files = list({*os.listdir('d')})\nnames = set(os.listdir('e'))\nx = list(names)[rank::8]",
+            "os.listdir('e')",
+        ),
+        ("mine = [p for p in Path('d').rglob('*') if p.is_file()][rank::8]", "Path('d').rglob('*')"),
+        ("files = list(map(str, Path('d').iterdir()))\nmine = files[rank::8]", "Path('d').iterdir()"),
     ],
 )
 def test_an_unsorted_list_that_is_cut_by_rank_is_found(program: ReadProgram, text: str, subject: str) -> None:
@@ -118,9 +134,28 @@ def test_in_one_process_the_order_is_its_own(program: ReadProgram) -> None:
         "first = os.listdir('d')[0]",
         "print(len(os.listdir('d')))",
         "files = unknown()\nmine = files[rank::world_size]",
+        "files = []\nfor root, dirs, names in os.walk('d'):\n    dirs.sort()\n"
+        "    for name in sorted(names):\n"
+        "        files.append(name)\nmine = files[rank::8]",
+        "files = []\nfor root, _, names in os.walk('d'):\n    files.extend(names)\n"
+        "files.sort()\nx = files[rank::8]",
+        "count = []\nfor root, _, names in os.walk('d'):\n    count.append(len(names))\nprint(sum(count))",
+        "for root, _, names in os.walk('old'):\n    for name in names: os.remove(name)",
+        "walked = list(os.walk('d'))\nmine = sorted(walked)[rank::8]",
+        "files = sorted(set(glob.glob('*')))\nmine = files[rank::8]",
+        "files = list(set(glob.glob('*')))\nfiles.sort()\nmine = files[rank::8]",
+        "names = set(os.listdir('d'))\nmine = [each for each in wanted[rank::8] if each in names]",
+        "if 'done' in set(os.listdir('d')): print(1)",
         "files = glob.glob('*')\nfirst_ten = files[:10]",
         "lines = open('files.txt').readlines()\nmine = lines[rank::world_size]",
     ],
 )
 def test_where_the_order_decides_nothing_or_is_made_it_is_fine(program: ReadProgram, text: str) -> None:
     assert told(program, text) == []
+
+
+def test_no_fix_is_offered_where_sorting_the_listing_is_not_enough(program: ReadProgram) -> None:
+    walked = "files = []\nfor _, _, names in os.walk('d'):\n    files.extend(names)\nx = files[rank::8]"
+    for text in ("x = list(set(glob.glob('*')))[rank::8]", walked):
+        (finding,) = listings_are_sorted(program(START + text))
+        assert finding.fix is None

@@ -176,3 +176,65 @@ def test_an_unseeded_order_of_each_rank_is_found(program: ReadProgram, text: str
 )
 def test_a_common_order_is_fine(program: ReadProgram, text: str) -> None:
     assert shuffled(program, text) == []
+
+
+BLOCKS = [
+    (
+        "yield from np.array_split(self.paths, world_size)[rank]",
+        "np.array_split(self.paths, world_size)[rank]",
+    ),
+    (
+        "yield from torch.tensor_split(self.paths, dist.get_world_size())[dist.get_rank()]",
+        "torch.tensor_split(self.paths, dist.get_world_size())[dist.get_rank()]",
+    ),
+    (
+        "size = math.ceil(len(self.paths) / world_size)\n"
+        "        yield from self.paths[rank * size:(rank + 1) * size]",
+        "self.paths[rank * size:(rank + 1) * size]",
+    ),
+    (
+        "size = int(math.ceil(len(self.paths) / world_size))\n"
+        "        first = rank * size\n        yield from self.paths[first:first + size]",
+        "self.paths[first:first + size]",
+    ),
+    (
+        "size = len(self.paths) // world_size\n"
+        "        end = len(self.paths) if rank == world_size - 1 else (rank + 1) * size\n"
+        "        yield from self.paths[rank * size:end]",
+        "self.paths[rank * size:end]",
+    ),
+    (
+        "size = len(self.paths) // world_size\n"
+        "        yield from self.paths[rank * size:(rank + 1) * size if rank != world_size - 1 else None]",
+        "self.paths[rank * size:(rank + 1) * size if rank != world_size - 1 else None]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "subject"), BLOCKS)
+def test_a_block_of_unequal_ones_is_found(program: ReadProgram, body: str, subject: str) -> None:
+    assert told(program, "import math\n" + SHARDS.format(body) + TRAIN) == [("DATA001", subject)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "size = len(self.paths) // world_size\n        yield from self.paths[rank * size:(rank + 1) * size]",
+        "yield from np.split(self.paths, world_size)[rank]",
+        "yield from np.array_split(self.paths, world_size)[worker]",
+        "yield from np.array_split(self.paths, 4)[rank]",
+        "yield from self.paths.chunk(world_size)[rank]",
+        "size = math.ceil(len(self.paths) / workers)\n"
+        "        yield from self.paths[worker * size:(worker + 1) * size]",
+        "size = math.floor(len(self.paths) / world_size)\n"
+        "        yield from self.paths[rank * size:(rank + 1) * size]",
+        "size = math.ceil(len(self.paths) / 8)\n        yield from self.paths[rank * size:(rank + 1) * size]",
+        "size = len(self.paths) // world_size\n"
+        "        end = (rank + 1) * size if rank == world_size - 1 else rank * size + size\n"
+        "        yield from self.paths[rank * size:end]",
+        "size = math.ceil(len(self.paths) / world_size)\n        padded = self.paths + self.paths[:size]\n"
+        "        yield from padded[rank * size:(rank + 1) * size]",
+    ],
+)
+def test_blocks_that_are_or_may_be_equally_long_are_silent(program: ReadProgram, body: str) -> None:
+    assert told(program, "import math\n" + SHARDS.format(body) + TRAIN) == []

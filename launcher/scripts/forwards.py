@@ -1,0 +1,84 @@
+"""Forward passes in which the ranks wait for each other: those of a sharded model.
+
+FSDP gathers its shards in every forward pass, in evaluation too. A pass of DDP is none: it broadcasts the
+model's buffers, in evaluation as in training, but not after a pass without gradients or under no_sync. So
+where rank 0 alone evaluates between two epochs, the one broadcast of its first batch meets that of the other
+ranks' next training pass, and nobody waits in vain.
+
+Source: torch 2.13, distributed/fsdp/_runtime_utils.py and distributed/fsdp/_fully_shard;
+nn/parallel/distributed.py (`_pre_forward`, `_post_forward`, `will_sync_module_buffers`).
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from launcher.scripts.arguments import argument, is_open
+from launcher.scripts.collectives import Collective
+from launcher.scripts.distributed import FSDP, FULLY_SHARD
+from launcher.scripts.origins import origins
+from launcher.scripts.scopes import ancestors
+from launcher.scripts.values import External, Instance, Made
+
+if TYPE_CHECKING:
+    from launcher.scripts.program import Program
+
+GATHERS = Collective("torch.distributed.fsdp.FullyShardedDataParallel.forward", "forward")
+"""The forward pass of a sharded model."""
+
+_SHARDING = "torch.distributed.fsdp.ShardingStrategy.FULL_SHARD"
+_GROUPS = ("process_group", "device_mesh", "mesh")
+
+
+class Forwards:
+    """The forward passes of one program."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is looked at before somebody asks."""
+        self.program = program
+
+    @cached_property
+    def calls(self) -> dict[ast.Call, Collective]:
+        """The forward passes that surely communicate, over all ranks."""
+        if not any(self.program.calls(FSDP, FULLY_SHARD)):
+            return {}
+        return {
+            call: GATHERS
+            for file in self.program.files
+            for call in file.calls
+            if isinstance(call.func, ast.Name | ast.Attribute) and self._is_sharded(call.func)
+        }
+
+    @cached_property
+    def _sharded(self) -> set[ast.expr]:
+        """What made the models that `fully_shard` shards in place, on every way through the program."""
+        found: set[ast.expr] = set()
+        for call, _ in self.program.calls(FULLY_SHARD):
+            model = argument(call, "module", 0)
+            held = any(isinstance(each, ast.If | ast.IfExp | ast.Try) for each in ancestors(call))
+            if model is not None and not held and _is_for_all(call):
+                found |= {each for each in origins(self.program, model) if isinstance(each, ast.Call)}
+        return found
+
+    def _is_sharded(self, model: ast.expr) -> bool:
+        made = self.program.value(model)
+        if isinstance(made, Instance) and made.name == FSDP and made.item is None:
+            strategy = argument(made.call, "sharding_strategy")
+            full = strategy is None or self.program.value(strategy) == External(_SHARDING)
+            return full and _is_for_all(made.call)
+        if isinstance(made, Instance) and made.name == FULLY_SHARD:
+            return _is_for_all(made.call)
+        if not self._sharded or not isinstance(made, Made | Instance):
+            return False
+        return all(each in self._sharded for each in origins(self.program, model))
+
+
+def _is_for_all(wrapper: ast.Call) -> bool:
+    """Whether a wrapper is for all ranks, as far as its arguments tell."""
+    return (
+        not is_open(wrapper)
+        and len(wrapper.args) == 1
+        and not any(argument(wrapper, name) for name in _GROUPS)
+    )
