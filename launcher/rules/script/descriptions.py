@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from inspect import getdoc
 from typing import Any
 
-from launcher.failure_modes.registry import REGISTRY
-from launcher.rules.script.check import JOB_RULES, RULES, unread_finding
+from launcher.failure_modes import registry
+from launcher.rules.script import check
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ def rule_descriptions() -> list[RuleDescription]:
 
     None under `python -OO`, which leaves docstrings out.
     """
-    codes = {each.function: tuple(mode.code for mode in each.modes) for each in REGISTRY}
-    plain: list[Callable[..., Any]] = [*RULES, unread_finding]
+    codes = {each.function: tuple(mode.code for mode in each.modes) for each in registry.REGISTRY}
+    plain: list[Callable[..., Any]] = [*check.RULES, check.unread_finding]
     return [
         _described(rule, codes[rule], with_job=rule not in plain)
-        for rule in (*plain, *JOB_RULES)
+        for rule in (*plain, *check.JOB_RULES)
         if getdoc(rule)
     ]
 
