@@ -119,7 +119,7 @@ def shown(findings: Iterable[Finding], *, verbose: bool) -> Iterator[Finding]:
 
 
 def summary(result: Lint, *, verbose: bool, fixable: bool) -> str:
-    """Such as `2 errors, 1 warning in 3 files of 1 program; 1 can be fixed with --fix`."""
+    """Such as `2 errors, 1 warning in 3 files of 1 program`, and below it what can be fixed."""
     if not result.programs and not result.findings:
         return NOTHING_JUDGED
     of = f"{counted(result.files, 'file')} of {counted(result.programs, 'program')}"
@@ -129,7 +129,7 @@ def summary(result: Lint, *, verbose: bool, fixable: bool) -> str:
         text += f"; {informations} informational{'' if verbose else ' with --verbose'}"
     fixes = sum(each.fix is not None and each.fix.safe and not each.ignored for each in result.findings)
     if fixes and fixable:
-        text += f"; {fixes} can be fixed with --fix"
+        text += f"\n{fixes} can be fixed with --fix"
     return text
 
 
@@ -159,14 +159,16 @@ def _lines(finding: Finding, style: _Style) -> Iterator[str]:
         if line.strip():
             margin = " " * (len(str(location.line)) + 1)
             under = related.pop(0) if related and related[0].message.startswith("under ") else None
-            yield from _excerpt(line, location, under, style)
+            yield from _excerpt(line, location, under, style, _COLOURS[finding.severity])
     for each in related:
         place = without_controls(str(each.location))
         yield from _hung(f"{margin}= note: ", f"{place}: {each.message}", style)
     yield from _remedy(finding, margin, style)
 
 
-def _excerpt(line: str, location: Location, under: Related | None, style: _Style) -> Iterator[str]:
+def _excerpt(
+    line: str, location: Location, under: Related | None, style: _Style, colour: str
+) -> Iterator[str]:
     """The line, cut around the place, with carets below the expression and behind them what it is under."""
     text = line.rstrip("\r\n").replace("\t", " ")
     number = str(location.line)
@@ -180,7 +182,7 @@ def _excerpt(line: str, location: Location, under: Related | None, style: _Style
     text = text[:room]
     end = max(start + 1, min(end, room))
     yield f"{style(number + ' |', _DIM)} {without_controls(without_credentials(text))}"
-    marks = style("^" * (end - start), _COLOURS[Severity.ERROR])
+    marks = style("^" * (end - start), colour)
     bar = style(f"{' ' * len(number)} |", _DIM)
     said = "" if under is None else f"{under.message} (line {under.location.line})"
     beside = 3 + len(number) + end + 1 + len(said) <= style.width

@@ -94,7 +94,7 @@ def test_a_folder_without_a_script_to_judge_is_no_success_in_silence(run_launch:
 
 def test_what_can_be_fixed_is_counted_where_it_is_not_fixed_already(run_launch: RunLaunch) -> None:
     Path("train.py").write_text('e["A"] = 4\ne["B"] = 5  # slipway: ignore[CODE003]\n', "utf-8")
-    assert run_launch("lint", "train.py")[2].endswith("; 1 can be fixed with --fix\n")
+    assert run_launch("lint", "train.py")[2].endswith("\n1 can be fixed with --fix\n")
     assert "can be fixed" not in run_launch("lint", "train.py", "--fix")[2]
 
 
