@@ -165,6 +165,7 @@ def test_the_diff_is_what_fix_would_write_and_can_be_applied(run_launch: RunLaun
         (["nobody/train.py"], "Give Python scripts, or folders in which to look for them."),
         (["train.py", "--select", "DDP04"], "--select DDP04: there is no such code"),
         (["train.py", "--ignore", "XYZ"], "--ignore XYZ: there is no such code"),
+        (["--selct", "DDP004", "train.py"], "Did you mean --select?\nSee `launch lint --help`.\n"),
         (["train.py", "--unsafe-fixes"], "Add --fix or --diff"),
         (["train.py", "--diff", "--output", "json"], "--diff prints a diff, not json"),
     ],
