@@ -36,8 +36,9 @@ class _Rule:
 
 def generated() -> dict[Path, str]:
     """What the page should hold now."""
-    rules = {code: [each for each in _rules() if each.example.code == code] for code in CATALOGUE}
-    found = {code: listed for code, listed in rules.items() if listed}
+    rules = _rules()
+    by_code = {code: [each for each in rules if each.example.code == code] for code in CATALOGUE}
+    found = {code: listed for code, listed in by_code.items() if listed}
     parts = {"table": _table(found), "rules": _sections(found)}
     return {PAGE: filled_in(PAGE, COMMAND, "launcher/rules/script/, scripts/pages/lint-rules/", parts)}
 
@@ -89,7 +90,7 @@ def _sections(found: dict[str, list[_Rule]]) -> str:
         for mode in listed:
             parts.append(
                 f"### {mode.code}\n\nThe failure mode: {as_markdown(mode.title)} "
-                f"([cause and remedy](failure-modes.md#{mode.code.lower()}).\n"
+                f"([cause and remedy](failure-modes.md#{mode.code.lower()})).\n"
             )
             parts += [_section(each) for each in found[mode.code]]
     return "\n".join(parts)
@@ -116,9 +117,7 @@ def _of_fix(finding: Finding) -> str:
 
 
 def _linked(source: str) -> str:
-    """`the sources of DIST006` with links to where they are listed."""
-    if not source.startswith("the sources of "):
-        return source
+    """`the sources of DIST006` with a link to where they are listed."""
     return re.sub(
         r"\b[A-Z]{2,4}[0-9]{3}\b", lambda code: f"[{code[0]}](failure-modes.md#{code[0].lower()})", source
     )

@@ -64,6 +64,8 @@ def network_is_left_to_the_plugin(program: Program) -> Iterator[Finding]:
 def settings_are_read_by_something(program: Program) -> Iterator[Finding]:
     """A script that sets a variable which nothing reads, or which does something else than it was meant to.
 
+    What it was to change stays as it is, and nothing says so.
+
     Silent about names that changed with torch 2.2: which version runs is known to the job alone.
 
     Bad: `os.environ["NCCL_TIMEOUT"] = "3600"`. Good: `init_process_group(timeout=timedelta(hours=1))`.
@@ -79,6 +81,8 @@ def settings_are_read_by_something(program: Program) -> Iterator[Finding]:
 @finds(Stage.SCRIPT, nccl.DEBUGGING_ENVIRONMENT)
 def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
     """A script that switches debugging on for every run.
+
+    Kernels that wait for each other, or logs of every call, are paid for on all hosts.
 
     Silent under a test, such as `if args.debug:`.
 

@@ -92,7 +92,7 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
 def entry_point_has_a_worker_function(subject: ScriptSubject) -> Iterator[Finding]:
     """A script without `_mp_fn`, which Training Compiler's launcher imports and calls for each worker.
 
-    Only with `strategy: torch_xla`.
+    Without it every worker ends as soon as it starts. Only with `strategy: torch_xla`.
 
     Bad: a script that only has `main()`. Good: `def _mp_fn(index): main()`.
 
@@ -112,6 +112,8 @@ def entry_point_has_a_worker_function(subject: ScriptSubject) -> Iterator[Findin
 @finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET)
 def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
     """A Lightning Trainer for one device, in a job of several processes: each runs it alone.
+
+    As many trainings are paid for as there are processes, and each is whole.
 
     Only where `devices` is a literal 1 and neither `num_nodes` nor a strategy is given.
 
@@ -140,7 +142,8 @@ def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
 def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iterator[Finding]:
     """A script that starts its processes itself, and not as many as the host has GPUs.
 
-    Only where the number is a literal, and the strategy is none.
+    GPUs without a process are idle and billed, and of two processes on one GPU both are slow. Only where the
+    number is a literal, and the strategy is none.
 
     Bad: `mp.spawn(train, nprocs=4)` on a host with eight. Good: `nprocs=torch.cuda.device_count()`.
 
@@ -169,6 +172,8 @@ def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iter
 @finds(Stage.SCRIPT, nccl.OBSOLETE_ENVIRONMENT, nccl.FIGHTS_THE_PLUGIN)
 def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
     """A variable that is obsolete for the job's torch, or fights the plugin of a host with EFA.
+
+    What it was to change stays as it is, or the plugin's own choice is lost.
 
     What harms everywhere is found without a job.
 
