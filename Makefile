@@ -133,6 +133,7 @@ wheel-check: setup
 docs: setup
 	$(BIN)/python -m scripts.generate_failure_mode_page
 	$(BIN)/python -m scripts.generate_job_file_page
+	$(BIN)/python -m scripts.generate_lint_rules_page
 	$(BIN)/python -m scripts.generate_cluster_file_page
 	$(BIN)/python -m scripts.generate_command_line_page
 	$(BIN)/python -m scripts.generate_costs_page

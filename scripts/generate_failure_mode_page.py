@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from launcher.failure_modes.coverage import IN_WORDS
 from launcher.failure_modes.model import FailureMode, Stage
 from launcher.failure_modes.registry import registered
 from scripts.generated import ROOT, write_or_check
+from scripts.page_text import as_markdown
 
 PAGE = ROOT / "docs" / "failure-modes.md"
 COVERAGE = ROOT / "launcher" / "failure_modes" / "coverage.json"
@@ -107,14 +107,14 @@ def _table(modes: Sequence[FailureMode], covered: Coverage) -> str:
 
 def _section(mode: FailureMode, stages: Sequence[Stage]) -> str:
     caught = "; ".join(IN_WORDS[stage] for stage in stages) or "not caught yet"
-    sources = "".join(f"- {_markdown(str(source))} ({source.when_read})\n" for source in mode.sources)
-    announced = "".join(f"Announced: {_markdown(each.text)}.\n\n" for each in mode.notices)
+    sources = "".join(f"- {as_markdown(str(source))} ({source.when_read})\n" for source in mode.sources)
+    announced = "".join(f"Announced: {as_markdown(each.text)}.\n\n" for each in mode.notices)
     return (
         f"### {mode.code}\n\n"
-        f"**{_markdown(mode.title)}** ({mode.severity})\n\n"
+        f"**{as_markdown(mode.title)}** ({mode.severity})\n\n"
         f"{announced}"
-        f"Cause: {_markdown(mode.cause)}\n\n"
-        f"Remedy: {_markdown(mode.remedy)}\n\n"
+        f"Cause: {as_markdown(mode.cause)}\n\n"
+        f"Remedy: {as_markdown(mode.remedy)}\n\n"
         f"Caught: {caught}.\n\n"
         f"Sources:\n\n{sources}"
     )
@@ -124,16 +124,8 @@ def _letters(stages: Sequence[Stage]) -> str:
     return " ".join(stage.letter for stage in stages)
 
 
-def _markdown(text: str) -> str:
-    """Plain text as Markdown: what stands between backticks stays code, the rest has no markup."""
-    return "".join(
-        piece if piece.startswith("`") else re.sub(r"([*_<\[\]])", r"\\\1", piece)
-        for piece in re.split(r"(`[^`]*`)", text)
-    )
-
-
 def _cell(text: str) -> str:
-    return _markdown(text).replace("|", "\\|")
+    return as_markdown(text).replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -40,3 +40,11 @@ def filled_in(page: Path, command: str, origin: str, parts: Mapping[str, str]) -
         f"{source.relative_to(ROOT)} and run it again. -->\n\n"
     )
     return head + _PLACE.sub(lambda found: parts[found[1]], text)
+
+
+def as_markdown(text: str) -> str:
+    """Plain text as Markdown: what stands between backticks stays code, the rest has no markup."""
+    return "".join(
+        piece if piece.startswith("`") else re.sub(r"([*_<\[\]])", r"\\\1", piece)
+        for piece in re.split(r"(`[^`]*`)", text)
+    )

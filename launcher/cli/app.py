@@ -113,6 +113,11 @@ def _write_what_streams_can() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _see_help_of(error: CycloptsError) -> str:
+    """Where the options of the command that was called wrongly are shown."""
+    return f"See `{' '.join(['launch', *(error.command_chain or []), '--help'])}`."
+
+
 def _run(tokens: list[str], debug: bool) -> int:
     try:
         if not tokens or tokens[0] in ("--help", "-h"):
@@ -125,10 +130,10 @@ def _run(tokens: list[str], debug: bool) -> int:
         result = app(tokens, exit_on_error=False, print_error=False)
         return result if isinstance(result, int) else 0
     except UnusedCliTokensError as error:
-        message(f"error: too many arguments: {' '.join(error.unused_tokens or [])}.\nSee `launch --help`.")
+        message(f"error: too many arguments: {' '.join(error.unused_tokens or [])}.\n{_see_help_of(error)}")
         return EXIT_USAGE
     except CycloptsError as error:
-        message(f"error: {error}\nSee `launch --help`.")
+        message(f"error: {error}\n{_see_help_of(error)}")
         return EXIT_USAGE
     except Refusal as refusal:
         if debug:

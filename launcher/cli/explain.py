@@ -90,7 +90,8 @@ def _unknown(code: str) -> str:
 def _show(terminal: Console, mode: FailureMode) -> None:
     from rich.text import Text
 
-    caught = [f"{stage.value}: {IN_WORDS[stage]}" for stage in stages_covered(mode.code)] or ["nowhere yet"]
+    stages = stages_covered(mode.code)
+    caught = [f"{stage.value}: {IN_WORDS[stage]}" for stage in stages] or ["nowhere yet"]
     _line(terminal, Text.assemble((mode.code, "bold"), "  ", (mode.severity.value, STYLES[mode.severity])))
     _line(terminal, Text(mode.title, "bold"))
     announced = [f"- {each.text} ({each.source}; read {each.source.when_read})." for each in mode.notices]
@@ -99,6 +100,7 @@ def _show(terminal: Console, mode: FailureMode) -> None:
         ("Cause", [mode.cause]),
         ("Remedy", [mode.remedy]),
         ("Caught", [f"- {line}" for line in caught]),
+        ("In a script", _in_scripts(mode) if Stage.SCRIPT in stages else []),
         ("Figures", [f"- {each.number}: {each.what}{_said_by(each)}" for each in FIGURES.get(mode.code, ())]),
         ("Sources", [f"- {source} (read {source.when_read})" for source in mode.sources]),
     ):
@@ -110,6 +112,17 @@ def _show(terminal: Console, mode: FailureMode) -> None:
                 prose = Text(_INDENT + line)
                 prose.highlight_regex(r"`[^`]+`", "cyan")
                 _line(terminal, prose)
+
+
+def _in_scripts(mode: FailureMode) -> list[str]:
+    """What the rules on scripts find of a mode, with a line that is wrong and one that is right."""
+    from launcher.rules.script.descriptions import descriptions_of
+
+    paragraphs = []
+    for rule in descriptions_of(mode.code):
+        paragraphs.append(f"- {rule.finds}{' (With a job.)' if rule.with_job else ''}")
+        paragraphs += [f"  Bad: {rule.bad}", f"  Good: {rule.good}"]
+    return paragraphs
 
 
 def _show_all(terminal: Console) -> None:
@@ -142,7 +155,7 @@ def _letters(stages: tuple[Stage, ...]) -> str:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    hang = "  " if text.startswith("- ") else ""
+    hang = "  " if text.startswith(("- ", "  ")) else ""
     return wrap(text, max(width, 20), subsequent_indent=hang, break_long_words=False, break_on_hyphens=False)
 
 

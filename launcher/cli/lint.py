@@ -39,13 +39,23 @@ def lint(
     ignore: Annotated[
         list[str] | None, Parameter(negative="", help="Accept the findings of a code, or of a family.")
     ] = None,
-    fix: Annotated[bool, Parameter(negative="", help="Make the safe fixes, and show what is left.")] = False,
+    fix: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Make the safe fixes, and show what is left.")
+    ] = False,
     unsafe_fixes: Annotated[
         bool,
-        Parameter(negative="", help="With --fix, --diff: also those that change what the script does."),
+        Parameter(
+            negative="",
+            show_default=False,
+            help="With --fix, --diff: also those that change what the script does.",
+        ),
     ] = False,
-    diff: Annotated[bool, Parameter(negative="", help="Show the fixes as a diff; write nothing.")] = False,
-    verbose: Annotated[bool, Parameter(negative="", help="Show informations, too.")] = False,
+    diff: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Show the fixes as a diff; write nothing.")
+    ] = False,
+    verbose: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Show informational findings, too.")
+    ] = False,
     output: Annotated[LintOutput, Parameter(help="What stdout gets.")] = LintOutput.TEXT,
 ) -> int:
     """Find the distributed mistakes of training scripts. Exits with 1 where there are errors.
@@ -69,7 +79,7 @@ def lint(
         _show_repair(done, None if diff else output, verbose=verbose)
         return exit_code(done.lint)
     result = _judged(scripts, job, selection)
-    print_lint(result, output, verbose=verbose)
+    print_lint(result, output, verbose=verbose, fixable=job is None)
     return exit_code(result)
 
 
@@ -124,5 +134,5 @@ def _show_repair(done: Repair, output: LintOutput | None, *, verbose: bool) -> N
         print_diff(done)
     else:
         done.write()
-        print_lint(done.lint, output, verbose=verbose)
+        print_lint(done.lint, output, verbose=verbose, fixable=False)
     message(repair_summary(done, written=output is not None))

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from launcher.cli.lint_view import line_of
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Location, Severity
+from launcher.rules.script.descriptions import descriptions_of
 from launcher.version import __version__
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -58,13 +59,17 @@ def sarif(findings: Iterable[Finding], here: Path) -> dict[str, Any]:
 
 def _rule(mode: FailureMode) -> dict[str, Any]:
     sources = "".join(f"\n- {source.title}" for source in mode.sources)
+    found = "".join(
+        f"- {each.finds}\n  - Bad: {each.bad}\n  - Good: {each.good}\n" for each in descriptions_of(mode.code)
+    )
+    more = (f"In a script:\n\n{found}\n" if found else "") + f"Sources:\n{sources}"
     return {
         "id": mode.code,
         "shortDescription": {"text": mode.title},
         "fullDescription": {"text": mode.cause},
         "help": {
-            "text": f"{mode.cause}\n\n{mode.remedy}\n\nSources:{sources}",
-            "markdown": f"**Cause.** {mode.cause}\n\n**Remedy.** {mode.remedy}\n\nSources:\n{sources}",
+            "text": f"{mode.cause}\n\n{mode.remedy}\n\n{more}",
+            "markdown": f"**Cause.** {mode.cause}\n\n**Remedy.** {mode.remedy}\n\n{more}",
         },
         "defaultConfiguration": {"level": _LEVELS[mode.severity]},
     }

@@ -33,6 +33,12 @@ WIDEST = 100
 PLAIN_WIDTH = 80
 """Where there is no terminal."""
 
+NOTHING_JUDGED = (
+    "nothing was judged: no script there has a main guard and starts distributed training.\n"
+    "Name a script to have it judged whatever it is."
+)
+"""What is said of folders in which there is no script."""
+
 _COLOURS = {Severity.ERROR: "1;31", Severity.WARNING: "33", Severity.INFO: "36"}
 _BOLD, _DIM = "1", "2"
 _LABELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "info"}
@@ -50,10 +56,11 @@ class _Style:
         return f"\x1b[{colour}m{text}\x1b[0m" if self.coloured and text else text
 
 
-def print_lint(result: Lint, output: LintOutput, *, verbose: bool) -> None:
+def print_lint(result: Lint, output: LintOutput, *, verbose: bool, fixable: bool) -> None:
     """Print what was found, as `--output` asks; what counts it goes to stderr.
 
-    Informations are shown where `verbose` asks for them; JSON and SARIF hold everything.
+    Informations are shown where `verbose` asks for them; JSON and SARIF hold everything. `fixable` is whether
+    the fixes that there are can be made, and so are worth a word.
     """
     if output == "json":
         print_json({"findings": [finding.to_json() for finding in result.findings]})
@@ -73,7 +80,7 @@ def print_lint(result: Lint, output: LintOutput, *, verbose: bool) -> None:
         style = _Style()
         for finding in told:
             print("\n".join(_lines(finding, style)), end="\n\n")
-    message(summary(result, verbose=verbose))
+    message(summary(result, verbose=verbose, fixable=fixable))
 
 
 def print_diff(done: Repair) -> None:
@@ -111,13 +118,18 @@ def shown(findings: Iterable[Finding], *, verbose: bool) -> Iterator[Finding]:
             yield finding
 
 
-def summary(result: Lint, *, verbose: bool) -> str:
-    """Such as `2 errors, 1 warning in 3 files of 1 program; 2 informations with --verbose`."""
+def summary(result: Lint, *, verbose: bool, fixable: bool) -> str:
+    """Such as `2 errors, 1 warning in 3 files of 1 program`, and below it what can be fixed."""
+    if not result.programs and not result.findings:
+        return NOTHING_JUDGED
     of = f"{counted(result.files, 'file')} of {counted(result.programs, 'program')}"
     text = f"{summary_of(result.findings)} in {of}"
     informations = sum(each.severity is Severity.INFO and not each.ignored for each in result.findings)
     if informations:
-        text += f"; {counted(informations, 'information')}{'' if verbose else ' with --verbose'}"
+        text += f"; {informations} informational{'' if verbose else ' with --verbose'}"
+    fixes = sum(each.fix is not None and each.fix.safe and not each.ignored for each in result.findings)
+    if fixes and fixable:
+        text += f"\n{fixes} can be fixed with --fix"
     return text
 
 
@@ -147,14 +159,16 @@ def _lines(finding: Finding, style: _Style) -> Iterator[str]:
         if line.strip():
             margin = " " * (len(str(location.line)) + 1)
             under = related.pop(0) if related and related[0].message.startswith("under ") else None
-            yield from _excerpt(line, location, under, style)
+            yield from _excerpt(line, location, under, style, _COLOURS[finding.severity])
     for each in related:
         place = without_controls(str(each.location))
         yield from _hung(f"{margin}= note: ", f"{place}: {each.message}", style)
     yield from _remedy(finding, margin, style)
 
 
-def _excerpt(line: str, location: Location, under: Related | None, style: _Style) -> Iterator[str]:
+def _excerpt(
+    line: str, location: Location, under: Related | None, style: _Style, colour: str
+) -> Iterator[str]:
     """The line, cut around the place, with carets below the expression and behind them what it is under."""
     text = line.rstrip("\r\n").replace("\t", " ")
     number = str(location.line)
@@ -168,7 +182,7 @@ def _excerpt(line: str, location: Location, under: Related | None, style: _Style
     text = text[:room]
     end = max(start + 1, min(end, room))
     yield f"{style(number + ' |', _DIM)} {without_controls(without_credentials(text))}"
-    marks = style("^" * (end - start), _COLOURS[Severity.ERROR])
+    marks = style("^" * (end - start), colour)
     bar = style(f"{' ' * len(number)} |", _DIM)
     said = "" if under is None else f"{under.message} (line {under.location.line})"
     beside = 3 + len(number) + end + 1 + len(said) <= style.width

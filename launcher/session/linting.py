@@ -22,12 +22,15 @@ from launcher.scripts.entries import has_main_guard, may_be_started, python_file
 from launcher.scripts.ignores import IgnoreComment, ignore_comments
 from launcher.scripts.program import Program, Unread
 from launcher.scripts.reading import NOTHING, FileCache, collection_paused, read_program
+from launcher.text.nearest import nearest
 
 if TYPE_CHECKING:
     from launcher.rules.script.subject import ScriptSubject
 
 FEW = 16
 """So many scripts are judged sooner than other processes are started."""
+
+GIVE = "Give Python scripts, or folders in which to look for them."
 
 PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 """What lies in the folder of a project."""
@@ -162,16 +165,33 @@ def _scripts(paths: Sequence[Path], configurations: Configurations) -> Iterator[
             candidates = python_files_below(path, lambda each: configurations.of(each).excludes(each))
             found = [each for each in candidates if may_be_started(each)]
         elif path.exists() or path.is_symlink():
-            found = [path]
+            found = [_no_notebook(path)]
         else:
-            raise Refusal(
-                f"{path} is not there.", "Give Python scripts, or folders in which to look for them."
-            )
+            raise Refusal(f"{path} is not there.", _meant_instead(path))
         for each in found:
             real = os.path.realpath(each)
             if real not in seen:
                 seen.add(real)
                 yield _Script(each, project_root(each), given=not path.is_dir())
+
+
+def _no_notebook(path: Path) -> Path:
+    """Raises Refusal for a notebook, whose JSON may well be Python, too: that of an expression."""
+    if path.suffix == ".ipynb":
+        raise Refusal(
+            f"{path} is a notebook, and the lint reads Python scripts.",
+            f"Export it with `jupyter nbconvert --to script {path}`, and give the file that comes of it.",
+        )
+    return path
+
+
+def _meant_instead(path: Path) -> str:
+    """What to do about a path that is not there: a name beside it that is alike, or what can be given."""
+    folder = path.parent
+    readable = folder.is_dir() and os.access(folder, os.R_OK)
+    names = [each.name for each in folder.iterdir()] if readable else []
+    near = nearest(path.name, names)
+    return f"Did you mean {folder / near[0]}?" if near else GIVE
 
 
 def project_root(script: Path) -> Path:

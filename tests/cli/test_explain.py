@@ -141,3 +141,17 @@ def test_explaining_loads_neither_pydantic_nor_boto3_nor_yaml() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "loaded: set()"
+
+
+def test_what_rules_find_in_scripts_is_shown_with_a_bad_and_a_good_line(capsys: Captured) -> None:
+    explain("DATA008")
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "In a script - A DistributedSampler whose seed is calculated from the rank." in shown
+    assert "Bad: `DistributedSampler(dataset, seed=seed + dist.get_rank())`" in shown
+    assert "Good: `DistributedSampler(dataset, seed=seed)`" in shown
+
+
+def test_what_no_rule_finds_in_scripts_has_no_such_part(capsys: Captured) -> None:
+    for code in ("EFA002", "SPEC002"):
+        explain(code)
+        assert "In a script" not in capsys.readouterr().out

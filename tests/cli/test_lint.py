@@ -71,9 +71,31 @@ def test_warnings_alone_are_no_failure(run_launch: RunLaunch) -> None:
 def test_informations_are_shown_where_they_are_asked_for(run_launch: RunLaunch) -> None:
     _, out, err = run_launch("lint", "train.py")
     assert "DDP006" not in out
-    assert "1 information with --verbose" in err
+    assert "; 1 informational with --verbose\n" in err
     _, out, err = run_launch("lint", "train.py", "--verbose")
     assert "info DDP006" in out
+    assert "; 1 informational\n" in err
+
+
+def test_a_notebook_is_refused_although_its_text_may_be_python(run_launch: RunLaunch) -> None:
+    Path("nb.ipynb").write_text('{"cells": []}', "utf-8")
+    code, out, err = run_launch("lint", "nb.ipynb")
+    assert (code, out) == (2, "")
+    assert "nb.ipynb is a notebook" in err
+    assert "jupyter nbconvert --to script nb.ipynb" in err
+
+
+def test_a_folder_without_a_script_to_judge_is_no_success_in_silence(run_launch: RunLaunch) -> None:
+    Path("empty").mkdir()
+    code, out, err = run_launch("lint", "empty")
+    assert (code, out) == (0, "")
+    assert err.startswith("nothing was judged: no script there has a main guard")
+
+
+def test_what_can_be_fixed_is_counted_where_it_is_not_fixed_already(run_launch: RunLaunch) -> None:
+    Path("train.py").write_text('e["A"] = 4\ne["B"] = 5  # slipway: ignore[CODE003]\n', "utf-8")
+    assert run_launch("lint", "train.py")[2].endswith("\n1 can be fixed with --fix\n")
+    assert "can be fixed" not in run_launch("lint", "train.py", "--fix")[2]
 
 
 def test_an_accepted_finding_is_not_shown_and_no_failure(run_launch: RunLaunch) -> None:
@@ -139,8 +161,11 @@ def test_the_diff_is_what_fix_would_write_and_can_be_applied(run_launch: RunLaun
     [
         ([], "give at least one script or folder"),
         (["nowhere.py"], "nowhere.py is not there"),
+        (["trian.py"], "Did you mean train.py?"),
+        (["nobody/train.py"], "Give Python scripts, or folders in which to look for them."),
         (["train.py", "--select", "DDP04"], "--select DDP04: there is no such code"),
         (["train.py", "--ignore", "XYZ"], "--ignore XYZ: there is no such code"),
+        (["--selct", "DDP004", "train.py"], "Did you mean --select?\nSee `launch lint --help`.\n"),
         (["train.py", "--unsafe-fixes"], "Add --fix or --diff"),
         (["train.py", "--diff", "--output", "json"], "--diff prints a diff, not json"),
     ],

@@ -66,6 +66,7 @@ def test_a_rule_has_help_and_a_result_names_it(run_launch: RunLaunch) -> None:
     assert [rule["id"] for rule in rules] == ["CODE003", "DDP004", "DDP006"]
     assert all(rules[each["ruleIndex"]]["id"] == each["ruleId"] for each in run["results"])
     assert all(rule["help"]["text"] and rule["help"]["markdown"] for rule in rules)
+    assert "\n- Each call of something called `barrier`.\n  - Bad: " in rules[1]["help"]["markdown"]
 
 
 def test_a_place_is_that_of_the_expression(run_launch: RunLaunch) -> None:

@@ -19,8 +19,8 @@ from tests.docs.pages import IDS, PAGES, ROOT, anchors, blocks, catalogue, code,
 each_page = pytest.mark.parametrize("page", PAGES, ids=IDS)
 
 OF_PIP = {"--no-index", "--find-links", "--index-url", "--extra-index-url"}
-OTHERS = {"--rdzv-endpoint", "--standalone", "--snapshot-update", *OF_PIP}
-"""Options that the pages name of other programs: torchrun's, pytest's, pip's."""
+OTHERS = {"--rdzv-endpoint", "--standalone", "--snapshot-update", "--amp", *OF_PIP}
+"""Options that the pages name of other programs: torchrun's, pytest's, pip's, a script's in an example."""
 
 PLACEHOLDER = re.compile(r"[A-Z]{3,}[A-Z_-]*")
 """What a reader replaces by a name: FAMILY in launcher/failure_modes/FAMILY.py."""

@@ -76,6 +76,13 @@ def test_the_hook_takes_file_names_in_one_process(
     assert run_launch(*arguments, "a.py", "b.py") == (0, "", "no errors in 2 files of 2 programs\n")
 
 
+def test_workflow_and_hook_take_the_launcher_from_one_place() -> None:
+    workflow, hooks = (yaml.safe_load(text) for text in blocks("yaml"))
+    (repository,) = hooks["repos"]
+    runs = [step["run"] for step in workflow["jobs"]["lint"]["steps"] if "run" in step]
+    assert runs[0] == f"pip install git+{repository['repo']}@{repository['rev']}"
+
+
 def test_the_workflow_of_the_page_asks_for_annotations() -> None:
     workflow, _ = (yaml.safe_load(text) for text in blocks("yaml"))
     *_, last = workflow["jobs"]["lint"]["steps"]

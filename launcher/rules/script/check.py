@@ -105,6 +105,10 @@ def unread_finding(unread: Unread, *, imported: bool) -> Finding:
 
     An error for a script itself. One that is only imported may be meant for another version, or be imported
     where its ImportError is caught.
+
+    Bad: `print "epoch", 1`, which is Python 2. Good: `print("epoch", 1)`.
+
+    Source: Python's grammar, in the version that runs `launch`.
     """
     return job_runtime.SCRIPT_RAISED.finding(
         Stage.SCRIPT,

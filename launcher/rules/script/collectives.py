@@ -43,6 +43,14 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
     The ranks that run it wait for the others until the timeout. Where it gathers the state of a sharded
     model or writes a checkpoint, it is CKPT003, else DDP004. The forward pass of a sharded model is one, in
     evaluation too.
+
+    Silent where both arms of the test run the same collectives, where the group's members are just those
+    ranks, and where a process that leaves ends with an error.
+
+    Bad: `if rank == 0: save(model); dist.barrier()`. Good: `dist.barrier()` behind the `if`, where every rank
+    comes by.
+
+    Source: torch.distributed's documentation, of collective functions.
     """
     caught = {id(run.node) for run, _, _ in _in_handlers(program)}
     for parted in program.summaries.parted():
@@ -52,7 +60,17 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
 
 @finds(Stage.SCRIPT, ddp.COLLECTIVE_IN_EXCEPTION_HANDLER)
 def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
-    """A collective in an `except` or `finally` block, to which ranks come one by one, or one alone."""
+    """A collective in an `except` or `finally` block, to which ranks come one by one, or one alone.
+
+    The rank that raised waits in it for the others, which are in another collective or at their end: the
+    error that began it is seen only when the timeout has passed. Silent about exceptions that follow from the
+    code and not from the data, such as ImportError: all ranks raise them.
+
+    Bad: `except OSError: dist.barrier()`. Good: let the exception end the process, or call the barrier behind
+    the `try`, where every rank comes by.
+
+    Source: torch.distributed's documentation, of collective functions.
+    """
     for run, block, line in _in_handlers(program):
         yield found(
             ddp.COLLECTIVE_IN_EXCEPTION_HANDLER,

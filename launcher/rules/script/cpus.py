@@ -22,7 +22,7 @@ def workers_have_cpus(subject: ScriptSubject) -> Iterator[Finding]:
     Each process starts as many, and they take time and memory from each other and from the training. What the
     job file gives the script is judged there.
 
-    Bad, on an ml.p4d.24xlarge with 96 vCPUs and 8 processes: `DataLoader(dataset, num_workers=16)`
+    Bad: `DataLoader(dataset, num_workers=16)` on an ml.p4d.24xlarge with 96 vCPUs and 8 processes
     Good: `DataLoader(dataset, num_workers=11)`
 
     Source: torch.utils.data documentation; EC2's vCPUs of the instance type.

@@ -139,8 +139,11 @@ def _seconds(program: Program, node: ast.expr) -> float | None:
 def groups_are_destroyed(program: Program) -> Iterator[Finding]:
     """A program that makes a process group and nowhere destroys one. An information.
 
-    Bad: a `main()` that ends after training. Good: `dist.destroy_process_group()` as its last line. Source:
-    torch.distributed's documentation, on shutdown. Silent about a function that the program never calls.
+    Silent about a function that the program never calls.
+
+    Bad: a `main()` that ends after training. Good: `dist.destroy_process_group()` as its last line.
+
+    Source: torch.distributed's documentation, on shutdown.
     """
     if program.unread or any("destroy_process_group" in file.text for file in program.files):
         return

@@ -52,11 +52,13 @@ def device_is_not_the_global_rank(program: Program) -> Iterator[Finding]:
 
     Right on one host. On the second the ranks begin at the number of its GPUs: 'invalid device ordinal'.
 
+    Silent about a rank modulo the number of GPUs, in a program that spawns its processes itself or is a test
+    that does, and under a test that asks for the hosts or their GPUs.
+
     Bad: `torch.cuda.set_device(dist.get_rank())`, `DDP(model, device_ids=[rank])`. Good:
     `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`.
 
-    Source: the sources of DIST006. Silent about a rank modulo the number of GPUs, in a program that spawns
-    its processes itself or is a test that does, and under a test that asks for the hosts or their GPUs.
+    Source: the sources of DIST006.
     """
     if is_for_one_host(program):
         return
@@ -79,11 +81,13 @@ def device_is_not_the_same_for_all(program: Program) -> Iterator[Finding]:
 
     NCCL stops with 'Duplicate GPU detected', or the one device runs out of memory while others are idle.
 
+    Silent where no process group is made, where nobody can tell whether the line runs, where the name may get
+    another device, and where CUDA_VISIBLE_DEVICES is named.
+
     Bad: `torch.cuda.set_device(0)`, `DDP(model, device_ids=[0])`, `torch.device("cuda:0")`. Good:
     `torch.device("cuda", int(os.environ["LOCAL_RANK"]))`.
 
-    Source: the sources of DIST006 and DIST003. Silent where no process group is made, where nobody can tell
-    whether the line runs, where the name may get another device, and where CUDA_VISIBLE_DEVICES is named.
+    Source: the sources of DIST006 and DIST003.
     """
     if not any(True for _ in program.calls(_GROUP)) or _chooses(program):
         return
@@ -104,10 +108,12 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
 
     Without an index, `cuda` is GPU 0 in every process: 'Duplicate GPU detected', or out of memory.
 
+    Silent where anything in the program takes a device by an index or another library does, where
+    CUDA_VISIBLE_DEVICES is set, and where the device comes from elsewhere.
+
     Bad: `DDP(model.cuda())` and no set_device. Good: `torch.cuda.set_device(local_rank)` first.
 
-    Source: the sources of DIST003. Silent where anything in the program takes a device by an index or
-    another library does, where CUDA_VISIBLE_DEVICES is set, and where the device comes from elsewhere.
+    Source: the sources of DIST003.
     """
     if _chooses(program) or any(True for _ in program.calls(*_OWN_DEVICES)) or any(_indices(program)):
         return
@@ -134,10 +140,11 @@ def device_is_taken_before_the_wrapper(program: Program) -> Iterator[Finding]:
 
     The wrapper moves and shares parameters over the current device: GPU 0, until set_device is called.
 
+    Only where both surely run, in one function, and the wrapper is told nothing of a device.
+
     Bad: `model = FSDP(model)`, then `torch.cuda.set_device(local_rank)`. Good: the other way round.
 
-    Source: the sources of DIST003. Only where both surely run, in one function, and the wrapper is told
-    nothing of a device.
+    Source: the sources of DIST003.
     """
     setters = [call for call, _ in program.calls("torch.cuda.set_device") if surely_runs(program, call)]
     for wrapper, name in program.calls(_DDP, _FSDP):

@@ -56,13 +56,8 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
     stands around it that may let one rank through before the others.
 
     Bad: `dataset = torchvision.datasets.CIFAR10("data", download=True)`
-
-    Good:
-
-        if local_rank == 0:
-            torchvision.datasets.CIFAR10("data", download=True)
-        dist.barrier()
-        dataset = torchvision.datasets.CIFAR10("data")
+    Good: `if local_rank == 0: CIFAR10("data", download=True)`, then `dist.barrier()` for all, then
+    `dataset = CIFAR10("data")`
 
     Source: torchvision/datasets/utils.py, which writes to the final name, without a lock.
     """

@@ -47,10 +47,12 @@ def network_is_left_to_the_plugin(program: Program) -> Iterator[Finding]:
     NCCL's plugin for EFA chooses them for each instance type, and never over what is set. A value copied from
     another cluster turns EFA off, names an interface that some host lacks, or does nothing.
 
+    Silent where the setting stands under a test that nobody can tell, and about variables that harm only
+    with EFA, or only without.
+
     Bad: `os.environ["NCCL_SOCKET_IFNAME"] = "eth0"`. Good: no such line.
 
-    Source: the sources of NCCL001. Silent where the setting stands under a test that nobody can tell, and of
-    variables that harm only with EFA, or only without.
+    Source: the sources of NCCL001.
     """
     for change, value in _surely_set(program):
         harm = _network_harm(change.name, value)
@@ -62,10 +64,13 @@ def network_is_left_to_the_plugin(program: Program) -> Iterator[Finding]:
 def settings_are_read_by_something(program: Program) -> Iterator[Finding]:
     """A script that sets a variable which nothing reads, or which does something else than it was meant to.
 
+    What it was to change stays as it is, and nothing says so.
+
+    Silent about names that changed with torch 2.2: which version runs is known to the job alone.
+
     Bad: `os.environ["NCCL_TIMEOUT"] = "3600"`. Good: `init_process_group(timeout=timedelta(hours=1))`.
 
     Source: the sources of NCCL002, and the searched repositories that `launcher/rules/variables.py` names.
-    Silent of names that changed with torch 2.2: which version runs is known to the job alone.
     """
     for change, value in _surely_set(program):
         harm = variables.obsolete(change.name, value, None)
@@ -77,10 +82,14 @@ def settings_are_read_by_something(program: Program) -> Iterator[Finding]:
 def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
     """A script that switches debugging on for every run.
 
+    Kernels that wait for each other, or logs of every call, are paid for on all hosts.
+
+    Silent under a test, such as `if args.debug:`.
+
     Bad: `os.environ["CUDA_LAUNCH_BLOCKING"] = "1"` at the top. Good: `profile: debug` in the job file, or the
     variable in the shell for the one run that needs it.
 
-    Source: the sources of NCCL003. Silent under a test, such as `if args.debug:`.
+    Source: the sources of NCCL003.
     """
     for change, value in _surely_set(program):
         harm = variables.debugging(change.name, value)
@@ -94,10 +103,11 @@ def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
 def environment_holds_strings(program: Program) -> Iterator[Finding]:
     """A value that is surely no string, put into os.environ in any way: TypeError on every rank.
 
+    Where a value's type is not sure, such as an option without a `type`, nothing is said.
+
     Bad: `os.environ["GPU_NUM_DEVICES"] = 4`. Good: `os.environ["GPU_NUM_DEVICES"] = "4"`.
 
-    Source: Python's os.environ; the bad line stands in AWS's guide to Training Compiler. Where a value's type
-    is not sure, such as an option without a `type`, nothing is said.
+    Source: Python's os.environ; the bad line stands in AWS's guide to Training Compiler.
     """
     for change in changed_variables(program):
         kind = None if change.as_text else type_of(program, change.value)
@@ -121,10 +131,11 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
     and a compilation that waits for another host's lock. For a hub's cache, which is only downloaded into,
     this is an information.
 
+    A folder counts as shared by its name alone: fsx, efs, lustre, nfs or gpfs at the root or below /mnt.
+
     Bad: `os.environ["TRITON_CACHE_DIR"] = "/fsx/triton"`. Good: `"/tmp/triton"`, or a folder for each host.
 
-    Source: the sources of DISK002. A folder counts as shared by its name alone: fsx, efs, lustre, nfs or gpfs
-    at the root or below /mnt.
+    Source: the sources of DISK002.
     """
     for change, value in _surely_set(program):
         if change.name in _COMPILERS | _HUBS and _is_shared(value):

@@ -29,16 +29,8 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
     of the validation, and with a literal, which is the same epoch each time. Loaders that Accelerate,
     Lightning or a Trainer got are told by them.
 
-    Bad:
-
-        for epoch in range(90):
-            for batch in DataLoader(dataset, sampler=sampler): ...
-
-    Good:
-
-        for epoch in range(90):
-            sampler.set_epoch(epoch)
-            for batch in DataLoader(dataset, sampler=sampler): ...
+    Bad: `for epoch in range(90): train(DataLoader(dataset, sampler=sampler))`
+    Good: `for epoch in range(90): sampler.set_epoch(epoch); train(...)`
 
     Source: torch.utils.data documentation, DistributedSampler.
     """

@@ -21,16 +21,17 @@ _OTHER_PARSERS = frozenset({"jsonargparse", "tap", "simple_parsing", "configargp
 
 @finds(Stage.SCRIPT, job_runtime.ENTRY_POINT_MISSING)
 def switches_can_be_switched_off(program: Program) -> Iterator[Finding]:
-    """`type=bool` of an argparse option: `--flag False` is True, as every text but the empty one is.
+    """`type=bool` of an argparse option: `--amp False` is True, as every text but the empty one is.
 
     A job's hyperparameters come as words, so `use_amp: false` switches it on, and nothing says so.
+
+    Silent where another library's parser may be meant, and where an action is given: BooleanOptionalAction
+    and an action of the script's own need not look at the type.
 
     Bad: `parser.add_argument("--amp", type=bool, default=True)`. Good:
     `parser.add_argument("--amp", action=argparse.BooleanOptionalAction, default=True)`.
 
     Source: Python documentation: argparse ("The bool() function is not recommended as a type converter").
-    Silent where another library's parser may be meant, and where an action is given: BooleanOptionalAction
-    and an action of the script's own need not look at the type.
     """
     if any(
         (each.module or "").partition(".")[0] in _OTHER_PARSERS

@@ -32,14 +32,8 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
     surely reach a loop with a backward pass count, over datasets that are surely the same on every rank;
     what was handed to Accelerate, Lightning, a Trainer or anything unknown is theirs to split.
 
-    Bad:
-
-        model = DistributedDataParallel(model)
-        for batch in DataLoader(dataset, shuffle=True): model(batch).backward()
-
-    Good:
-
-        loader = DataLoader(dataset, sampler=DistributedSampler(dataset))
+    Bad: `for batch in DataLoader(dataset, shuffle=True): ddp(batch).backward()`
+    Good: `for batch in DataLoader(dataset, sampler=DistributedSampler(dataset)): ...`
 
     Source: torch.utils.data documentation.
     """

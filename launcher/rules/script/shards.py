@@ -31,12 +31,7 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
     divide; where elements are files, the batches differ even then. Not found where the loop may end by
     itself, the rest is cut off, or Join is used.
 
-    Bad:
-
-        class Shards(IterableDataset):
-            def __iter__(self):
-                for path in self.paths[rank::world_size]: yield from read(path)
-
+    Bad: `for path in self.paths[rank::world_size]: yield from read(path)` in an IterableDataset
     Good: a DistributedSampler; or `count = len(paths) // world_size * world_size`, and `paths[:count]` cut.
 
     Source: torch.distributed.algorithms.Join documentation.

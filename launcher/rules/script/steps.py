@@ -145,6 +145,8 @@ def _is_loss(program: Program, asked: ast.expr, loop: Loop) -> bool:
 def ranks_run_equally_many_steps(program: Program) -> Iterator[Finding]:
     """A loop over `range` of a rank that runs a wrapped model forward and backward.
 
+    The rank with one step more waits in it for gradients that no other rank sends.
+
     Bad: `for _ in range(2 + rank): model(x).backward()`. Good: a count that all ranks share. Source: torch's
     notes on DDP.
     """

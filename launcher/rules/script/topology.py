@@ -35,12 +35,14 @@ def address_is_the_launchers(program: Program) -> Iterator[Finding]:
     torchrun not even one host starts where the port differs too: its agent holds the store, and no rank
     would open another.
 
+    Silent where a value of the launcher stays, for one process alone, and where nobody can tell whether the
+    line runs. A program that spawns its processes itself can run on one host only: there it is an
+    information.
+
     Bad: `os.environ["MASTER_ADDR"] = "localhost"`. Good: no such line, or
     `os.environ.setdefault("MASTER_ADDR", "localhost")` for a start without launcher.
 
-    Source: the sources of DIST006; torch/distributed/rendezvous.py. Silent where a value of the launcher
-    stays, for one process alone, and where nobody can tell whether the line runs. A program that spawns its
-    processes itself can run on one host only: there it is an information.
+    Source: the sources of DIST006; torch/distributed/rendezvous.py.
     """
     if not _makes_a_group(program):
         return
@@ -66,11 +68,12 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
     port of the script's own they all wait for one that nobody holds, until the time-out. Without torchrun a
     fixed port is taken as soon as two jobs share a machine.
 
+    Silent where a value of the launcher stays, for one process alone, and in programs that know SLURM or MPI,
+    whose launchers set no port. Where the program spawns its processes itself it is an information.
+
     Bad: `os.environ["MASTER_PORT"] = "12355"`. Good: no such line, or `setdefault`.
 
-    Source: torch/distributed/rendezvous.py (`_torchelastic_use_agent_store`); the sources of NCCL009. Silent
-    where a value of the launcher stays, for one process alone, and in programs that know SLURM or MPI, whose
-    launchers set no port. Where the program spawns its processes itself it is an information.
+    Source: torch/distributed/rendezvous.py (`_torchelastic_use_agent_store`); the sources of NCCL009.
     """
     if not _makes_a_group(program) or has_another_launcher(program):
         return
@@ -93,10 +96,12 @@ def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
     With more processes than that, some are ranks that do not exist; with fewer, the start waits for those
     that never come.
 
+    Silent for one process, and in a program that spawns its processes itself.
+
     Bad: `init_process_group("nccl", world_size=8, rank=rank)`, `world_size=torch.cuda.device_count()`. Good:
     `init_process_group("nccl")`, which reads WORLD_SIZE.
 
-    Source: the sources of DIST006. Silent for one process, and in a program that spawns its processes itself.
+    Source: the sources of DIST006.
     """
     if is_for_one_host(program) or not _makes_a_group(program):
         return
@@ -120,27 +125,23 @@ def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
 def rank_is_the_global_one(program: Program) -> Iterator[Finding]:
     """LOCAL_RANK where the rank among all processes is wanted.
 
-    Right on one host, and on two each rank is claimed twice: the start hangs. A sampler gives every host the
-    same samples.
+    Right on one host, and on two each rank is claimed twice: the start hangs. In a DistributedSampler it is
+    DATA003.
+
+    Silent about the number that a spawned function is given, which is the rank where one host is all.
 
     Bad: `init_process_group("nccl", rank=int(os.environ["LOCAL_RANK"]))`. Good: `init_process_group("nccl")`.
 
-    Source: the sources of DIST007. Silent about the number that a spawned function is given, which is the
-    rank where one host is all.
+    Source: the sources of DIST007.
     """
-    for call, name in program.calls(GROUP, SAMPLER):
-        given = argument(call, "rank", 4 if name == GROUP else 2)
-        value = None if given is None else program.value(given)
-        if given is not None and _is_local(value):
-            to = "init_process_group" if name == GROUP else "DistributedSampler"
-            effect = (
-                "claim the same ranks, and the start hangs" if name == GROUP else "train on the same samples"
-            )
+    for call, _ in program.calls(GROUP):
+        given = argument(call, "rank", 4)
+        if given is not None and _is_local(program.value(given)):
             yield found(
                 distribution.LOCAL_RANK_AS_RANK,
                 given,
-                f"{file_of(given).source(given)}, the rank on the host, is given to {to} as the rank: "
-                f"several hosts {effect}",
+                f"{file_of(given).source(given)}, the rank on the host, is given to init_process_group as "
+                "the rank: several hosts claim the same ranks, and the start hangs",
             )
     for change in changed_variables(program):
         if change.name == "RANK" and not change.only_unset and _is_local(program.value(change.value)):

@@ -58,11 +58,13 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
     Spawned processes take the same ranks and GPUs once more for every process of the launcher; without a
     group each process trains a whole model for itself.
 
+    The group is missed only where the script runs a backward pass, and imports nothing that could make one:
+    only torch, numpy and a few others.
+
     Bad: `mp.spawn(train, nprocs=8)` with `strategy: torchrun`. Good: `train()`, with the rank of the
     environment.
 
-    Source: the sources of DIST005. The group is missed only where the script runs a backward pass, and
-    imports nothing that could make one: only torch, numpy and a few others.
+    Source: the sources of DIST005.
     """
     program, job = subject.program, subject.job
     strategy = str(job.distribution.strategy)
@@ -90,9 +92,11 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
 def entry_point_has_a_worker_function(subject: ScriptSubject) -> Iterator[Finding]:
     """A script without `_mp_fn`, which Training Compiler's launcher imports and calls for each worker.
 
+    Without it every worker ends as soon as it starts. Only with `strategy: torch_xla`.
+
     Bad: a script that only has `main()`. Good: `def _mp_fn(index): main()`.
 
-    Source: the sources of XLA002. Only with `strategy: torch_xla`.
+    Source: the sources of XLA002.
     """
     entry = subject.program.entry
     if str(subject.job.distribution.strategy) != "torch_xla":
@@ -109,10 +113,13 @@ def entry_point_has_a_worker_function(subject: ScriptSubject) -> Iterator[Findin
 def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
     """A Lightning Trainer for one device, in a job of several processes: each runs it alone.
 
+    As many trainings are paid for as there are processes, and each is whole.
+
+    Only where `devices` is a literal 1 and neither `num_nodes` nor a strategy is given.
+
     Bad: `Trainer(devices=1)` with eight processes per host. Good: `Trainer(devices="auto", num_nodes=...)`.
 
-    Source: the sources of DIST008. Only where `devices` is a literal 1 and neither `num_nodes` nor a strategy
-    is given.
+    Source: the sources of DIST008.
     """
     if (subject.plan.world_size or 1) < 2:
         return
@@ -135,9 +142,12 @@ def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
 def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iterator[Finding]:
     """A script that starts its processes itself, and not as many as the host has GPUs.
 
+    GPUs without a process are idle and billed, and of two processes on one GPU both are slow. Only where the
+    number is a literal, and the strategy is none.
+
     Bad: `mp.spawn(train, nprocs=4)` on a host with eight. Good: `nprocs=torch.cuda.device_count()`.
 
-    Source: the sources of DIST001. Only where the number is a literal, and the strategy is none.
+    Source: the sources of DIST001.
     """
     facts = instance_facts(subject.job.resources.instance_type)
     if str(subject.job.distribution.strategy) != "none" or facts is None or not facts.has_gpus:
@@ -163,9 +173,14 @@ def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iter
 def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
     """A variable that is obsolete for the job's torch, or fights the plugin of a host with EFA.
 
-    Bad: `os.environ["NCCL_ASYNC_ERROR_HANDLING"] = "1"` with torch 2.2 or later, before which it is right.
+    What it was to change stays as it is, or the plugin's own choice is lost.
 
-    Source: the sources of NCCL001 and NCCL002. What harms everywhere is found without a job.
+    What harms everywhere is found without a job.
+
+    Bad: `os.environ["NCCL_ASYNC_ERROR_HANDLING"] = "1"` with torch 2.2 or later, before which it is right.
+    Good: no such line, or the name `TORCH_NCCL_ASYNC_ERROR_HANDLING`.
+
+    Source: the sources of NCCL001 and NCCL002.
     """
     from launcher.planning.torch_version import torch_version
 

@@ -62,10 +62,11 @@ def worker_function_takes_the_index(program: Program) -> Iterator[Finding]:
 
     The launcher and xmp.spawn call it with the index first: TypeError in every worker.
 
+    Whether `_mp_fn` is missing is seen with a job alone, whose strategy asks for it.
+
     Bad: `def _mp_fn():`. Good: `def _mp_fn(index):`.
 
-    Source: the sources of XLA002. Whether `_mp_fn` is missing is seen with a job alone, whose strategy asks
-    for it.
+    Source: the sources of XLA002.
     """
     if not _uses_xla(program):
         return
@@ -97,11 +98,13 @@ def steps_are_run(program: Program) -> Iterator[Finding]:
 
     The graph grows from batch to batch, is compiled again each time, and values that are printed are stale.
 
+    Silent where anything in the program could be the missing call: mark_step, sync, `barrier=True`, a device
+    loader.
+
     Bad: `loss.backward(); xm.optimizer_step(optimizer)`. Good: `xm.mark_step()` behind it, or a loop over
     `MpDeviceLoader(loader, device)`, which does so for each batch.
 
-    Source: the sources of XLA003. Silent where anything in the program could be the missing call: mark_step,
-    sync, `barrier=True`, a device loader.
+    Source: the sources of XLA003.
     """
     if not _uses_xla(program) or _names(program, _LOADERS) or not _is_on_xla(program):
         return
@@ -120,11 +123,13 @@ def steps_are_run(program: Program) -> Iterator[Finding]:
 def batches_come_by_a_device_loader(program: Program) -> Iterator[Finding]:
     """Workers that train on a plain DataLoader: each batch is copied by hand, while the device waits.
 
+    Only in a program that starts workers of torch_xla, and has a training loop over a DataLoader, and no
+    device loader anywhere.
+
     Bad: `for batch in DataLoader(data, sampler=sampler)`. Good:
     `for batch in MpDeviceLoader(DataLoader(data, sampler=sampler), device)`.
 
-    Source: the sources of XLA004. Only in a program that starts workers of torch_xla, and has a training loop
-    over a DataLoader, and no device loader anywhere.
+    Source: the sources of XLA004.
     """
     if not _uses_xla(program) or _names(program, _LOADERS) or not _has_workers(program):
         return
@@ -145,12 +150,13 @@ def gradients_are_shared(program: Program) -> Iterator[Finding]:
     Without a reduction every worker trains a model of its own. Unscaled before it, each worker decides for
     itself whether the step is skipped.
 
+    Only in a program that starts workers of torch_xla; the order only where both calls stand in one block.
+
     Bad: `scaler.step(optimizer)` with no all_reduce before. Good:
     `gradients = xm._fetch_gradients(optimizer)`,
     `xm.all_reduce("sum", gradients, scale=1.0 / xm.xrt_world_size())`, then unscale_, clip, step.
 
-    Source: the sources of XLA005. Only in a program that starts workers of torch_xla; the order only where
-    both calls stand in one block.
+    Source: the sources of XLA005.
     """
     if not _uses_xla(program) or not _has_workers(program):
         return
@@ -180,11 +186,13 @@ def weights_begin_alike(program: Program) -> Iterator[Finding]:
 
     Averaged gradients belong to none of the models.
 
+    Only in a program that starts workers of torch_xla and trains; silent where it loads weights, broadcasts
+    them or wraps them in DDP.
+
     Bad: no seed, or `torch.manual_seed(xm.get_ordinal())` before the model is made. Good:
     `torch.manual_seed(42)` in every worker.
 
-    Source: the sources of XLA006. Only in a program that starts workers of torch_xla and trains; silent where
-    it loads weights, broadcasts them or wraps them in DDP.
+    Source: the sources of XLA006.
     """
     if not _uses_xla(program) or not _has_workers(program):
         return

@@ -136,8 +136,6 @@ mp.spawn(work, args=(world_size,), nprocs=world_size)
         'args = p.parse_args()\ndist.init_process_group("nccl", rank=args.local_rank)',
         'dist.init_process_group("nccl", "env://", None, w, int(os.environ["LOCAL_RANK"]))',
         'os.environ["RANK"] = os.environ["LOCAL_RANK"]' + GROUP,
-        GROUP + "from torch.utils.data import DistributedSampler\n"
-        's = DistributedSampler(data, dist.get_world_size(), int(os.environ["LOCAL_RANK"]))',
         'def setup(r):\n    dist.init_process_group("nccl", rank=r)\nsetup(int(os.environ["LOCAL_RANK"]))',
     ],
 )
@@ -160,6 +158,9 @@ def test_the_local_rank_as_the_rank_is_found(program: ReadProgram, text: str) ->
         'os.environ["RANK"] = os.environ["OMPI_COMM_WORLD_RANK"]' + GROUP,
         'os.environ.setdefault("RANK", os.environ["LOCAL_RANK"])' + GROUP,
         "from torch.utils.data import DistributedSampler\ns = DistributedSampler(data, 8, dist.get_rank())",
+        # That is DATA003.
+        GROUP + "from torch.utils.data import DistributedSampler\n"
+        's = DistributedSampler(data, dist.get_world_size(), int(os.environ["LOCAL_RANK"]))',
     ],
 )
 def test_another_rank_is_left_alone(program: ReadProgram, text: str) -> None:
