@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -69,17 +69,18 @@ def lint(
         return EXIT_USAGE
     if unsafe_fixes and not (fix or diff):
         raise Refusal("--unsafe-fixes says which fixes are made, and none are.", "Add --fix or --diff.")
-    if (fix or diff) and job is not None:
-        raise Refusal("fixes are made to scripts by themselves, without a job.", "Leave out --job.")
     if diff and output is not LintOutput.TEXT:
         raise Refusal(f"--diff prints a diff, not {output}.", "Leave out --output.")
     selection = _selection(select, ignore)
+    judge = _judge_of(scripts, job, selection)
     if fix or diff:
-        done = _repaired(scripts, selection, unsafe=unsafe_fixes)
+        from launcher.session.repairing import repair
+
+        done = repair(judge, unsafe=unsafe_fixes)
         _show_repair(done, None if diff else output, verbose=verbose)
         return exit_code(done.lint)
-    result = _judged(scripts, job, selection)
-    print_lint(result, output, verbose=verbose, fixable=job is None)
+    result = judge({})
+    print_lint(result, output, verbose=verbose, fixable=True)
     return exit_code(result)
 
 
@@ -105,25 +106,26 @@ def _codes(option: str, given: Sequence[str] | None) -> tuple[str, ...]:
     return codes
 
 
-def _judged(scripts: Sequence[Path], job: Path | None, selection: Selection) -> Lint:
+def _judge_of(
+    scripts: Sequence[Path], job: Path | None, selection: Selection
+) -> Callable[[Mapping[str, bytes]], Lint]:
+    """The lint that was asked for, of files some of which may have changed."""
     from launcher.session.linting import lint as lint_scripts
 
     if job is None:
-        return lint_scripts(scripts, selection)
+        return lambda changed: lint_scripts(scripts, selection, changed=changed)
     from launcher.cli.job_options import plan_offline, read
     from launcher.session.linting_jobs import lint_with_job
 
     loaded = read(job, None, None, None)
     with loaded.substitutions.refusals():
         plan = plan_offline(loaded, selection.ignore)
-        return lint_with_job(loaded, plan, scripts, selection)
 
+    def together(changed: Mapping[str, bytes]) -> Lint:
+        with loaded.substitutions.refusals():
+            return lint_with_job(loaded, plan, scripts, selection, changed=changed)
 
-def _repaired(scripts: Sequence[Path], selection: Selection, *, unsafe: bool) -> Repair:
-    from launcher.session.linting import lint as lint_scripts
-    from launcher.session.repairing import repair
-
-    return repair(lambda changed: lint_scripts(scripts, selection, changed=changed), unsafe=unsafe)
+    return together
 
 
 def _show_repair(done: Repair, output: LintOutput | None, *, verbose: bool) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from launcher.cli.findings_view import summary_of
 from launcher.cli.output import message, print_json
 from launcher.failure_modes.model import Finding, Location, Related, Severity
+from launcher.scripts.reading import MOST_BYTES
 from launcher.text.controls import without_controls
 from launcher.text.secrets import without_credentials
 
@@ -139,9 +140,18 @@ def counted(number: int, word: str) -> str:
 
 
 def line_of(location: Location) -> str:
-    """The line of a place, as the file is now; empty where it cannot be read."""
-    linecache.checkcache(location.file)
-    return linecache.getline(location.file, location.line)
+    """The line of a place, as the file is now; empty where it cannot be read.
+
+    Only what is read to be judged is read to be shown: linecache would wait for a pipe, take a file of any
+    size, and fail with a codec that gives no text.
+    """
+    file = Path(location.file)
+    try:
+        readable = file.is_file() and file.stat().st_size <= MOST_BYTES
+        linecache.checkcache(location.file)
+        return linecache.getline(location.file, location.line) if readable else ""
+    except (OSError, ValueError, LookupError):
+        return ""
 
 
 def _lines(finding: Finding, style: _Style) -> Iterator[str]:
@@ -154,16 +164,20 @@ def _lines(finding: Finding, style: _Style) -> Iterator[str]:
     margin = "   "
     related = list(finding.related)
     if location is not None:
-        yield style(f"  --> {without_controls(str(location))}", _DIM)
+        yield style(f"  --> {_place(location)}", _DIM)
         line = line_of(location)
         if line.strip():
             margin = " " * (len(str(location.line)) + 1)
             under = related.pop(0) if related and related[0].message.startswith("under ") else None
             yield from _excerpt(line, location, under, style, _COLOURS[finding.severity])
     for each in related:
-        place = without_controls(str(each.location))
-        yield from _hung(f"{margin}= note: ", f"{place}: {each.message}", style)
+        yield from _hung(f"{margin}= note: ", f"{_place(each.location)}: {each.message}", style)
     yield from _remedy(finding, margin, style)
+
+
+def _place(location: Location) -> str:
+    """A place on one line, whatever the file's name holds."""
+    return without_controls(str(location).replace("\n", "\\n").replace("\t", "\\t"))
 
 
 def _excerpt(

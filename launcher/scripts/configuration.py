@@ -114,10 +114,14 @@ def read_configuration(file: Path) -> LintConfiguration | None:
         text = file.read_text("utf-8")
         if "slipway" not in text:
             return None
-        section = tomllib.loads(text).get("tool", {}).get("slipway", {}).get("lint")
+        section: Any = tomllib.loads(text)
+        for key in SECTION.split("."):
+            if not isinstance(section, dict):
+                raise ValueError(f"what [{SECTION}] stands in is no table, but {section!r:.40}")
+            section = section.get(key, {} if key != "lint" else None)
     except OSError:
         return None
-    except (ValueError, RecursionError, AttributeError) as error:
+    except (ValueError, RecursionError) as error:
         finding = job_file.UNREADABLE.finding(
             Stage.SCRIPT,
             f"{FILE} cannot be read, so that its [{SECTION}] has no effect: {error or 'nested too deeply'}",

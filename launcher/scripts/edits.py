@@ -105,13 +105,9 @@ class Places:
     """Where the nodes of a file stand, in characters of its text."""
 
     def __init__(self, file: FileIndex) -> None:
-        """Find where each line begins."""
+        """Of a file."""
         self.file = file
-        self._begins = [0]
-        text = file.text
-        for at, character in enumerate(text):
-            if character == "\n" or (character == "\r" and text[at + 1 : at + 2] != "\n"):
-                self._begins.append(at + 1)
+        self._begins = file.line_begins
 
     def begin(self, line: int) -> int:
         """The first character of a line; behind the last line the end of the text."""

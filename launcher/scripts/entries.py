@@ -10,6 +10,7 @@ from pathlib import Path
 from launcher.scripts.index import FileIndex
 from launcher.scripts.names import canonical
 from launcher.scripts.program import Program
+from launcher.scripts.reading import MOST_BYTES
 from launcher.scripts.scopes import dotted_name
 
 NOT_LOOKED_INTO = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "build"})
@@ -60,7 +61,10 @@ def python_files_below(folder: Path, excluded: Callable[[Path], bool] = lambda p
 def may_be_started(path: Path) -> bool:
     """Whether a file holds the words of a main guard, or cannot be read: a quick look before a full one."""
     try:
-        return MAIN in path.read_bytes() if path.is_file() else False
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return MAIN in file.read(MOST_BYTES)
     except OSError:
         return True
 

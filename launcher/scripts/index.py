@@ -7,6 +7,7 @@ walk is iterative, so that no nesting reaches Python's recursion limit.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -53,6 +54,12 @@ class FileIndex:
         self.module = Scope(self, tree, None)
         self.scopes: dict[ast.AST, Scope] = {tree: self.module}
         _Walk(self).run()
+
+    @cached_property
+    def line_begins(self) -> list[int]:
+        """The first character of each line in the text, as `ast` counts lines."""
+        ends = re.finditer(r"\r\n?|\n", self.text)
+        return [0, *(each.end() for each in ends)]
 
     @cached_property
     def calls_of(self) -> dict[str, list[ast.Call]]:

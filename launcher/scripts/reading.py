@@ -10,6 +10,7 @@ import ast
 import gc
 import io
 import os
+import re
 import tokenize
 import warnings
 from collections import deque
@@ -27,6 +28,13 @@ MOST_FILES = 400
 MOST_BYTES = 4_000_000
 """A larger file is data in the clothes of a program."""
 
+MOST_WORDS = 900_000
+"""Names, numbers, marks and lines of one file, whose nodes take up to 0.9 KB each: 50,000 lines of code have
+some 600,000."""
+
+MOST_PARTS = 40
+"""A module's name of more parts is no path: each part would be looked for by itself."""
+
 MOST_BYTES_TOGETHER = 6_000_000
 """Of all files of one program."""
 
@@ -36,6 +44,7 @@ MOST_BYTES_KEPT = 10_000_000
 
 MOST_BYTES_FORGOTTEN = 4_000_000
 """So much text is forgotten before its memory is given back."""
+_WORD = re.compile(r"\w+|[^\w\s]|\n")
 
 NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
@@ -203,7 +212,7 @@ def _imported_modules(file: FileIndex, name: str) -> Iterator[str]:
     for binding in file.imports:
         whole = absolute(binding.module or "", name, is_package(file))
         parts = whole.split(".")
-        for length in range(1, len(parts) + 1):
+        for length in range(1, min(len(parts), MOST_PARTS) + 1):
             yield ".".join(parts[:length])
 
 
@@ -219,11 +228,18 @@ def _read(path: Path) -> FileIndex | Unread:
     return read_source(data, path)
 
 
+def _words(text: str) -> int:
+    """How many tokens a text has at most: words in comments and strings count as well."""
+    return sum(1 for _ in _WORD.finditer(text))
+
+
 def read_source(data: bytes, path: Path) -> FileIndex | Unread:
     """The index of a file's bytes; an `Unread` where they are no Python that this version understands."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         text = data.decode(encoding).removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
+        if len(text) > MOST_WORDS and _words(text) > MOST_WORDS:
+            return Unread(path, f"it has more than {MOST_WORDS} words and lines")
         # What Python would warn of in the user's script is none of the launcher's output.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -6,8 +6,9 @@ Nothing is imported here that a script without a job does not need: a lint runs 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from signal import SIG_IGN, SIGINT, signal
@@ -16,12 +17,19 @@ from typing import TYPE_CHECKING
 from launcher.failure_modes.model import Finding
 from launcher.failure_modes.refusal import Refusal
 from launcher.rules.script.acceptance import Acceptance, about_comments
-from launcher.rules.script.check import check_program, check_script, codes_found, unread_finding
+from launcher.rules.script.check import (
+    check_program,
+    check_script,
+    codes_found,
+    unfinished_finding,
+    unread_finding,
+)
 from launcher.scripts.configuration import Configurations
 from launcher.scripts.entries import has_main_guard, may_be_started, python_files_below, trains_distributed
 from launcher.scripts.ignores import IgnoreComment, ignore_comments
 from launcher.scripts.program import Program, Unread
 from launcher.scripts.reading import NOTHING, FileCache, collection_paused, read_program
+from launcher.session.time_limit import TakesTooLongError, at_most
 from launcher.text.nearest import nearest
 
 if TYPE_CHECKING:
@@ -31,6 +39,9 @@ FEW = 16
 """So many scripts are judged sooner than other processes are started."""
 
 GIVE = "Give Python scripts, or folders in which to look for them."
+
+MOST_SECONDS = 5.0
+"""So much CPU time the rules may take for one program."""
 
 PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 """What lies in the folder of a project."""
@@ -122,7 +133,7 @@ def lint_subjects(subjects: Iterable[ScriptSubject | Unread], selection: Selecti
             if isinstance(subject, Unread):
                 judged.findings.append(unread_finding(subject, imported=False))
             else:
-                judged.add(subject.program, check_script(subject))
+                judged.add(subject.program, _in_time(subject.program, partial(check_script, subject)))
     return _accepted(judged, selection, Configurations(), with_job=True)
 
 
@@ -161,7 +172,7 @@ def _scripts(paths: Sequence[Path], configurations: Configurations) -> Iterator[
     """The scripts to judge, each once, in the order of what was given."""
     seen: set[str] = set()
     for path in paths:
-        if path.is_dir():
+        if _is_folder(path):
             candidates = python_files_below(path, lambda each: configurations.of(each).excludes(each))
             found = [each for each in candidates if may_be_started(each)]
         elif path.exists() or path.is_symlink():
@@ -194,6 +205,16 @@ def _meant_instead(path: Path) -> str:
     return f"Did you mean {folder / near[0]}?" if near else GIVE
 
 
+def _is_folder(path: Path) -> bool:
+    """Raises Refusal for a path that cannot be asked, such as one that is too long."""
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise Refusal(
+            f"{path} cannot be looked at: {error.strerror}.", "Give a path that is there."
+        ) from error
+
+
 def project_root(script: Path) -> Path:
     """The folder of the project that a script belongs to, by what lies in such folders; else its own.
 
@@ -219,6 +240,14 @@ def _judge_all(scripts: list[_Script], changed: Mapping[str, bytes], processes: 
         yield from pool.map(_judge, shares, repeat(dict(changed)))
 
 
+def _in_time(program: Program, check: Callable[[], list[Finding]]) -> list[Finding]:
+    try:
+        with at_most(MOST_SECONDS):
+            return check()
+    except TakesTooLongError:
+        return [unfinished_finding(program.entry.path, MOST_SECONDS)]
+
+
 def _leave_interrupts() -> None:
     """Ctrl-C ends the command; its processes end with it, without a traceback each."""
     signal(SIGINT, SIG_IGN)
@@ -233,7 +262,7 @@ def _judge(scripts: Sequence[_Script], changed: Mapping[str, bytes]) -> _Judged:
             if isinstance(program, Unread):
                 judged.findings.append(unread_finding(program, imported=not script.given))
             elif script.given or (has_main_guard(program.entry) and trains_distributed(program)):
-                judged.add(program, check_program(program))
+                judged.add(program, _in_time(program, partial(check_program, program)))
             cache.forget(script.path)
             del program
             cache.collect()

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from launcher.failure_modes.model import Edit, Finding, Fix
 from launcher.failure_modes.refusal import Refusal
@@ -120,14 +121,20 @@ def _counted(lint: Lint) -> Counter[str]:
 
 
 def _write(path: Path, data: bytes) -> None:
-    beside = path.with_name(f".{path.name}.slipway-fix")
     try:
         mode = path.stat().st_mode & 0o7777
-        beside.write_bytes(data)
-        beside.chmod(mode)
-        beside.replace(path)
+        # A new name: one that could be known beforehand might be a link that leads elsewhere.
+        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:100]}.", delete=False) as file:
+            beside = Path(file.name)
+            try:
+                file.write(data)
+                file.flush()
+                beside.chmod(mode)
+                beside.replace(path)
+            except BaseException:
+                beside.unlink()
+                raise
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise Refusal(
             f"{path} cannot be written: {error.strerror}.", "Fix it by hand, or make it writable."
         ) from error

@@ -130,7 +130,19 @@ def test_a_job_whose_script_cannot_be_judged_is_refused(
     assert said in err
 
 
-def test_fixes_are_made_without_a_job(write_job: WriteJob, run_launch: RunLaunch) -> None:
-    code, _, err = run_launch("lint", "--job", job_with(write_job, "a = 1\n"), "--fix")
-    assert code == 2
-    assert "Leave out --job" in err
+def test_fixes_are_made_with_a_job(write_job: WriteJob, run_launch: RunLaunch) -> None:
+    job = job_with(write_job, 'e["A"] = 4\n')
+    script = job.parent / "src" / "train.py"
+    code, out, err = run_launch("lint", "--job", job, "--diff")
+    assert (code, err.splitlines()[-1]) == (0, "would fix 1 finding in 1 file")
+    assert '+e["A"] = "4"' in out
+    assert script.read_text("utf-8") == 'e["A"] = 4\n'
+    code, out, err = run_launch("lint", "--job", job, "--fix")
+    assert (code, out, err.splitlines()[-1]) == (0, "", "fixed 1 finding in 1 file")
+    assert script.read_text("utf-8") == 'e["A"] = "4"\n'
+
+
+def test_what_the_job_accepts_is_not_fixed(write_job: WriteJob, run_launch: RunLaunch) -> None:
+    job = job_with(write_job, 'e["A"] = 4\n', ignore=["CODE003"])
+    _, out, err = run_launch("lint", "--job", job, "--diff")
+    assert (out, err.splitlines()[-1]) == ("", "would fix 0 findings in 0 files")

@@ -89,12 +89,28 @@ def test_what_a_link_leads_to_is_fixed() -> None:
     assert Path("real.py").read_text("utf-8") == 'e["A"] = "4"\n'
 
 
-def test_a_folder_that_cannot_be_written_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("call", ["chmod", "replace"])
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), KeyboardInterrupt()])
+def test_a_write_that_does_not_come_to_its_end_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, error: BaseException
+) -> None:
     done = repaired('e["A"] = 4\n')
 
-    def refused(path: Path, data: bytes) -> int:
-        raise PermissionError(13, "Permission denied")
+    def ended(*arguments: object) -> None:
+        raise error
 
-    monkeypatch.setattr(Path, "write_bytes", refused)
-    with pytest.raises(Refusal, match=r"train\.py cannot be written: Permission denied"):
+    with monkeypatch.context() as patched, pytest.raises((Refusal, KeyboardInterrupt)) as told:
+        patched.setattr(Path, call, ended)
         done.write()
+    if isinstance(error, OSError):
+        assert "train.py cannot be written: Permission denied" in str(told.value)
+    assert [(each.name, each.read_text("utf-8")) for each in tmp_path.iterdir()] == [
+        ("train.py", 'e["A"] = 4\n')
+    ]
+
+
+def test_a_link_where_a_temporary_file_could_be_is_not_written_through() -> None:
+    Path("precious").write_text("precious", "utf-8")
+    Path(".train.py.slipway-fix").symlink_to("precious")
+    assert result_of(repaired('e["A"] = 4\n')) == 'e["A"] = "4"\n'
+    assert Path("precious").read_text("utf-8") == "precious"

@@ -100,6 +100,19 @@ def _codes(rules: Iterable[Callable[..., object]]) -> frozenset[str]:
 
 
 @finds(Stage.SCRIPT, job_runtime.SCRIPT_RAISED)
+def unfinished_finding(path: Path, seconds: float) -> Finding:
+    """A script whose program takes too long to judge, so that nothing is said of it. A warning."""
+    return job_runtime.SCRIPT_RAISED.finding(
+        Stage.SCRIPT,
+        f"not judged: after {seconds:g} s of computing the rules were not done with it",
+        remedy="Split it where it is that long. Where it was generated, leave it out (`exclude`).",
+        severity=Severity.WARNING,
+        location=Location(str(path), 1, 1),
+        subject=path.name,
+    )
+
+
+@finds(Stage.SCRIPT, job_runtime.SCRIPT_RAISED)
 def unread_finding(unread: Unread, *, imported: bool) -> Finding:
     """A file that this Python cannot read: nothing in it was judged.
 

@@ -9,6 +9,7 @@ import pytest
 
 from launcher.failure_modes.model import Severity
 from launcher.rules.script.channels import channels_are_there
+from tests.rules.script.counting import leaves_alone, shows
 from tests.rules.script.judging_jobs import subject_of
 
 TRAIN = {"train": {"s3_uri": "s3://bucket/train"}}
@@ -21,6 +22,7 @@ def told(write_job: Callable[..., Path], script: str, **fields: object) -> list[
     return [(each.code, each.subject or "", each.severity) for each in found]
 
 
+@shows(channels_are_there)
 @pytest.mark.parametrize(
     ("script", "subject"),
     [
@@ -42,6 +44,7 @@ def test_a_variable_of_a_channel_that_is_not_there_is_an_error(
     assert told(write_job, script, inputs={}) == [("DATA007", subject, Severity.ERROR)]
 
 
+@shows(channels_are_there)
 @pytest.mark.parametrize(
     "script",
     ['data = "/opt/ml/input/data/training"', 'open("/opt/ml/input/data/training/a.txt")'],
@@ -54,6 +57,7 @@ def test_a_path_of_a_channel_that_is_not_there_is_a_warning(
     ]
 
 
+@leaves_alone(channels_are_there)
 @pytest.mark.parametrize(
     "script",
     [
@@ -87,6 +91,7 @@ def test_a_channel_that_nobody_reads_is_a_warning(write_job: Callable[..., Path]
     assert [(each.severity, "`val`" in each.message) for each in found] == [(Severity.WARNING, True)]
 
 
+@leaves_alone(channels_are_there)
 @pytest.mark.parametrize(
     "script",
     [

@@ -9,6 +9,7 @@ import pytest
 from launcher.failure_modes.model import Finding, Severity
 from launcher.rules.script import checkpoints
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -34,6 +35,7 @@ def told(findings: list[Finding]) -> list[tuple[str, str]]:
     return [(each.code, each.subject or "") for each in findings]
 
 
+@shows(checkpoints.one_rank_writes_a_file)
 @pytest.mark.parametrize(
     "text",
     [
@@ -68,6 +70,7 @@ def test_a_save_that_every_rank_runs_with_one_path_is_found(program: ReadProgram
     assert "every rank saves" in finding.message
 
 
+@leaves_alone(checkpoints.one_rank_writes_a_file)
 @pytest.mark.parametrize(
     "text",
     [
@@ -132,6 +135,7 @@ def test_the_number_that_spawn_gives_is_the_rank_on_a_single_host(program: ReadP
 KEYS = 'import torch\nstate = torch.load("x.pt")\n'
 
 
+@shows(checkpoints.keys_are_not_cut_by_partition)
 @pytest.mark.parametrize(
     "text",
     [
@@ -149,6 +153,7 @@ def test_keys_cut_by_partition_are_found(program: ReadProgram, text: str) -> Non
     assert "partition" in (finding.subject or "")
 
 
+@leaves_alone(checkpoints.keys_are_not_cut_by_partition)
 @pytest.mark.parametrize(
     "text",
     [
@@ -167,6 +172,7 @@ def test_other_ways_to_cut_keys_are_right(program: ReadProgram, text: str) -> No
     assert judge(program, KEYS + text) == []
 
 
+@shows(checkpoints.uploads_are_looked_at)
 @pytest.mark.parametrize(
     "text",
     [
@@ -185,6 +191,7 @@ def test_an_upload_that_nobody_looks_at_is_found(program: ReadProgram, text: str
     assert (finding.code, finding.severity) == ("CKPT004", Severity.WARNING)
 
 
+@leaves_alone(checkpoints.uploads_are_looked_at)
 @pytest.mark.parametrize(
     "text",
     [

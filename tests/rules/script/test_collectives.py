@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from launcher.rules.script.check import check_program
+from launcher.rules.script.collectives import (
+    collectives_are_run_by_every_rank,
+    no_collectives_in_exception_handlers,
+)
 from launcher.scripts.program import Program
 from launcher.scripts.reading import read_program
+from tests.rules.script.counting import leaves_alone, shows
 
 Check = Callable[[str], list[tuple[str, int]]]
 
@@ -252,12 +257,17 @@ RIGHT = {
 }
 
 
+@shows(no_collectives_in_exception_handlers, naming="DDP008", cases=WRONG.values())
+@shows(collectives_are_run_by_every_rank, "CKPT003", naming="CKPT003", cases=WRONG.values())
+@shows(collectives_are_run_by_every_rank, "DDP004", naming="DDP004", cases=WRONG.values())
 @pytest.mark.parametrize("name", WRONG)
 def test_a_collective_that_not_every_rank_runs_is_found_at_its_line(check: Check, name: str) -> None:
     text, places = WRONG[name]
     assert check(text) == places
 
 
+@leaves_alone(no_collectives_in_exception_handlers, naming="except", cases=RIGHT.values())
+@leaves_alone(collectives_are_run_by_every_rank, code="DDP004", naming="rank", cases=RIGHT.values())
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_every_rank_runs_is_silent(check: Check, name: str) -> None:
     assert check(RIGHT[name]) == []

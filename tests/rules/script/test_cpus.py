@@ -10,6 +10,7 @@ import pytest
 
 from launcher.failure_modes.model import Severity
 from launcher.rules.script.cpus import workers_have_cpus
+from tests.rules.script.counting import leaves_alone, shows
 from tests.rules.script.judging_jobs import subject_of
 
 START = """
@@ -22,6 +23,9 @@ DataLoader(dataset, {})
 """
 
 
+@leaves_alone(workers_have_cpus, naming="None)")
+@shows(workers_have_cpus, naming="'13')")
+@shows(workers_have_cpus, naming="args.num_jobs')")
 @pytest.mark.parametrize(
     ("default", "given", "subject"),
     [

@@ -7,6 +7,7 @@ import pytest
 from launcher.failure_modes.model import Finding, Severity
 from launcher.rules.script import ddp
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -28,6 +29,7 @@ def codes(findings: list[Finding], code: str) -> list[Finding]:
     return [each for each in findings if each.code == code]
 
 
+@shows(ddp.unused_parameters_are_not_looked_for)
 @pytest.mark.parametrize(
     "text",
     [
@@ -44,6 +46,7 @@ def test_looking_for_unused_parameters_is_an_information(program: ReadProgram, t
     assert (finding.code, finding.severity) == ("DDP003", Severity.INFO)
 
 
+@leaves_alone(ddp.unused_parameters_are_not_looked_for)
 @pytest.mark.parametrize(
     "text",
     [
@@ -64,6 +67,7 @@ def test_nobody_looks_for_unused_parameters(program: ReadProgram, text: str) -> 
 SAVES = "\nif dist.get_rank() == 0:\n    torch.save(state, 'x.pt')\n"
 
 
+@shows(ddp.groups_have_a_fitting_timeout)
 @pytest.mark.parametrize(
     "text",
     [
@@ -82,6 +86,7 @@ def test_a_timeout_shorter_than_what_one_rank_does_alone_is_found(program: ReadP
     assert len(finding.related) == 1
 
 
+@leaves_alone(ddp.groups_have_a_fitting_timeout)
 @pytest.mark.parametrize(
     "text",
     [
@@ -109,6 +114,7 @@ def test_a_group_that_is_never_destroyed_is_an_information(program: ReadProgram)
     assert finding.severity is Severity.INFO
 
 
+@leaves_alone(ddp.groups_are_destroyed)
 @pytest.mark.parametrize(
     ("text", "helper"),
     [

@@ -7,6 +7,7 @@ import pytest
 from launcher.failure_modes.model import Finding
 from launcher.rules.script import devices
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -27,6 +28,7 @@ def judge(program: ReadProgram, text: str, start: str = START) -> list[str]:
     return [each.code for each in findings]
 
 
+@shows(devices.device_is_not_the_global_rank)
 @pytest.mark.parametrize(
     "text",
     [
@@ -44,6 +46,7 @@ def test_the_global_rank_as_a_device_index_is_found(program: ReadProgram, text: 
     assert judge(program, text) == ["DIST006"]
 
 
+@leaves_alone(devices.device_is_not_the_global_rank)
 @pytest.mark.parametrize(
     "text",
     [
@@ -65,6 +68,7 @@ def test_another_index_is_left_alone(program: ReadProgram, text: str) -> None:
     assert judge(program, text) == []
 
 
+@shows(devices.device_is_not_the_same_for_all)
 @pytest.mark.parametrize(
     "text",
     [
@@ -81,6 +85,7 @@ def test_one_device_for_every_process_is_found(program: ReadProgram, text: str) 
     assert judge(program, text) == ["DIST006"]
 
 
+@leaves_alone(devices.device_is_not_the_same_for_all)
 @pytest.mark.parametrize(
     "text",
     [
@@ -104,6 +109,7 @@ def test_without_a_process_group_one_device_is_right(program: ReadProgram) -> No
     assert judge(program, "torch.cuda.set_device(0)", start="import torch\n") == []
 
 
+@shows(devices.each_process_takes_a_device, naming=")")
 @pytest.mark.parametrize(
     "text",
     [
@@ -121,6 +127,7 @@ def test_a_wrapped_model_without_a_device_of_its_process_is_found(program: ReadP
     assert judge(program, text) == ["DIST003"]
 
 
+@leaves_alone(devices.each_process_takes_a_device)
 @pytest.mark.parametrize(
     "text",
     [

@@ -6,6 +6,7 @@ import pytest
 
 from launcher.rules.script.downloads import one_rank_downloads
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -24,6 +25,7 @@ def told(program: ReadProgram, text: str) -> list[tuple[str, str]]:
     return [(each.code, each.subject or "") for each in one_rank_downloads(program(START + text))]
 
 
+@shows(one_rank_downloads)
 @pytest.mark.parametrize(
     ("text", "subject"),
     [
@@ -71,6 +73,7 @@ def test_what_the_parent_downloads_before_it_spawns_is_fine(program: ReadProgram
     assert told(program, SPAWNED.format("pass", 'datasets.MNIST("data", download=True)')) == []
 
 
+@leaves_alone(one_rank_downloads)
 @pytest.mark.parametrize(
     "text",
     [

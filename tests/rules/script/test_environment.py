@@ -8,6 +8,7 @@ from launcher.failure_modes.model import Finding, Severity
 from launcher.rules.script import environment
 from launcher.scripts.edits import edited
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -21,6 +22,10 @@ def codes(findings: list[Finding]) -> list[str]:
     return [each.code for each in findings]
 
 
+@shows(environment.caches_are_each_hosts_own, naming="DISK002")
+@shows(environment.no_debugging_in_every_run, naming="NCCL003")
+@shows(environment.settings_are_read_by_something, naming="NCCL002")
+@shows(environment.network_is_left_to_the_plugin, naming="NCCL001")
 @pytest.mark.parametrize(
     ("text", "code", "severity"),
     [
@@ -69,6 +74,11 @@ for name, value in settings.items():
     assert codes(judge(program, text)) == ["NCCL001", "NCCL003"]
 
 
+@leaves_alone(environment.caches_are_each_hosts_own, naming="HF_HOME")
+@leaves_alone(environment.caches_are_each_hosts_own, naming="TRITON")
+@leaves_alone(environment.no_debugging_in_every_run, naming='DEBUG"')
+@leaves_alone(environment.no_debugging_in_every_run, naming="CUDA_LAUNCH_BLOCKING")
+@leaves_alone(environment.network_is_left_to_the_plugin, naming="NCCL_")
 @pytest.mark.parametrize(
     "text",
     [
@@ -101,6 +111,7 @@ def test_a_setting_that_harms_nothing_or_may_not_run_is_left_alone(program: Read
     assert judge(program, text) == []
 
 
+@shows(environment.environment_holds_strings)
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
@@ -134,6 +145,7 @@ def test_what_is_no_string_is_found(program: ReadProgram, text: str, kind: str) 
     assert f"not {kind}" in finding.message
 
 
+@leaves_alone(environment.environment_holds_strings)
 @pytest.mark.parametrize(
     "text",
     [

@@ -6,6 +6,7 @@ import pytest
 
 from launcher.rules.script.epochs import samplers_know_the_epoch
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -25,6 +26,7 @@ def told(program: ReadProgram, text: str) -> list[tuple[str, str]]:
     return [(each.code, each.subject or "") for each in found]
 
 
+@shows(samplers_know_the_epoch)
 @pytest.mark.parametrize(
     ("text", "subject"),
     [
@@ -87,6 +89,7 @@ def test_an_order_that_repeats_is_found(program: ReadProgram, text: str, subject
 NESTED = "for epoch in range(90):\n    {}\n    for batch in loader: model(batch).backward()"
 
 
+@leaves_alone(samplers_know_the_epoch)
 @pytest.mark.parametrize(
     "text",
     [

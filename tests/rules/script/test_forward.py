@@ -7,6 +7,7 @@ import pytest
 from launcher.failure_modes.model import Finding
 from launcher.rules.script import forward
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -37,6 +38,7 @@ def judge(program: ReadProgram, text: str, wrap: str = "model = DDP(Model())") -
     return [finding for rule in forward.RULES for finding in rule(read)]
 
 
+@shows(forward.forward_is_alike_on_every_rank)
 @pytest.mark.parametrize(
     ("text", "layers"),
     [
@@ -67,6 +69,7 @@ def test_the_model_is_followed_to_its_wrapper(program: ReadProgram, wrap: str) -
     assert len(judge(program, "if self.rank == 0:\n    x = self.left(x)", wrap)) == 1
 
 
+@leaves_alone(forward.forward_is_alike_on_every_rank)
 @pytest.mark.parametrize(
     "text",
     [

@@ -7,6 +7,7 @@ import pytest
 from launcher.failure_modes.model import Finding, Severity
 from launcher.rules.script import gradients
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -31,6 +32,7 @@ def judge(program: ReadProgram, text: str) -> list[Finding]:
     return [finding for rule in gradients.RULES for finding in rule(read)]
 
 
+@shows(gradients.gradients_are_unscaled_before_they_are_clipped)
 @pytest.mark.parametrize(
     "text",
     [
@@ -48,6 +50,7 @@ def test_clipping_scaled_gradients_is_found(program: ReadProgram, text: str) -> 
     assert "clip_grad" in (finding.subject or "")
 
 
+@leaves_alone(gradients.gradients_are_unscaled_before_they_are_clipped)
 @pytest.mark.parametrize(
     "text",
     [
@@ -81,6 +84,7 @@ def test_the_fix_unscales_on_a_line_of_its_own_before_the_clip(program: ReadProg
     assert judge(program, fixed.removeprefix(START)) == []
 
 
+@shows(gradients.sharded_gradients_are_clipped_together)
 @pytest.mark.parametrize(
     "text",
     [
@@ -98,6 +102,7 @@ def test_clipping_one_shard_is_found(program: ReadProgram, text: str) -> None:
     assert "shard" in finding.message
 
 
+@leaves_alone(gradients.sharded_gradients_are_clipped_together)
 @pytest.mark.parametrize(
     "text",
     [
@@ -116,6 +121,7 @@ def test_clipping_by_the_whole_norm_is_right(program: ReadProgram, text: str) ->
     assert judge(program, text) == []
 
 
+@shows(gradients.steps_use_synchronised_gradients)
 @pytest.mark.parametrize(
     ("text", "severity"),
     [
@@ -138,6 +144,7 @@ def test_a_no_sync_around_too_much_or_too_little_is_found(
     assert (finding.code, finding.severity) == ("DDP007", severity)
 
 
+@leaves_alone(gradients.steps_use_synchronised_gradients)
 @pytest.mark.parametrize(
     "text",
     [

@@ -16,6 +16,7 @@ from launcher.rules.script import kept
 from launcher.rules.script.subject import ScriptSubject
 from launcher.session.preparation import source_of
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -46,6 +47,7 @@ def judge(program: ReadProgram, write_job: Callable[..., Path]) -> Judge:
 START = "import os, torch\nfrom pathlib import Path\n"
 
 
+@shows(kept.saves_go_where_they_are_kept)
 @pytest.mark.parametrize(
     "path",
     [
@@ -64,6 +66,7 @@ def test_a_save_to_the_hosts_own_disk_is_found(judge: Judge, path: str) -> None:
     assert (finding.code, finding.severity) == ("CKPT007", Severity.ERROR)
 
 
+@leaves_alone(kept.saves_go_where_they_are_kept)
 @pytest.mark.parametrize(
     "text",
     [
@@ -104,6 +107,7 @@ def test_a_second_place_beside_one_that_is_kept_is_a_warning(judge: Judge) -> No
 LOOP = "import torch\nfor batch in data:\n    model(batch).backward()\n    optimizer.step()\n"
 
 
+@shows(kept.what_restarts_loads_a_checkpoint)
 @pytest.mark.parametrize(
     "text",
     [
@@ -121,6 +125,7 @@ def test_a_script_that_never_loads_is_found_where_it_is_restarted(judge: Judge, 
     assert "`capacity: spot`" in finding.message
 
 
+@leaves_alone(kept.what_restarts_loads_a_checkpoint)
 @pytest.mark.parametrize(
     "text",
     [

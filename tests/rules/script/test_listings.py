@@ -6,6 +6,7 @@ import pytest
 
 from launcher.rules.script.listings import listings_are_sorted
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -23,6 +24,7 @@ def told(program: ReadProgram, text: str) -> list[tuple[str, str]]:
     return [(each.code, each.subject or "") for each in listings_are_sorted(program(START + text))]
 
 
+@shows(listings_are_sorted)
 @pytest.mark.parametrize(
     ("text", "subject"),
     [
@@ -122,6 +124,7 @@ def test_in_one_process_the_order_is_its_own(program: ReadProgram) -> None:
     assert told(program, text) == []
 
 
+@leaves_alone(listings_are_sorted)
 @pytest.mark.parametrize(
     "text",
     [

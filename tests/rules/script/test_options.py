@@ -8,6 +8,7 @@ from launcher.failure_modes.model import Finding, Severity
 from launcher.rules.script import options
 from launcher.scripts.edits import edited
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -18,6 +19,7 @@ def judge(program: ReadProgram, text: str, **others: str) -> list[Finding]:
     return [finding for rule in options.RULES for finding in rule(program(text, **others))]
 
 
+@shows(options.switches_can_be_switched_off)
 @pytest.mark.parametrize(
     "text",
     [
@@ -36,6 +38,7 @@ def test_type_bool_is_found(program: ReadProgram, text: str) -> None:
     assert "`--amp False` switches it on" in finding.message
 
 
+@leaves_alone(options.switches_can_be_switched_off)
 @pytest.mark.parametrize(
     "text",
     [

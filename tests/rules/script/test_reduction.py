@@ -7,6 +7,7 @@ import pytest
 from launcher.failure_modes.model import Finding
 from launcher.rules.script import reduction
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -43,6 +44,7 @@ for batch in DataLoader(data, sampler=sampler):
 """
 
 
+@shows(reduction.gradients_are_reduced)
 @pytest.mark.parametrize(
     ("wrap", "reduce"),
     [
@@ -60,6 +62,7 @@ def test_gradients_that_nobody_reduces_are_found(program: ReadProgram, wrap: str
     assert [each.message for each in finding.related] == ["the process group", "the data is divided"]
 
 
+@leaves_alone(reduction.gradients_are_reduced)
 @pytest.mark.parametrize(
     ("wrap", "reduce"),
     [
@@ -90,6 +93,7 @@ def test_a_program_that_does_not_divide_the_data_says_nothing(program: ReadProgr
 ENGINE = "engine, optimizer, _, scheduler = deepspeed.initialize(model=model)\n"
 
 
+@shows(reduction.engines_are_stepped)
 @pytest.mark.parametrize(
     "text",
     [
@@ -106,6 +110,7 @@ def test_an_engine_that_is_never_stepped_is_found(program: ReadProgram, text: st
     assert "backward" in (finding.subject or "")
 
 
+@leaves_alone(reduction.engines_are_stepped)
 @pytest.mark.parametrize(
     "text",
     [

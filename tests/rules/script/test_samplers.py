@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.rules.script import samplers
+from launcher.rules.script import data, samplers
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -44,6 +45,7 @@ def told(program: ReadProgram, text: str, start: str = START) -> list[tuple[str,
     return [(each.code, (each.subject or "").partition("(")[0]) for each in found]
 
 
+@shows(data.training_data_is_split)
 @pytest.mark.parametrize(
     "text",
     [
@@ -85,6 +87,7 @@ def test_a_loader_without_a_distributed_sampler_is_found(program: ReadProgram, t
     assert told(program, text) == [("DATA003", "DataLoader")]
 
 
+@leaves_alone(data.training_data_is_split)
 @pytest.mark.parametrize(
     "text",
     [
@@ -142,6 +145,7 @@ def test_without_a_wrapped_model_each_rank_may_train_its_own(program: ReadProgra
     assert told(program, "loader = DataLoader(dataset)" + TRAIN, alone) == []
 
 
+@shows(data.samplers_stand_without_shuffle)
 @pytest.mark.parametrize(
     "text",
     [
@@ -160,6 +164,7 @@ def test_shuffle_beside_a_sampler_is_found(program: ReadProgram, text: str) -> N
     assert told(program, text) == [("DATA003", "DataLoader")]
 
 
+@leaves_alone(data.samplers_stand_without_shuffle)
 @pytest.mark.parametrize(
     "text",
     [
@@ -191,6 +196,7 @@ def test_a_sampler_that_no_loader_gets_is_found(program: ReadProgram) -> None:
     assert told(program, text) == [("DATA003", "DistributedSampler")]
 
 
+@leaves_alone(data.samplers_are_used)
 @pytest.mark.parametrize(
     "text",
     [
@@ -219,6 +225,7 @@ def test_the_rank_on_the_host_among_all_ranks_is_found(program: ReadProgram) -> 
     ]
 
 
+@leaves_alone(data.samplers_count_all_ranks)
 @pytest.mark.parametrize(
     "text",
     [
@@ -239,6 +246,7 @@ def test_a_rank_among_its_own_is_fine(program: ReadProgram, text: str) -> None:
     assert told(program, text) == []
 
 
+@shows(data.samplers_share_their_seed)
 @pytest.mark.parametrize(
     "seed",
     [
@@ -254,6 +262,7 @@ def test_a_sampler_seed_that_differs_by_rank_is_found(program: ReadProgram, seed
     assert [code for code, _ in told(program, text)] == ["DATA008"]
 
 
+@leaves_alone(data.samplers_share_their_seed)
 @pytest.mark.parametrize(
     "call",
     [

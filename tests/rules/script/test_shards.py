@@ -7,6 +7,7 @@ import pytest
 from launcher.failure_modes.model import Severity
 from launcher.rules.script.shards import shards_are_equally_many, shuffles_before_a_cut_agree
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -41,6 +42,7 @@ def told(program: ReadProgram, text: str) -> list[tuple[str, str]]:
     return [(each.code, each.subject or "") for each in shards_are_equally_many(program(START + text))]
 
 
+@shows(shards_are_equally_many)
 @pytest.mark.parametrize(
     ("body", "subject"),
     [
@@ -85,6 +87,7 @@ def test_a_subset_of_every_nth_sample_is_found(program: ReadProgram) -> None:
 EVERY_NTH = SHARDS.format("yield from self.paths[rank::world_size]")
 
 
+@leaves_alone(shards_are_equally_many)
 @pytest.mark.parametrize(
     "text",
     [
@@ -135,6 +138,7 @@ def shuffled(program: ReadProgram, text: str) -> list[tuple[str, str]]:
     return [(each.code, each.subject or "") for each in shuffles_before_a_cut_agree(program(START + text))]
 
 
+@shows(shuffles_before_a_cut_agree)
 @pytest.mark.parametrize(
     ("text", "subject"),
     [
@@ -160,6 +164,7 @@ def test_an_unseeded_order_of_each_rank_is_found(program: ReadProgram, text: str
     assert shuffled(program, text) == [("DATA003", subject)]
 
 
+@leaves_alone(shuffles_before_a_cut_agree)
 @pytest.mark.parametrize(
     "text",
     [

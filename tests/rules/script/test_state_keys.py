@@ -7,6 +7,7 @@ import pytest
 from launcher.failure_modes.model import Finding
 from launcher.rules.script import state_keys
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -25,6 +26,7 @@ def judge(program: ReadProgram, text: str) -> list[Finding]:
     return [finding for rule in state_keys.RULES for finding in rule(read)]
 
 
+@shows(state_keys.states_are_loaded_as_they_are_saved)
 @pytest.mark.parametrize(
     ("text", "prefixes"),
     [
@@ -65,6 +67,7 @@ def test_keys_that_do_not_match_are_found(program: ReadProgram, text: str, prefi
     assert len(finding.related) == 1
 
 
+@leaves_alone(state_keys.states_are_loaded_as_they_are_saved)
 @pytest.mark.parametrize(
     "text",
     [

@@ -7,6 +7,7 @@ import pytest
 from launcher.failure_modes.model import Finding
 from launcher.rules.script import memory, steps
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -33,6 +34,7 @@ def indented(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.splitlines())
 
 
+@shows(steps.ranks_skip_steps_together)
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -53,6 +55,7 @@ def test_a_step_that_one_rank_skips_is_found(program: ReadProgram, text: str, wh
     assert why in finding.message
 
 
+@leaves_alone(steps.ranks_skip_steps_together)
 @pytest.mark.parametrize(
     "text",
     [
@@ -83,6 +86,7 @@ def test_a_bare_model_skips_what_it_likes(program: ReadProgram) -> None:
 TRY = START.replace("    loss = model(batch).sum()\n", "    try:\n        model(batch).backward()\n")
 
 
+@shows(memory.exhausted_memory_ends_the_process)
 @pytest.mark.parametrize(
     "handler",
     [
@@ -115,6 +119,7 @@ def test_a_retry_of_one_rank_is_found(program: ReadProgram, text: str) -> None:
     assert "memory is exhausted" in finding.message
 
 
+@leaves_alone(memory.exhausted_memory_ends_the_process)
 @pytest.mark.parametrize(
     "handler",
     [
@@ -132,6 +137,7 @@ def test_ending_with_exhausted_memory_is_right(program: ReadProgram, handler: st
     assert judge(program, TRY + indented(handler)) == []
 
 
+@shows(steps.ranks_run_equally_many_steps)
 @pytest.mark.parametrize("count", ["rank", "rank + 1", "2 * rank", "0, rank", "int(dist.get_rank())"])
 def test_a_number_of_steps_that_differs_by_rank_is_found(program: ReadProgram, count: str) -> None:
     text = START.replace("for batch in data:", f"for batch in range({count}):") + END
@@ -139,6 +145,7 @@ def test_a_number_of_steps_that_differs_by_rank_is_found(program: ReadProgram, c
     assert finding.subject == f"range({count})"
 
 
+@leaves_alone(steps.ranks_run_equally_many_steps)
 @pytest.mark.parametrize(
     "loop",
     [
@@ -161,6 +168,7 @@ def test_uneven_steps_under_join_are_right(program: ReadProgram) -> None:
     assert judge(program, text) == []
 
 
+@shows(steps.every_rank_stays_in_the_loop)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -177,6 +185,7 @@ def test_a_wrapped_model_that_some_ranks_train_alone_is_found(
     assert message in finding.message
 
 
+@leaves_alone(steps.every_rank_stays_in_the_loop)
 @pytest.mark.parametrize(
     "text",
     [

@@ -7,6 +7,7 @@ import pytest
 from launcher.failure_modes.model import Finding, Severity
 from launcher.rules.script import topology
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -23,6 +24,7 @@ def told(findings: list[Finding]) -> list[tuple[str, Severity]]:
     return [(each.code, each.severity) for each in findings]
 
 
+@shows(topology.address_is_the_launchers, naming="MASTER_ADDR")
 @pytest.mark.parametrize(
     "text",
     [
@@ -49,6 +51,8 @@ def test_an_address_or_a_size_in_the_script_is_found(program: ReadProgram, text:
     assert told(judge(program, text)) == [("DIST006", Severity.ERROR)]
 
 
+@leaves_alone(topology.world_size_is_the_launchers, naming="world_size")
+@leaves_alone(topology.address_is_the_launchers, naming="MASTER_ADDR")
 @pytest.mark.parametrize(
     "text",
     [
@@ -81,6 +85,7 @@ def test_what_the_launcher_says_stays(program: ReadProgram, text: str) -> None:
     assert judge(program, text) == []
 
 
+@shows(topology.port_is_the_launchers)
 @pytest.mark.parametrize(
     "text",
     [
@@ -96,6 +101,7 @@ def test_a_port_in_the_script_is_found(program: ReadProgram, text: str) -> None:
     assert told(judge(program, text)) == [("NCCL009", Severity.ERROR)]
 
 
+@leaves_alone(topology.port_is_the_launchers)
 @pytest.mark.parametrize(
     "text",
     [
@@ -127,6 +133,7 @@ mp.spawn(work, args=(world_size,), nprocs=world_size)
     assert told(judge(program, text)) == [("DIST006", Severity.INFO), ("NCCL009", Severity.INFO)]
 
 
+@shows(topology.rank_is_the_global_one)
 @pytest.mark.parametrize(
     "text",
     [
@@ -143,6 +150,7 @@ def test_the_local_rank_as_the_rank_is_found(program: ReadProgram, text: str) ->
     assert told(judge(program, text)) == [("DIST007", Severity.ERROR)]
 
 
+@leaves_alone(topology.rank_is_the_global_one)
 @pytest.mark.parametrize(
     "text",
     [

@@ -17,6 +17,7 @@ from launcher.rules.script.subject import ScriptSubject
 from launcher.scripts.program import Program
 from launcher.scripts.reading import read_program
 from launcher.session.preparation import source_of
+from tests.rules.script.counting import leaves_alone, shows
 
 TORCHRUN = {"strategy": "torchrun"}
 NONE = {"strategy": "none"}
@@ -61,6 +62,11 @@ TORCH_2 = {"name": "pytorch", "version": "2.8"}
 TORCH_1 = {"name": "pytorch", "version": "2.1"}
 
 
+@shows(with_job.settings_suit_the_job, "NCCL002", naming="NCCL002")
+@shows(with_job.settings_suit_the_job, "NCCL001", naming="NCCL001")
+@shows(with_job.spawned_processes_are_the_hosts_accelerators, naming="DIST001")
+@shows(with_job.trainer_knows_its_processes, naming="DIST008")
+@shows(with_job.script_fits_the_strategy, naming="DIST005")
 @pytest.mark.parametrize(
     ("text", "fields", "expected"),
     [
@@ -88,6 +94,10 @@ def test_what_does_not_fit_the_job_is_found(
     assert together(text, **fields) == expected
 
 
+@leaves_alone(with_job.spawned_processes_are_the_hosts_accelerators, naming="strategy': 'none")
+@leaves_alone(with_job.script_fits_the_strategy, naming="backward()")
+@leaves_alone(with_job.script_fits_the_strategy, naming="spawn(")
+@leaves_alone(with_job.trainer_knows_its_processes, naming="Trainer(")
 @pytest.mark.parametrize(
     ("text", "fields"),
     [
@@ -118,6 +128,8 @@ def test_what_fits_or_is_not_known_is_left_alone(
     assert together(text, **fields) == []
 
 
+@leaves_alone(with_job.entry_point_has_a_worker_function, naming="[])")
+@shows(with_job.entry_point_has_a_worker_function, naming="['XLA")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -6,6 +6,7 @@ import pytest
 
 from launcher.rules.script.workers import workers_are_there, workers_leave_the_devices_alone
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -21,6 +22,7 @@ def told(program: ReadProgram, text: str) -> list[tuple[str, str]]:
     return [(each.code, each.subject or "") for each in found]
 
 
+@shows(workers_are_there)
 @pytest.mark.parametrize(
     "call",
     [
@@ -35,6 +37,7 @@ def test_options_of_workers_without_workers_are_found(program: ReadProgram, call
     assert told(program, call) == [("DATA005", call)]
 
 
+@leaves_alone(workers_are_there)
 @pytest.mark.parametrize(
     "call",
     [
@@ -62,6 +65,7 @@ loader = DataLoader(Images(), num_workers={})
 """
 
 
+@shows(workers_leave_the_devices_alone)
 @pytest.mark.parametrize(
     ("body", "subject"),
     [
@@ -84,6 +88,7 @@ def test_cuda_in_the_collate_function_is_found(program: ReadProgram) -> None:
     assert told(program, text) == [("DATA005", "torch.stack(batch).cuda()")]
 
 
+@leaves_alone(workers_leave_the_devices_alone)
 @pytest.mark.parametrize(
     ("body", "workers"),
     [

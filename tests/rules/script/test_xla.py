@@ -7,6 +7,7 @@ import pytest
 from launcher.failure_modes.model import Finding
 from launcher.rules.script import xla
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -49,6 +50,11 @@ def judge(program: ReadProgram, text: str) -> list[str]:
     return [each.code for each in findings]
 
 
+@shows(xla.weights_begin_alike, naming="XLA006")
+@shows(xla.gradients_are_shared, naming="XLA005")
+@shows(xla.batches_come_by_a_device_loader, naming="XLA004")
+@shows(xla.steps_are_run, naming="XLA003")
+@shows(xla.worker_function_takes_the_index, naming="XLA002")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -112,6 +118,7 @@ def test_what_is_missing_or_too_early_is_found(program: ReadProgram, text: str, 
     assert judge(program, START + text) == expected
 
 
+@leaves_alone(*xla.RULES)
 @pytest.mark.parametrize(
     "text",
     [

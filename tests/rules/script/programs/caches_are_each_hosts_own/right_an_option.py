@@ -1,0 +1,4 @@
+import os
+import sys
+
+os.environ["TRITON_CACHE_DIR"] = sys.argv[1]

@@ -1,0 +1,3 @@
+import os
+
+os.environ["SM_CHANNEL_TRAINING"] = "/fsx/data"

@@ -1,0 +1,3 @@
+import os
+
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = "/opt/ml/inductor"

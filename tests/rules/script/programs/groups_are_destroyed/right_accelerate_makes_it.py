@@ -1,0 +1,4 @@
+from accelerate import Accelerator
+
+accelerator = Accelerator()
+accelerator.wait_for_everyone()

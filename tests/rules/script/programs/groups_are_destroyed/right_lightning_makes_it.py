@@ -1,0 +1,3 @@
+from lightning.pytorch import Trainer
+
+Trainer(devices=8, strategy="ddp").fit(model)

@@ -1,0 +1,6 @@
+import torch.distributed as dist
+
+try:
+    import apex
+except ImportError:
+    dist.barrier()

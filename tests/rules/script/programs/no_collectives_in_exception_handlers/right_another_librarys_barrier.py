@@ -1,0 +1,7 @@
+import threading
+
+gate = threading.Barrier(2)
+try:
+    train()
+finally:
+    gate.wait()

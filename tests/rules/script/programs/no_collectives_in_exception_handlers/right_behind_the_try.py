@@ -1,0 +1,7 @@
+import torch.distributed as dist
+
+try:
+    load()
+except FileNotFoundError:
+    print("no checkpoint")
+dist.barrier()

@@ -1,0 +1,6 @@
+import torch.distributed as dist
+
+try:
+    train()
+finally:
+    dist.destroy_process_group()

@@ -1,0 +1,3 @@
+import os
+
+os.environ.pop("CUDA_LAUNCH_BLOCKING", None)

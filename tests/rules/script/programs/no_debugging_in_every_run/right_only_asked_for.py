@@ -1,0 +1,3 @@
+import os
+
+verbose = os.environ.get("NCCL_DEBUG") == "INFO"

@@ -1,0 +1,3 @@
+import os
+
+os.environ["MY_NCCL_TIMEOUT"] = "3600"

@@ -1,0 +1,4 @@
+# job: {}
+import os
+
+os.environ["NCCL_BUFFSIZE"] = "4194304"  # found: NCCL001

@@ -1,0 +1,5 @@
+# job: {"distribution": {"strategy": "none"}}
+from multiprocessing import Pool
+
+with Pool(processes=4) as pool:
+    pool.map(load, files)
