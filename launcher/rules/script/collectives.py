@@ -13,7 +13,7 @@ from launcher.scripts.blocks import Parted
 from launcher.scripts.program import Program
 from launcher.scripts.running import CollectiveRun
 from launcher.scripts.scopes import file_of, last_name
-from launcher.scripts.summaries import runs_of
+from launcher.scripts.summaries import may_wait, runs_of
 
 _ALIKE = frozenset(
     {
@@ -26,9 +26,11 @@ _ALIKE = frozenset(
         "KeyError",
         "TypeError",
         "NotImplementedError",
+        "CheckpointException",
     }
 )
-"""Exceptions that a program raises on all ranks alike: they follow from the code, not from the data."""
+"""Exceptions that a program raises on all ranks alike: they follow from the code, not from the data, and
+torch.distributed.checkpoint tells every rank of what failed on one (`_DistWrapper` in its utils.py)."""
 
 
 @finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD, checkpoints.STATE_DICT_NOT_ON_EVERY_RANK)
@@ -46,7 +48,11 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
 
 @finds(Stage.SCRIPT, ddp.COLLECTIVE_IN_EXCEPTION_HANDLER)
 def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
-    """A collective in an `except` or `finally` block, to which ranks come one by one, or one alone."""
+    """A collective in an `except` or `finally` block, to which ranks come one by one, or one alone.
+
+    Silent where all ranks come there: by an exception that is raised on each of them, or to a `finally` whose
+    `try` runs no collective that is known, so that the others wait for nothing before.
+    """
     for run, block, line in _in_handlers(program):
         yield found(
             ddp.COLLECTIVE_IN_EXCEPTION_HANDLER,
@@ -105,8 +111,10 @@ def _in_handlers(program: Program) -> Iterator[tuple[CollectiveRun, str, int]]:
                     if not _alike(handler.type):
                         for run in runs_of(handler.body, program.summaries):
                             yield run, "except", handler.lineno
-                for run in runs_of(statement.finalbody, program.summaries):
-                    yield run, "finally", statement.finalbody[0].lineno
+                # Where the others wait in nothing before, they all meet here.
+                if may_wait([*statement.body, *statement.orelse], program.summaries):
+                    for run in runs_of(statement.finalbody, program.summaries):
+                        yield run, "finally", statement.finalbody[0].lineno
 
 
 def _alike(caught: ast.expr | None) -> bool:

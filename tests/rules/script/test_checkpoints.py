@@ -76,6 +76,8 @@ def test_a_save_that_every_rank_runs_with_one_path_is_found(program: ReadProgram
         "args.out = place()\ntorch.save(state, args.out)",
         'try:\n    train()\nexcept Exception:\n    torch.save(state, "model.pt")',
         'def save(path):\n    torch.save(state, path)\nsave(f"model-{rank}.pt")',
+        "def validate():\n    loss = 0\n    for x in loader:\n        loss += f(x)\n    return loss\n"
+        'loss = validate()\ntorch.save(state, f"model-{loss}.pt")',
     ],
 )
 def test_a_save_of_one_rank_or_to_a_path_of_its_own_is_right(program: ReadProgram, text: str) -> None:
