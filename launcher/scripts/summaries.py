@@ -94,8 +94,3 @@ def _answers(one: Parted, other: Parted) -> bool:
 def runs_of(statements: Iterable[ast.stmt], summaries: Summaries) -> list[CollectiveRun]:
     """What ranks that come to these statements wait in, whatever stands around them."""
     return Following(summaries, None).block(list(statements), 0).certain
-
-
-def may_wait(statements: Iterable[ast.stmt], summaries: Summaries) -> bool:
-    """Whether these statements run a collective, or may run one that is known."""
-    return bool(Following(summaries, None).block(list(statements), 0).everything)

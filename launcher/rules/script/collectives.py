@@ -13,7 +13,7 @@ from launcher.scripts.blocks import Parted
 from launcher.scripts.program import Program
 from launcher.scripts.running import CollectiveRun
 from launcher.scripts.scopes import file_of, last_name
-from launcher.scripts.summaries import may_wait, runs_of
+from launcher.scripts.summaries import runs_of
 
 _ALIKE = frozenset(
     {
@@ -50,8 +50,8 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
 def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
     """A collective in an `except` or `finally` block, to which ranks come one by one, or one alone.
 
-    Silent where all ranks come there: by an exception that is raised on each of them, or to a `finally` whose
-    `try` runs no collective that is known, so that the others wait for nothing before.
+    Silent where all ranks come there: by an exception that is raised on each of them, or to a `finally`
+    whose `try` runs no collective for certain, so that the others may wait for nothing before.
     """
     for run, block, line in _in_handlers(program):
         yield found(
@@ -112,7 +112,7 @@ def _in_handlers(program: Program) -> Iterator[tuple[CollectiveRun, str, int]]:
                         for run in runs_of(handler.body, program.summaries):
                             yield run, "except", handler.lineno
                 # Where the others wait in nothing before, they all meet here.
-                if may_wait([*statement.body, *statement.orelse], program.summaries):
+                if runs_of([*statement.body, *statement.orelse], program.summaries):
                     for run in runs_of(statement.finalbody, program.summaries):
                         yield run, "finally", statement.finalbody[0].lineno
 

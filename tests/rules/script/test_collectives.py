@@ -152,9 +152,9 @@ WRONG = {
         "try:\n    f()\n    dist.all_reduce(x)\nfinally:\n    dist.barrier()\n",
         [("DDP008", 5)],
     ),
-    "a finally block behind a helper that may reduce": (
-        "def f():\n    if flag:\n        dist.all_reduce(x)\ntry:\n    f()\nfinally:\n    dist.barrier()\n",
-        [("DDP008", 7)],
+    "a finally block behind a helper that reduces": (
+        "def f():\n    dist.all_reduce(x)\ntry:\n    f()\nfinally:\n    dist.barrier()\n",
+        [("DDP008", 6)],
     ),
     "out of memory": ("try:\n    f()\nexcept RuntimeError:\n    dist.all_reduce(x)\n", [("DDP008", 4)]),
     "a handler under a condition": (
@@ -165,6 +165,9 @@ WRONG = {
 
 RIGHT = {
     "a finally block where all meet": "try:\n    open(path)\nfinally:\n    dist.barrier()\n",
+    "a finally block behind a helper that may reduce": (
+        "def f():\n    if flag:\n        dist.all_reduce(x)\ntry:\n    f()\nfinally:\n    dist.barrier()\n"
+    ),
     "a failed load that every rank is told of": (
         "from torch.distributed.checkpoint.api import CheckpointException\n"
         "import torch.distributed.checkpoint as dcp\n"
