@@ -137,6 +137,7 @@ docs: setup
 	$(BIN)/python -m scripts.generate_cluster_file_page
 	$(BIN)/python -m scripts.generate_command_line_page
 	$(BIN)/python -m scripts.generate_costs_page
+	$(BIN)/python -m scripts.generate_lint_findings_page
 	$(BIN)/python -m scripts.generate_image_table
 	$(BIN)/python -m scripts.generate_api_model
 	$(BIN)/python -m scripts.generate_create_only

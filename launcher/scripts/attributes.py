@@ -70,7 +70,7 @@ class Attributes:
         if isinstance(owner, Instance):
             made = RESULTS.get((owner.name, owner.item), owner.name)
             whole = canonical(f"{made}.{name}")
-            stored = joined(self.evaluation.bound(each, None) for each in self.stores(node, owner))
+            stored = self.evaluation.any_of(list(self.stores(node, owner)), None)
             if stored is not UNKNOWN:
                 return stored
             option = self._optional(node) if made.startswith("argparse.") else UNKNOWN
@@ -86,7 +86,7 @@ class Attributes:
             return self._of_object(owner.definition, name, 0)
         if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
             return self._of_object(owner.node, name, 0, bound=False)
-        found = joined(self.evaluation.bound(each, None) for each in self.stores(node, owner))
+        found = self.evaluation.any_of(list(self.stores(node, owner)), None)
         return self._optional(node) if found is UNKNOWN else found
 
     def _rank_called(self, name: str) -> Value | None:
@@ -109,7 +109,7 @@ class Attributes:
         found_here = self.of_class(definition, name)
         if not found_here:
             return self._inherited(definition, name, depth)
-        found = joined(self.evaluation.bound(each, None) for each in found_here)
+        found = self.evaluation.any_of(found_here, None)
         if isinstance(found, Defined) and isinstance(found.node, ast.FunctionDef) and bound:
             if any(last_name(each) in ("property", "cached_property") for each in found.node.decorator_list):
                 return self.evaluation.calls.result(found.node, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from launcher.scripts.attributes import Attributes
@@ -149,7 +149,13 @@ class Evaluation:
         if imports and len({each.module for each in imports}) > 1:
             # Alternatives of a try statement: the first that there is.
             bindings = imports[:1]
-        return joined(self.bound(each, environment) for each in bindings)
+        return self.any_of(bindings, environment)
+
+    def any_of(self, bindings: Sequence[Binding], environment: Environment | None) -> Value:
+        """What a name is that may have got its value from any of these; a number that is changed is none."""
+        value = joined(self.bound(each, environment) for each in bindings)
+        changed = any(each.kind is BindingKind.CHANGED for each in bindings)
+        return UNKNOWN if changed and isinstance(value, Constant) else value
 
     def _free(self, node: ast.Name) -> Value:
         """A name that is bound nowhere in its file: a builtin, or from a `import *`."""
@@ -167,7 +173,7 @@ class Evaluation:
 
     def member(self, scope: Scope, name: str) -> Value:
         """What a name of a module or class is, seen from outside."""
-        return joined(self.bound(each, None) for each in scope.bindings.get(name, ()))
+        return self.any_of(scope.bindings.get(name, ()), None)
 
     def bound(self, binding: Binding, environment: Environment | None) -> Value:
         """What one binding gives its name."""

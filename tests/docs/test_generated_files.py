@@ -19,6 +19,7 @@ from scripts import (
     generate_failure_mode_page,
     generate_image_table,
     generate_job_file_page,
+    generate_lint_findings_page,
     generate_lint_rules_page,
     generate_rooms_diagram,
 )
@@ -36,6 +37,7 @@ GENERATORS = (
     generate_image_table,
     generate_job_file_page,
     generate_lint_rules_page,
+    generate_lint_findings_page,
     generate_rooms_diagram,
 )
 

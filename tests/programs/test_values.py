@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.scripts.values import Constant, RankKind, RankValue, WorldSize
+from launcher.scripts.values import Constant, Nothing, RankKind, RankValue, WorldSize
 from tests.programs.conftest import ValueOf
 
 GLOBAL, LOCAL, NODE, COORDINATE = RankKind.GLOBAL, RankKind.LOCAL, RankKind.NODE, RankKind.COORDINATE
@@ -124,6 +124,17 @@ def test_world_sizes_and_literals_are_known(value_of: ValueOf) -> None:
     assert value_of("import os\nlook(int(os.environ['WORLD_SIZE']))") == WorldSize("WORLD_SIZE")
     assert value_of("import os\nn = int(os.getenv('WORLD_SIZE', 1)) // 8\nlook(n)") == WorldSize("WORLD_SIZE")
     assert value_of("look(-1)") == Constant(-1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n = 0\nfor x in y:\n n += f(x)\nlook(n)",
+        "class A:\n def __init__(self):\n  self.n = 0\n def f(self):\n  self.n += 1\n  look(self.n)",
+    ],
+)
+def test_a_number_that_is_changed_is_not_the_one_that_it_began_with(value_of: ValueOf, text: str) -> None:
+    assert value_of(text) is Nothing.UNKNOWN
 
 
 @pytest.mark.parametrize(

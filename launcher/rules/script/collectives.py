@@ -27,9 +27,11 @@ _ALIKE = frozenset(
         "KeyError",
         "TypeError",
         "NotImplementedError",
+        "CheckpointException",
     }
 )
-"""Exceptions that a program raises on all ranks alike: they follow from the code, not from the data."""
+"""Exceptions that a program raises on all ranks alike: they follow from the code, not from the data, and
+torch.distributed.checkpoint tells every rank of what failed on one (`_DistWrapper` in its utils.py)."""
 
 _FORWARD = (
     "Let every rank run the forward pass, each on its part of the data; rank 0 alone prints the result."
@@ -63,8 +65,9 @@ def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
     """A collective in an `except` or `finally` block, to which ranks come one by one, or one alone.
 
     The rank that raised waits in it for the others, which are in another collective or at their end: the
-    error that began it is seen only when the timeout has passed. Silent about exceptions that follow from the
-    code and not from the data, such as ImportError: all ranks raise them.
+    error that began it is seen only when the timeout has passed. Silent where all ranks come there: by an
+    exception that is raised on each of them, such as ImportError, or to a `finally` whose `try` runs no
+    collective for certain, so that the others may wait for nothing before.
 
     Bad: `except OSError: dist.barrier()`. Good: let the exception end the process, or call the barrier behind
     the `try`, where every rank comes by.
@@ -133,8 +136,10 @@ def _in_handlers(program: Program) -> Iterator[tuple[CollectiveRun, str, int]]:
                     if not _alike(handler.type):
                         for run in runs_of(handler.body, program.summaries):
                             yield run, "except", handler.lineno
-                for run in runs_of(statement.finalbody, program.summaries):
-                    yield run, "finally", statement.finalbody[0].lineno
+                # Where the others wait in nothing before, they all meet here.
+                if runs_of([*statement.body, *statement.orelse], program.summaries):
+                    for run in runs_of(statement.finalbody, program.summaries):
+                        yield run, "finally", statement.finalbody[0].lineno
 
 
 def _alike(caught: ast.expr | None) -> bool:

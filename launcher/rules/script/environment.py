@@ -19,7 +19,7 @@ from launcher.scripts.changed_variables import ChangedVariable, changed_variable
 from launcher.scripts.edits import wrapped
 from launcher.scripts.plain_types import type_of
 from launcher.scripts.program import Program
-from launcher.scripts.scopes import file_of
+from launcher.scripts.scopes import file_of, scope_of
 from launcher.scripts.values import Constant
 
 _COMPILERS = frozenset(
@@ -47,14 +47,18 @@ def network_is_left_to_the_plugin(program: Program) -> Iterator[Finding]:
     NCCL's plugin for EFA chooses them for each instance type, and never over what is set. A value copied from
     another cluster turns EFA off, names an interface that some host lacks, or does nothing.
 
-    Silent where the setting stands under a test that nobody can tell, and about variables that harm only
-    with EFA, or only without.
+    Silent where the setting stands under a test that nobody can tell, about variables that harm only with
+    EFA, or only without, and about the loopback interface where the program meets at the loopback address,
+    on one host.
 
     Bad: `os.environ["NCCL_SOCKET_IFNAME"] = "eth0"`. Good: no such line.
 
     Source: the sources of NCCL001.
     """
-    for change, value in _surely_set(program):
+    settings = list(_surely_set(program))
+    for change, value in settings:
+        if (change.name, value) == ("NCCL_SOCKET_IFNAME", "lo") and _meets_on_one_host(change, settings):
+            continue
         harm = _network_harm(change.name, value)
         if harm:
             yield _finding(nccl.FIGHTS_THE_PLUGIN, change, f"{value!r} {harm}", Severity.WARNING)
@@ -154,6 +158,16 @@ def _surely_set(program: Program) -> Iterator[tuple[ChangedVariable, str]]:
         value = program.value(change.value)
         if isinstance(value, Constant) and value.value is not None and _counts(program, change):
             yield change, str(value.value)
+
+
+def _meets_on_one_host(change: ChangedVariable, settings: list[tuple[ChangedVariable, str]]) -> bool:
+    """Whether the same function sets the address at which the ranks meet to the host's own."""
+    return any(
+        other.name == "MASTER_ADDR"
+        and value in ("localhost", "127.0.0.1", "::1")
+        and scope_of(other.node) is scope_of(change.node)
+        for other, value in settings
+    )
 
 
 def _counts(program: Program, change: ChangedVariable) -> bool:

@@ -158,33 +158,57 @@ def _prefix(program: Program, model: ast.expr) -> str | None:
 
     A model that is wrapped under a condition counts as wrapped, which it is in a distributed run.
     """
-    if isinstance(model, ast.Attribute) and model.attr in ("module", "_orig_mod"):
-        return None
-    prefixes: set[str] = set()
-    for origin in origins(program, model):
-        prefix = None if origin is None else _of_origin(program, origin)
-        if prefix is None:
+    return _Prefixes(program).of(model)
+
+
+class _Prefixes:
+    """The prefixes of models that one model is made of, each found once.
+
+    A model that is made of itself (`self.model = self.model.half()`) is known by its other origins.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._known: dict[ast.expr, str | None] = {}
+        self._open: set[ast.expr] = set()
+
+    def of(self, model: ast.expr) -> str | None:
+        """The prefix of a model, None where it is not known."""
+        if isinstance(model, ast.Attribute) and model.attr in ("module", "_orig_mod"):
             return None
-        prefixes.add(prefix)
-    wrapped = {each for each in prefixes if each}
-    if len(wrapped) > 1:
-        return None
-    return wrapped.pop() if wrapped else "" if prefixes else None
+        prefixes: set[str] = set()
+        for origin in origins(self._program, model):
+            if origin in self._open:
+                continue
+            prefix = None if origin is None else self._of_origin(origin)
+            if prefix is None:
+                return None
+            prefixes.add(prefix)
+        wrapped = {each for each in prefixes if each}
+        if len(wrapped) > 1:
+            return None
+        return wrapped.pop() if wrapped else "" if prefixes else None
 
+    def _of_origin(self, origin: ast.expr) -> str | None:
+        if origin not in self._known:
+            self._open.add(origin)
+            self._known[origin] = self._made(origin)
+            self._open.remove(origin)
+        return self._known[origin]
 
-def _of_origin(program: Program, origin: ast.expr) -> str | None:
-    if not isinstance(origin, ast.Call):
-        return None
-    name = program.qualified(origin.func) or ""
-    if name in _PREFIXES:
-        inner = argument(origin, "module" if name != "torch.compile" else "model", 0)
-        below = None if inner is None else _prefix(program, inner)
-        return None if below is None else _PREFIXES[name] + below
-    if isinstance(origin.func, ast.Attribute) and origin.func.attr in _SAME_MODEL:
-        return _prefix(program, origin.func.value)
-    if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper() and "parallel" not in name:
-        return ""
-    return "" if isinstance(program.value(origin), Made) else None
+    def _made(self, origin: ast.expr) -> str | None:
+        if not isinstance(origin, ast.Call):
+            return None
+        name = self._program.qualified(origin.func) or ""
+        if name in _PREFIXES:
+            inner = argument(origin, "module" if name != "torch.compile" else "model", 0)
+            below = None if inner is None else self.of(inner)
+            return None if below is None else _PREFIXES[name] + below
+        if isinstance(origin.func, ast.Attribute) and origin.func.attr in _SAME_MODEL:
+            return self.of(origin.func.value)
+        if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper() and "parallel" not in name:
+            return ""
+        return "" if isinstance(self._program.value(origin), Made) else None
 
 
 RULES = (states_are_loaded_as_they_are_saved,)

@@ -103,6 +103,8 @@ def test_a_save_that_every_rank_runs_with_one_path_is_found(program: ReadProgram
         "t.save_pretrained(args.out)",
         "m.save_pretrained(args.out)",
         'import json\njson.dump(metrics, open("metrics.json", "w"))',
+        "def validate():\n    loss = 0\n    for x in loader:\n        loss += f(x)\n    return loss\n"
+        'loss = validate()\ntorch.save(state, f"model-{loss}.pt")',
     ],
 )
 def test_a_save_of_one_rank_or_to_a_path_of_its_own_is_right(program: ReadProgram, text: str) -> None:

@@ -153,7 +153,14 @@ WRONG = {
         "def wait():\n    dist.barrier()\ntry:\n    f()\nexcept:\n    wait()\n    raise\n",
         [("DDP008", 6)],
     ),
-    "a finally block": ("try:\n    f()\nfinally:\n    dist.barrier()\n", [("DDP008", 4)]),
+    "a finally block": (
+        "try:\n    f()\n    dist.all_reduce(x)\nfinally:\n    dist.barrier()\n",
+        [("DDP008", 5)],
+    ),
+    "a finally block behind a helper that reduces": (
+        "def f():\n    dist.all_reduce(x)\ntry:\n    f()\nfinally:\n    dist.barrier()\n",
+        [("DDP008", 6)],
+    ),
     "out of memory": ("try:\n    f()\nexcept RuntimeError:\n    dist.all_reduce(x)\n", [("DDP008", 4)]),
     "a handler under a condition": (
         "try:\n    f()\nexcept Exception as e:\n    if dist.is_initialized():\n        dist.barrier()\n",
@@ -162,6 +169,15 @@ WRONG = {
 }
 
 RIGHT = {
+    "a finally block where all meet": "try:\n    open(path)\nfinally:\n    dist.barrier()\n",
+    "a finally block behind a helper that may reduce": (
+        "def f():\n    if flag:\n        dist.all_reduce(x)\ntry:\n    f()\nfinally:\n    dist.barrier()\n"
+    ),
+    "a failed load that every rank is told of": (
+        "from torch.distributed.checkpoint.api import CheckpointException\n"
+        "import torch.distributed.checkpoint as dcp\n"
+        "try:\n    dcp.load(state)\nexcept CheckpointException:\n    dcp.load(state, planner=planner)\n"
+    ),
     "on every rank": "dist.barrier()\n",
     "behind the guard": "if rank == 0:\n    print(1)\ndist.barrier()\n",
     "both arms": "if rank == 0:\n    dist.broadcast(x, 0)\nelse:\n    dist.broadcast(y, 0)\n",

@@ -30,6 +30,7 @@ def codes(findings: list[Finding]) -> list[str]:
     ("text", "code", "severity"),
     [
         ('os.environ["NCCL_SOCKET_IFNAME"] = "eth0"', "NCCL001", Severity.WARNING),
+        ('os.environ["NCCL_SOCKET_IFNAME"] = "lo"', "NCCL001", Severity.WARNING),
         ('os.environ["FI_PROVIDER"] = "tcp"', "NCCL001", Severity.WARNING),
         ('os.environ["NCCL_NET"] = "Socket"', "NCCL001", Severity.WARNING),
         ('os.environ["NCCL_IB_DISABLE"] = "1"', "NCCL001", Severity.WARNING),
@@ -89,6 +90,7 @@ for name, value in settings.items():
         'os.environ["FI_PROVIDER"] = "^tcp"',
         'os.environ["NCCL_SOCKET_IFNAME"] = "^lo,docker"',
         'os.environ["NCCL_PROTO"] = "simple"',
+        'os.environ["MASTER_ADDR"] = "localhost"\nos.environ["NCCL_SOCKET_IFNAME"] = "lo"',
         'os.environ["NCCL_SOCKET_IFNAME"] = sys.argv[1]',
         # Whether it runs, nobody can tell.
         'if sys.argv[1] == "debug":\n    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"',

@@ -90,3 +90,21 @@ def test_keys_that_do_not_match_are_found(program: ReadProgram, text: str, prefi
 )
 def test_keys_that_match_or_are_not_known_are_right(program: ReadProgram, text: str) -> None:
     assert judge(program, text) == []
+
+
+def test_a_model_that_is_made_of_itself_in_every_method_is_followed_to_its_start(
+    program: ReadProgram,
+) -> None:
+    methods = "".join(
+        f"    def change_{number}(self):\n        self.model = self.model.{method}()\n"
+        for number, method in enumerate(["half", "cuda", "train", "eval", "cpu"] * 4)
+    )
+    text = (
+        "class Trainer:\n    def __init__(self):\n        self.model = nn.Linear(1, 1)\n"
+        "        self.wrapped = DDP(self.model)\n"
+        f"{methods}"
+        '    def save(self):\n        torch.save(self.wrapped.state_dict(), "a.pt")\n'
+        '    def load(self):\n        self.model.load_state_dict(torch.load("a.pt"))\n'
+    )
+    (found,) = judge(program, text)
+    assert "`module.`" in found.message

@@ -1,0 +1,40 @@
+"""The labels of findings in public programs fit the packages, and the figures are those of the binomial."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.failure_modes.catalogue import CATALOGUE
+from scripts.real_programs import EARLIER, Figures, half_of, labels, packages
+
+
+def test_each_label_is_of_a_package_and_of_a_code_that_there_is() -> None:
+    there = {(each.name, each.version) for each in packages()}
+    codes = set(CATALOGUE)
+    for label in labels():
+        assert (label.package, label.version) in there
+        assert label.code in codes
+        assert label.why
+
+
+def test_no_place_is_labelled_twice() -> None:
+    places = [
+        (each.package, each.version, each.file, each.code, line) for each in labels() for line in each.lines
+    ]
+    assert len(places) == len(set(places))
+
+
+def test_the_half_of_a_new_package_is_that_of_its_name() -> None:
+    new = [each for each in packages() if each.half != EARLIER]
+    assert {half_of(each.name) for each in new} == {"A", "B"}
+    assert [each.name for each in new if each.half != half_of(each.name)] == []
+    assert all(each.source and each.folder for each in new)
+
+
+@pytest.mark.parametrize(("true", "found", "bound"), [(23, 23, 0.878), (14, 24, 0.397), (0, 5, 0.0)])
+def test_the_bound_is_that_of_clopper_and_pearson(true: int, found: int, bound: float) -> None:
+    assert Figures(true, found).bound == pytest.approx(bound, abs=0.001)
+
+
+def test_nothing_found_promises_nothing() -> None:
+    assert (Figures(0, 0).precision, Figures(0, 0).bound) == (1.0, 0.0)
