@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from launcher.scripts.arguments import argument
-from launcher.scripts.distributed import DDP, FSDP
+from launcher.scripts.distributed import DDP, FSDP, FULLY_SHARD
 from launcher.scripts.origins import may_be
-from launcher.scripts.scopes import FunctionNode, ancestors, last_name
+from launcher.scripts.scopes import FunctionNode, ancestors, last_name, scope_of
 from launcher.scripts.values import Defined
 
 if TYPE_CHECKING:
@@ -69,9 +69,25 @@ def is_forward(program: Program, call: ast.Call) -> bool:
     """Whether a call is the forward pass of a model that DDP or FSDP may wrap over all ranks."""
     if not isinstance(call.func, ast.Name | ast.Attribute):
         return False
-    wrappers = may_be(program, call.func, DDP, FSDP)
-    groups = ("process_group", "device_mesh")
+    wrappers = may_be(program, call.func, DDP, FSDP) or _sharded_in_place(program, call.func)
+    groups = ("process_group", "device_mesh", "mesh")
     return bool(wrappers) and not any(argument(each, name) for each in wrappers for name in groups)
+
+
+def _sharded_in_place(program: Program, model: ast.expr) -> list[ast.Call]:
+    """The calls of `fully_shard`, which changes the model that it is given, on a variable of this name."""
+    if not isinstance(model, ast.Name):
+        return []
+    holder = scope_of(model).holder_of(model.id)
+    return [
+        call
+        for call, _ in program.calls(FULLY_SHARD)
+        if call.args
+        and isinstance(given := call.args[0], ast.Name)
+        and given.id == model.id
+        and holder is not None
+        and scope_of(given).holder_of(given.id) is holder
+    ]
 
 
 def trains(program: Program, block: ast.AST, deeper: int = 2) -> bool:

@@ -15,7 +15,7 @@ from launcher.scripts.origins import may_be
 from launcher.scripts.program import Program
 from launcher.scripts.reaching import arms_of
 from launcher.scripts.scopes import ancestors, file_of, last_name, parent_of, scope_of, statement_of
-from launcher.scripts.values import Constant, External, Instance, Made
+from launcher.scripts.values import Constant, Defined, External, Instance, Made
 
 _CLIPS = (
     "torch.nn.utils.clip_grad_norm_",
@@ -236,9 +236,40 @@ def _steps(program: Program, call: ast.Call) -> bool:
 
 
 def _averages(program: Program) -> bool:
-    """Whether a program averages models or gradients by itself, as local SGD does."""
+    """Whether a program may average models or gradients by itself, as local SGD does.
+
+    A reduction of figures is none: where the function that is called, and the one that calls it, speak of no
+    parameters and gradients.
+    """
     words = ("average", "reduce", "local_sgd", "localsgd")
-    return any(word in name.lower() for file in program.files for name in file.calls_of for word in words)
+    for file in program.files:
+        for name, calls in file.calls_of.items():
+            if any(word in name.lower() for word in words):
+                for call in calls:
+                    if _may_average(program, call):
+                        return True
+    return False
+
+
+def _may_average(program: Program, call: ast.Call) -> bool:
+    called = program.value(call.func)
+    outer = scope_of(call).function
+    places: list[ast.AST] = [file_of(call).tree if outer is None else outer.node]
+    if isinstance(called, Defined):
+        places.append(called.node)
+    elif not (isinstance(called, External) and called.name.startswith("torch.distributed.")):
+        return True
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr in _OF_THE_MODEL
+        and program.qualified(node) != "torch.utils.data"
+        for place in places
+        for node in ast.walk(place)
+    )
+
+
+_OF_THE_MODEL = frozenset({"grad", "data", "parameters", "named_parameters", "state_dict"})
+"""What is reduced where models are averaged."""
 
 
 def _is_backward_alone(program: Program, call: ast.Call, inside: list[ast.Call]) -> bool:

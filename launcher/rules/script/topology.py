@@ -15,7 +15,7 @@ from launcher.scripts.certainty import runs_with, surely_runs
 from launcher.scripts.changed_variables import ChangedVariable, changed_variables
 from launcher.scripts.launching import has_another_launcher, is_for_one_host
 from launcher.scripts.program import Program
-from launcher.scripts.scopes import file_of
+from launcher.scripts.scopes import FunctionNode, file_of, scope_of
 from launcher.scripts.values import Constant, RankKind, RankValue, WorldSize
 
 GROUP = "torch.distributed.init_process_group"
@@ -105,11 +105,15 @@ def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
     """
     if is_for_one_host(program) or not _makes_a_group(program):
         return
+    # The only call that makes the group is every run's of several processes, whatever stands around it.
+    only = len(list(program.calls(GROUP))) == 1
     for call, name in program.calls(GROUP, SAMPLER):
         keyword, position = ("world_size", 3) if name == GROUP else ("num_replicas", 1)
         given = argument(call, keyword, position)
         value = None if given is None else program.value(given)
-        if given is None or not surely_runs(program, call):
+        if given is None or not (
+            (only and name == GROUP and _is_called(program, call)) or surely_runs(program, call)
+        ):
             continue
         if isinstance(value, Constant) and type(value.value) is int and value.value > 1:
             yield _world_size(given, f"{keyword} is fixed to {value.value}")
@@ -150,6 +154,14 @@ def rank_is_the_global_one(program: Program) -> Iterator[Finding]:
                 change.node,
                 "RANK is set to the rank on the host: several hosts claim the same, and the start hangs",
             )
+
+
+def _is_called(program: Program, node: ast.AST) -> bool:
+    """Whether a statement stands in the open, or in a function that the program calls."""
+    scope = scope_of(node).function
+    if scope is None:
+        return True
+    return isinstance(scope.node, FunctionNode) and bool(program.evaluation.callers.of(scope.node))
 
 
 def _is_local(value: object) -> bool:

@@ -144,6 +144,33 @@ def test_a_no_sync_around_too_much_or_too_little_is_found(
     assert (finding.code, finding.severity) == ("DDP007", severity)
 
 
+FIGURES = """
+import torch.utils.data
+import torch.distributed as dist
+m = DDP(net)
+class AverageMeter:
+    def all_reduce(self): dist.all_reduce(self.total)
+def evaluate():
+    loader = torch.utils.data.DataLoader(held_out)
+    meter = AverageMeter()
+    meter.all_reduce()
+def shown():
+    for each in m.parameters(): {0}
+evaluate()
+shown()
+with m.no_sync():
+    m(x).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "found"), [("print(each)", 1), ("dist.all_reduce(each)", 0), ("reduced(each)", 0)]
+)
+def test_figures_that_are_averaged_are_no_models(program: ReadProgram, what: str, found: int) -> None:
+    assert len(judge(program, FIGURES.format(what))) == found
+
+
 @leaves_alone(gradients.steps_use_synchronised_gradients)
 @pytest.mark.parametrize(
     "text",

@@ -76,6 +76,26 @@ def test_a_step_that_all_skip_or_none_is_right(program: ReadProgram, text: str) 
     assert judge(program, START + indented(text) + end) == []
 
 
+@pytest.mark.parametrize(
+    ("wrapping", "found"),
+    [
+        ("fully_shard(model)", 1),
+        ("fully_shard(model, reshard_after_forward=True)", 1),
+        ("fully_shard(model, mesh=mesh)", 0),  # Of which ranks nobody can tell.
+        ("fully_shard(other)", 0),
+    ],
+)
+def test_a_model_that_was_sharded_in_place_is_wrapped(
+    program: ReadProgram, wrapping: str, found: int
+) -> None:
+    start = START.replace(
+        "torch.nn.parallel import DistributedDataParallel", "torch.distributed.fsdp import fully_shard"
+    )
+    start = start.replace("model = DistributedDataParallel(model)", wrapping)
+    text = start + indented("if torch.isnan(loss):\n    continue") + END
+    assert len(judge(program, text)) == found
+
+
 def test_a_bare_model_skips_what_it_likes(program: ReadProgram) -> None:
     text = (START + indented("if torch.isnan(loss):\n    continue") + END).replace(
         "model = DistributedDataParallel(model)\n", ""

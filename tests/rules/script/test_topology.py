@@ -42,6 +42,8 @@ def told(findings: list[Finding]) -> list[tuple[str, Severity]]:
         'if dist.is_available():\n    os.environ["MASTER_ADDR"] = "localhost"' + GROUP,
         'dist.init_process_group("nccl", world_size=8, rank=int(os.environ["RANK"]))',
         'dist.init_process_group("nccl", world_size=torch.cuda.device_count(), rank=int(os.environ["RANK"]))',
+        'if sys.argv[1:]:\n    dist.init_process_group("nccl", world_size=8)',
+        'def start():\n    dist.init_process_group("nccl", world_size=8)\nif sys.argv[1:]:\n    start()',
         'os.environ["WORLD_SIZE"] = "8"' + GROUP,
         GROUP + "from torch.utils.data.distributed import DistributedSampler\n"
         "s = DistributedSampler(data, num_replicas=4, rank=dist.get_rank())",
@@ -77,6 +79,10 @@ def test_an_address_or_a_size_in_the_script_is_found(program: ReadProgram, text:
         'dist.init_process_group("nccl", init_method=f"tcp://{host}:{port}", rank=r, world_size=w)',
         'dist.init_process_group("nccl", world_size=int(os.environ["WORLD_SIZE"]), rank=r)',
         'dist.init_process_group("nccl", world_size=w, rank=r)',
+        # Which of two calls runs nobody can tell, nor whether one runs that nobody calls.
+        'if sys.argv[1:]:\n    dist.init_process_group("nccl", world_size=2)\nelse:\n'
+        '    dist.init_process_group("nccl")',
+        'def unused():\n    dist.init_process_group("nccl", world_size=8)',
         "from torch.utils.data.distributed import DistributedSampler\n"
         "s = DistributedSampler(data, num_replicas=dist.get_world_size(), rank=dist.get_rank())" + GROUP,
     ],
