@@ -9,6 +9,7 @@ from launcher.failure_modes import job_runtime
 from launcher.failure_modes.model import Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import REGISTRY, finds
 from launcher.rules.script import (
+    backends,
     checkpoints,
     data,
     ddp,
@@ -38,6 +39,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     no_collectives_in_exception_handlers,
     *environment.RULES,
     *topology.RULES,
+    *backends.RULES,
     *devices.RULES,
     *options.RULES,
     *data.RULES,

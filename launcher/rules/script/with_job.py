@@ -5,7 +5,6 @@ The planning is imported where it is asked, so that the lint of a script alone d
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 from launcher.cluster.instances import instance_facts
@@ -14,6 +13,7 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules import variables
 from launcher.rules.script.finding import found
+from launcher.rules.script.plain_libraries import imports_the_unknown
 from launcher.rules.script.subject import ScriptSubject
 from launcher.scripts.arguments import argument, constant, is_open
 from launcher.scripts.certainty import surely_runs
@@ -25,30 +25,6 @@ _STARTS_EACH_PROCESS = ("torchrun", "smddp", "smp", "mpi")
 """The strategies that start one process for each GPU, or as many as the job says."""
 
 _SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
-
-_WITHOUT_GROUPS = frozenset(
-    {
-        "numpy",
-        "torch",
-        "torchvision",
-        "torchaudio",
-        "tqdm",
-        "PIL",
-        "pandas",
-        "yaml",
-        "matplotlib",
-        "sklearn",
-        "scipy",
-        "tensorboard",
-        "tensorboardX",
-        "boto3",
-        "botocore",
-        "cv2",
-        "requests",
-        "smdebug",
-    }
-)
-"""The libraries of which it is known that they make no process group."""
 
 
 @finds(Stage.SCRIPT, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
@@ -208,17 +184,9 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
 
 def _may_make_a_group(program: Program) -> bool:
     """Whether anything in the program could make a process group; what cannot be read could."""
-    if program.unread or program.known_as({"init_process_group"}) & _used(program):
+    if program.known_as({"init_process_group"}) & _used(program):
         return True
-    for file in program.files:
-        if "init_device_mesh" in file.calls_of or any(star.startswith(".") for star in file.stars):
-            return True
-        for binding in file.imports:
-            root = (binding.module or "").partition(".")[0]
-            own = program.module(binding.module or "", file) or program.module(root, file)
-            if own is None and root not in _WITHOUT_GROUPS and root not in sys.stdlib_module_names:
-                return True
-    return False
+    return any("init_device_mesh" in file.calls_of for file in program.files) or imports_the_unknown(program)
 
 
 def _trains(program: Program) -> bool:
