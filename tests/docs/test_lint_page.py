@@ -43,6 +43,12 @@ def test_each_example_prints_what_stands_there(
         assert f"{out}{err}" == printed
 
 
+def test_the_examples_of_the_repository_are_judged_and_silent(run_launch: RunLaunch) -> None:
+    code, out, err = run_launch("lint", ROOT / "examples")
+    assert (code, out) == (0, "")
+    assert err.startswith("no errors in ")
+
+
 def test_the_configuration_of_the_page_is_right(tmp_path: Path) -> None:
     (text,) = blocks("toml")
     (tmp_path / "pyproject.toml").write_text(text, "utf-8")

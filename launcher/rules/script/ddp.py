@@ -51,7 +51,7 @@ _LONG = {
 def unused_parameters_are_not_looked_for(program: Program) -> Iterator[Finding]:
     """`find_unused_parameters=True` written at the wrapper.
 
-    It walks the graph after every forward. An information: only a run shows whether it is needed.
+    It walks the graph after every forward. Informational: only a run shows whether it is needed.
 
     Bad: `DDP(model, find_unused_parameters=True)`. Good: `DDP(model)`. Source: torch's DDP documentation.
     """
@@ -76,7 +76,7 @@ def unused_parameters_are_not_looked_for(program: Program) -> Iterator[Finding]:
 def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
     """A process group without a timeout, or with one shorter than what one rank does while others wait.
 
-    Without one it is an information. A timeout of at most 300 s is a warning where the program lets some
+    Without one it is informational. A timeout of at most 300 s is a warning where the program lets some
     ranks alone save, download or unpack: the others are in their next collective meanwhile.
 
     Bad: `init_process_group("nccl", timeout=timedelta(seconds=60))` and a `torch.save` under
@@ -137,9 +137,10 @@ def _seconds(program: Program, node: ast.expr) -> float | None:
 
 @finds(Stage.SCRIPT, ddp.GROUP_NEVER_DESTROYED)
 def groups_are_destroyed(program: Program) -> Iterator[Finding]:
-    """A program that makes a process group and nowhere destroys one. An information.
+    """A program that makes a process group and nowhere destroys one: informational.
 
-    Silent about a function that the program never calls.
+    A rank that exits with operations pending may keep another one from exiting. Silent about a function that
+    the program never calls.
 
     Bad: a `main()` that ends after training. Good: `dist.destroy_process_group()` as its last line.
 

@@ -133,7 +133,7 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
 
     Ranks of several hosts write, rename and delete the same files there: 'Stale file handle', torn entries,
     and a compilation that waits for another host's lock. For a hub's cache, which is only downloaded into,
-    this is an information.
+    this is informational.
 
     A folder counts as shared by its name alone: fsx, efs, lustre, nfs or gpfs at the root or below /mnt.
 

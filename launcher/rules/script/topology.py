@@ -36,8 +36,8 @@ def address_is_the_launchers(program: Program) -> Iterator[Finding]:
     would open another.
 
     Silent where a value of the launcher stays, for one process alone, and where nobody can tell whether the
-    line runs. A program that spawns its processes itself can run on one host only: there it is an
-    information.
+    line runs. A program that spawns its processes itself can run on one host only: there it is
+    informational.
 
     Bad: `os.environ["MASTER_ADDR"] = "localhost"`. Good: no such line, or
     `os.environ.setdefault("MASTER_ADDR", "localhost")` for a start without launcher.
@@ -69,7 +69,7 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
     fixed port is taken as soon as two jobs share a machine.
 
     Silent where a value of the launcher stays, for one process alone, and in programs that know SLURM or MPI,
-    whose launchers set no port. Where the program spawns its processes itself it is an information.
+    whose launchers set no port. Where the program spawns its processes itself it is informational.
 
     Bad: `os.environ["MASTER_PORT"] = "12355"`. Good: no such line, or `setdefault`.
 
