@@ -3,7 +3,8 @@
     python benchmarks/real_programs/measure.py FOLDER
 
 FOLDER holds the packages of packages.json, each in the folder that is named there, with an empty `.git` in
-it, which makes it a project; those that are not there are left out. A package takes up to two minutes. Exits with 1 where a finding has no label, a true one is gone, or one is back that was corrected.
+it, which makes it a project; those that are not there are left out. A package takes up to two minutes.
+Exits with 1 where a finding has no label, a true one is gone, or one is back that was corrected.
 """
 
 from __future__ import annotations
