@@ -98,7 +98,7 @@ class Following:
         return False
 
     def _here(self, truth: Truth) -> Truth:
-        """What a test is on the ranks that come to it: `rank > 0` is true behind the `else` of `rank == 0`."""
+        """What a test is on the ranks that come here: `rank > 0` is true in the `else` of `rank == 0`."""
         if not isinstance(truth, Guard) or truth.members is None:
             return truth
         if truth.exact and any(each.same_ranks(truth) for each in self._among):
