@@ -50,7 +50,8 @@ class Package:
 @dataclass(frozen=True, slots=True)
 class Label:
     """Findings of one code in one file, and whether they are true. `before` says that they were there before
-    the rules were corrected, `now` that they are since."""
+    the rules were corrected, `now` that they were in the measurement after it, `later` that they were
+    corrected when its figures stood."""
 
     package: str
     version: str
@@ -61,6 +62,7 @@ class Label:
     before: bool
     now: bool
     why: str
+    later: bool = False
 
 
 @dataclass(frozen=True, slots=True)

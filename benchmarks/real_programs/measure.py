@@ -3,7 +3,8 @@
     python benchmarks/real_programs/measure.py FOLDER
 
 FOLDER holds the packages of packages.json, each in the folder that is named there, with an empty `.git` in
-it, which makes it a project; those that are not there are left out. A package takes up to two minutes. Exits with 1 where a finding has no label, a true one is gone, or one is back that was corrected.
+it, which makes it a project; those that are not there are left out. A package takes up to two minutes.
+Exits with 1 where a finding has no label, a true one is gone, or one is back that was corrected.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ def differences(package: Package, found: set[Place]) -> list[str]:
     }
     told = [(place, "no label") for place in sorted(found - known.keys())]
     for place, label in known.items():
-        if label.now and place not in found:
+        expected = label.now and not label.later
+        if expected and place not in found:
             told.append((place, "true, and gone" if label.true else "false, and gone: label it as corrected"))
-        elif place in found and not label.now:
+        elif place in found and not expected:
             told.append((place, "was corrected, and is back"))
     return [f"{package.name} {file}:{line} {code}: {what}" for (file, line, code), what in told]
 

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from launcher.scripts.blocks import Block, Leaving, Parted, either
-from launcher.scripts.guard import Guard, in_body
+from launcher.scripts.guard import Guard, Truth, in_body, opposite
 from launcher.scripts.running import CollectiveRun
 from launcher.scripts.scopes import ancestors, last_name
+from launcher.scripts.values import RankKind
 
 if TYPE_CHECKING:
     from launcher.scripts.evaluation import Environment
@@ -34,6 +35,7 @@ class Following:
         self.guards = summaries.program.guards
         self.environment = environment
         self.parted: list[Parted] = []
+        self._among: list[Guard] = []
 
     def block(self, statements: Sequence[ast.stmt], depth: int) -> Block:
         """What these statements run, one after the other."""
@@ -68,11 +70,11 @@ class Following:
     def _branch(self, statement: ast.If, rest: Sequence[ast.stmt], found: Block, depth: int) -> bool:
         """Append an `if`; True where the rest of the block went with it."""
         self._add(found, self._header(statement))
-        truth = self.guards.truth(statement.test, self.environment)
+        truth = self._here(self.guards.truth(statement.test, self.environment))
         if isinstance(truth, bool):
             self._add(found, self.block(statement.body if truth else statement.orelse, depth + 1))
             return found.ends is not None
-        body, other = self.block(statement.body, depth + 1), self.block(statement.orelse, depth + 1)
+        body, other = self._arms(statement, truth, depth)
         if body.ends_the_run or other.ends_the_run:
             if body.ends_the_run and other.ends_the_run:
                 self._add(found, body)
@@ -94,6 +96,29 @@ class Following:
             found.ends = body.ends
             return True
         return False
+
+    def _here(self, truth: Truth) -> Truth:
+        """What a test is on the ranks that come here: `rank > 0` is true in the `else` of `rank == 0`."""
+        if not isinstance(truth, Guard) or truth.members is None:
+            return truth
+        if truth.exact and any(each.same_ranks(truth) for each in self._among):
+            return True
+        return False if any(each.complements(truth) for each in self._among) else truth
+
+    def _arms(self, statement: ast.If, truth: Truth, depth: int) -> tuple[Block, Block]:
+        """The two arms of an `if`, each followed with the ranks that come to it."""
+        known = isinstance(truth, Guard) and truth.kind in (RankKind.GLOBAL, RankKind.LOCAL, RankKind.NODE)
+        found = []
+        for statements, guard in (
+            (statement.body, truth),
+            (statement.orelse, opposite(truth)),
+        ):
+            before = len(self._among)
+            if known and isinstance(guard, Guard):
+                self._among.append(guard)
+            found.append(self.block(statements, depth + 1))
+            del self._among[before:]
+        return found[0], found[1]
 
     def _compare(
         self, statement: ast.If, both: tuple[Block, Block], behind: Block, guard: Guard, found: Block

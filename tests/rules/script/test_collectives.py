@@ -153,6 +153,10 @@ WRONG = {
         "def wait():\n    dist.barrier()\ntry:\n    f()\nexcept:\n    wait()\n    raise\n",
         [("DDP008", 6)],
     ),
+    "one arm, within which an answer is for other ranks": (
+        "if rank == 0:\n    dist.barrier()\nelif rank == 1:\n    dist.barrier()\n",
+        [("DDP004", 4)],
+    ),
     "a finally block": (
         "try:\n    f()\n    dist.all_reduce(x)\nfinally:\n    dist.barrier()\n",
         [("DDP008", 5)],
@@ -170,6 +174,12 @@ WRONG = {
 
 RIGHT = {
     "a finally block where all meet": "try:\n    open(path)\nfinally:\n    dist.barrier()\n",
+    "both arms, the other asked for again": (
+        "if rank == 0:\n    dist.gather(x, y)\nelif rank > 0:\n    dist.gather(x)\n"
+    ),
+    "both arms, the first asked for within": (
+        "if rank != 0:\n    dist.gather(x)\nelse:\n    if rank == 0:\n        dist.gather(x, y)\n"
+    ),
     "a finally block behind a helper that may reduce": (
         "def f():\n    if flag:\n        dist.all_reduce(x)\ntry:\n    f()\nfinally:\n    dist.barrier()\n"
     ),
