@@ -55,6 +55,7 @@ class Attributes:
     def __init__(self, evaluation: Evaluation) -> None:
         """Nothing is evaluated before somebody asks."""
         self.evaluation = evaluation
+        self._stores: dict[tuple[str, str], list[Binding]] = {}
 
     def value(self, node: ast.Attribute, environment: Environment | None) -> Value:
         """What an attribute is that is read here."""
@@ -99,10 +100,17 @@ class Attributes:
         if isinstance(owner, External | Made | Defined | ModuleOf):
             return
         last = last_name(node.value)
-        for file in self.evaluation.program.mentioning(node.attr):
-            for binding in file.set_attributes.get(node.attr, ()):
-                if last is not None and binding.name.split(".")[-2] == last:
-                    yield binding
+        if last is None:
+            return
+        found = self._stores.get((last, node.attr))
+        if found is None:
+            found = self._stores[last, node.attr] = [
+                binding
+                for file in self.evaluation.program.mentioning(node.attr)
+                for binding in file.set_attributes.get(node.attr, ())
+                if binding.name.split(".")[-2] == last
+            ]
+        yield from found
 
     def _of_object(self, definition: ast.ClassDef, name: str, depth: int, bound: bool = True) -> Value:
         """An attribute of an object of a class of the program: set by a method, a method, or inherited."""

@@ -146,8 +146,8 @@ class Evaluation:
             return self._free(node)
         bindings = reaching(holder, node)
         imports = [each for each in bindings if each.kind is BindingKind.IMPORTED]
-        if imports and len({each.module for each in imports}) > 1:
-            # Alternatives of a try statement: the first that there is.
+        if len(imports) > 1 and (len(imports) == len(bindings) or len({each.module for each in imports}) > 1):
+            # The same again, or alternatives of a try statement: the first that there is.
             bindings = imports[:1]
         return self.any_of(bindings, environment)
 

@@ -42,7 +42,10 @@ class Following:
         found = Block()
         if depth > _DEEPEST_BLOCK:
             return found
+        says_something = self.summaries.running.says_something
         for number, statement in enumerate(statements):
+            if not says_something(statement):
+                continue
             if isinstance(statement, ast.If):
                 if self._branch(statement, statements[number + 1 :], found, depth):
                     return found

@@ -2,7 +2,7 @@
 
 Two steps, both wide rather than narrow. A call is a collective by what it is, wherever it is called from. A
 call leads to one by its name alone, if a function of the program that is called by this name has a call of
-either kind. Most functions of a program are of neither: of the 5,400 that timm's training reaches 400 are.
+either kind. Most functions of a program are of neither.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from launcher.scripts.collectives import COLLECTIVES, last_names
-from launcher.scripts.scopes import file_of, scope_of, statement_of
+from launcher.scripts.scopes import file_of, scope_of, statement_of, with_those_around
 from launcher.scripts.values import External, alternatives
 
 if TYPE_CHECKING:
@@ -49,10 +49,15 @@ class Leading:
                 self.functions.add(file_of(call).tree if scope is None else scope.node)
         for calls in self._of.values():
             calls.sort(key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0))
+        self._holding = with_those_around(self._of)
 
     def of(self, statement: ast.stmt) -> Sequence[ast.Call]:
         """Those of a statement, as they run: without its inner blocks."""
         return self._of.get(statement, ())
+
+    def holds(self, statement: ast.stmt) -> bool:
+        """Whether such a call stands in a statement or in its inner blocks."""
+        return statement in self._holding
 
     def _called(self, lasts: set[str]) -> Iterator[ast.Call]:
         """The calls of what has one of these last names, or another name for that."""

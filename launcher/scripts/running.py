@@ -20,6 +20,7 @@ from launcher.scripts.collectives import (
 from launcher.scripts.communicating import communicates
 from launcher.scripts.forwards import Forwards
 from launcher.scripts.guard import Guard
+from launcher.scripts.index import EXITS
 from launcher.scripts.leading import Leading, may_be_collective
 from launcher.scripts.scopes import (
     BindingKind,
@@ -117,6 +118,10 @@ class Running:
         """The calls of a statement that may lead to a collective, as they run: without its inner blocks."""
         return self.leading.of(statement)
 
+    def says_something(self, statement: ast.stmt) -> bool:
+        """Whether a statement may lead to a collective, or leave a loop, its function or the run."""
+        return self.leading.holds(statement) or statement in file_of(statement).leaving
+
     def _makes_ranks_wait(self, call: ast.Call) -> bool:
         return may_be_collective(self.program, call) or self.collective(call) is not None
 
@@ -193,7 +198,7 @@ class Running:
 
     def exits(self, call: ast.Call) -> bool | None:
         """Whether a call ends the process: True with an error, False without, None where it does not."""
-        if last_name(call.func) not in ("exit", "_exit", "quit", "abort"):
+        if last_name(call.func) not in EXITS:
             return None
         value = self.program.evaluation.value(call.func)
         name = value.name if isinstance(value, External) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -16,6 +16,8 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 """What has names of its own, and no more."""
+
+_HOLDERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
 
 PARENT = "parent"
 SCOPE = "scope"
@@ -120,6 +122,17 @@ def statement_of(node: ast.AST) -> ast.stmt:
         assert parent is not None, "every expression stands in a statement"
         node = parent
     return node
+
+
+def with_those_around(statements: Iterable[ast.stmt]) -> set[ast.AST]:
+    """Statements, and what holds them in the same function."""
+    found: set[ast.AST] = set()
+    for statement in statements:
+        node: ast.AST | None = statement
+        while node is not None and node not in found and not isinstance(node, _HOLDERS):
+            found.add(node)
+            node = parent_of(node)
+    return found
 
 
 def class_of(function: ast.AST) -> ast.ClassDef | None:

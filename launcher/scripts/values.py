@@ -133,7 +133,9 @@ def joined(values: Iterable[Value]) -> Value:
     beside an object are its absence. Unknown beside anything is unknown, but that an object stays one of
     those that it may be.
     """
-    found = list(dict.fromkeys(each for each in values if each is not Nothing.ITSELF))
+    found = [each for each in values if each is not Nothing.ITSELF]
+    if len(found) > 1:
+        found = list(dict.fromkeys(found))
     if not found:
         return UNKNOWN
     if len(found) == 1:

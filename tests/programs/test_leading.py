@@ -131,3 +131,29 @@ def test_of_many_files_only_those_that_mention_a_name_are_looked_into(program: R
         "meeting.py",
     ]
     assert read.mentioning("nothing_of_this_name") == []
+
+
+def test_what_neither_leads_to_a_collective_nor_leaves_says_nothing(program: ReadProgram) -> None:
+    text = """
+        import sys
+        import torch.distributed as dist
+
+        def train(model, rank):
+            if model is None:
+                model = rank
+            for _ in range(3):
+                if rank:
+                    break
+            with model:
+                while True:
+                    dist.barrier()
+            if rank:
+                sys.exit()
+            def inner():
+                return model
+            return inner
+    """
+    read = program(text)
+    (train,) = (each for each in read.entry.functions if each.name == "train")
+    said = [read.summaries.running.says_something(each) for each in train.body]
+    assert said == [False, True, True, True, False, True]
