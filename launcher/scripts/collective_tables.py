@@ -183,7 +183,7 @@ OTHERS: dict[str, _Table] = {
         "optimizer_step": 3,
         **_by_keyword("mesh_reduce", "do_on_ordinals", "broadcast_master_param"),
     },
-    # The SageMaker Python SDK's documentation of the library, versions 1.1 to 1.10.
+    # Excerpts of the library's documentation in the SageMaker Python SDK; its sources are not public.
     "smdistributed.modelparallel.torch": {
         "barrier": 0,
         "allgather": 1,
@@ -194,7 +194,7 @@ OTHERS: dict[str, _Table] = {
     "mpi4py.MPI.COMM_WORLD": _by_keyword(
         *_MPI, *(f"I{each.lower()}" for each in _MPI), *_MPI_OBJECTS, "Split", "Split_type", "Dup", "Create"
     ),
-    # accelerate 1.x: accelerator.py, state.py, utils/operations.py, utils/random.py.
+    # accelerate 1.15: accelerator.py, state.py, utils/operations.py, utils/random.py.
     "accelerate.Accelerator": _by_keyword(
         "wait_for_everyone",
         "gather",
@@ -270,7 +270,7 @@ STATE: dict[str, _Table] = {
     "smdistributed.modelparallel.torch.DistributedModel": _by_keyword("state_dict"),
     "smdistributed.modelparallel.torch.DistributedOptimizer": _by_keyword("state_dict"),
     "smdistributed.modelparallel.torch": _by_keyword("save_checkpoint"),
-    # Up to 2.0, as in SageMaker's images, all ranks meet at its end; in 2.9 no longer.
+    # In older sources all ranks meet at its end; in 2.9 no longer.
     "torch_xla.xla_model": _by_keyword("save"),
     # lightning 2.6: a barrier stands at the end of all of them.
     "lightning.pytorch.Trainer": _by_keyword("save_checkpoint"),

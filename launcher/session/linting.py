@@ -206,9 +206,12 @@ def _meant_instead(path: Path) -> str:
 
 
 def _is_folder(path: Path) -> bool:
-    """Raises Refusal for a path that cannot be asked, such as one that is too long."""
+    """Raises Refusal for a path that cannot be asked, such as one that is too long, or cannot be listed."""
     try:
-        return path.is_dir()
+        folder = path.is_dir()
+        if folder:
+            os.scandir(path).close()
+        return folder
     except OSError as error:
         raise Refusal(
             f"{path} cannot be looked at: {error.strerror}.", "Give a path that is there."

@@ -216,6 +216,19 @@ def test_imports_that_turn_in_circles_or_lead_nowhere_are_followed_once(run_laun
     assert (code, "3 files of 1 program" in err) == (1, True)
 
 
+def test_a_folder_that_cannot_be_listed_is_refused(
+    run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(path: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    Path("closed").mkdir()
+    monkeypatch.setattr(os, "scandir", denied)
+    code, _, err = run_launch("lint", "closed")
+    assert code == 2
+    assert "closed cannot be looked at: Permission denied" in err
+
+
 def test_a_path_that_is_too_long_is_refused(run_launch: RunLaunch) -> None:
     code, _, err = run_launch("lint", "a" * 5000)
     assert code == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from textwrap import indent
 
@@ -114,3 +115,45 @@ def indented(lines: list[str]) -> str:
 )
 def test_what_is_deep_or_turns_in_circles_is_judged(text: str, findings: int | None) -> None:
     assert judged(START + text) == findings
+
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+REAL = [EXAMPLES / name for name in ("hydra/src/digits/train.py", "lightning/src/train.py")]
+WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+@pytest.mark.parametrize("script", REAL, ids=["hydra", "lightning"])
+def test_a_script_that_ends_after_any_byte_is_judged_or_no_python(script: Path) -> None:
+    data = script.read_bytes()
+    for end in range(len(data)):
+        read = read_source(data[:end], script)
+        # A whole line more or less is what makes another program; the rest differs in one word.
+        if isinstance(read, FileIndex) and data[end : end + 1] == b"\n":
+            check_program(Program(read, script.parent, (read,), (), {"train": read}))
+
+
+@given(
+    st.sampled_from(REAL),
+    st.lists(
+        st.tuples(
+            st.floats(0, 0.999), st.sampled_from(["gone", "twice", "other", "piece"]), st.floats(0, 0.999)
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+)
+@settings(max_examples=80, deadline=None)
+def test_a_real_script_with_words_changed_is_judged_or_no_python(
+    script: Path, changes: list[tuple[float, str, float]]
+) -> None:
+    words = WORDS.findall(script.read_text("utf-8"))
+    names = [each for each in words if each.isidentifier()]
+    for place, change, other in changes:
+        at = int(place * len(words))
+        words[at] = {
+            "gone": "",
+            "twice": words[at] * 2,
+            "other": names[int(other * len(names))],
+            "piece": PIECES[int(other * len(PIECES))],
+        }[change]
+    judged("".join(words))
