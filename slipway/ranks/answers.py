@@ -2,6 +2,8 @@
 
 One answer is two files beside the heartbeat: `RANK.answer` (JSON), and `RANK.recorder` with what PyTorch's
 flight recorder knows, as PyTorch writes it. Answered by a thread of the rank, so that nothing is interrupted.
+The rank reads its own recorder, and tells the newest of it: a full one is megabytes of 20,000 collectives,
+which take a host of eight ranks many seconds.
 """
 
 from __future__ import annotations
@@ -40,21 +42,28 @@ def stacks_file(heartbeat: Path) -> Path:
     return heartbeat.with_name(heartbeat.name + ".stacks")
 
 
-def answer(heartbeat: Path, number: int) -> None:
+def answer(heartbeat: Path, number: int, stacks: bool) -> None:
     """Answer a question: the recorder first, the answer's own file last.
 
-    Raises OSError where the files cannot be written.
+    With `stacks` the recorder tells the lines that led to each collective, which takes PyTorch seconds where
+    it is full.
+
+    Raises OSError where the files cannot be written, ValueError where the recorder cannot be read.
     """
     # Here, not at the top: a rank that is never asked need not load it.
     import json
 
-    recorded = _recorded()
+    from slipway.watchdog.recording import newest_of, read_dump
+
+    recorded = _recorded(stacks)
+    newest = None
     if recorded is None:
         with contextlib.suppress(FileNotFoundError):
             recorder_file(heartbeat).unlink()
     else:
         _put(recorder_file(heartbeat), recorded)
-    told = {"number": number, "recorded": recorded is not None, "groups": _groups(), "threads": _threads()}
+        newest = newest_of(read_dump(recorded))
+    told = {"number": number, "recorder": newest, "groups": _groups(), "threads": _threads()}
     _put(answer_file(heartbeat), json.dumps(told).encode())
 
 
@@ -64,7 +73,7 @@ def _put(file: Path, content: bytes) -> None:
     part.replace(file)
 
 
-def _recorded() -> bytes | None:
+def _recorded(stacks: bool) -> bytes | None:
     """The dump of the first recorder that holds something, else of any that is there."""
     library: Any = sys.modules.get("torch._C._distributed_c10d")
     dumps = []
@@ -73,8 +82,8 @@ def _recorded() -> bytes | None:
         if dump is None:
             continue
         try:
-            # Collectives, stacks, and not only what is in flight; older versions take fewer arguments.
-            dumps.append(dump(True, True, False))
+            # Collectives, their stacks, and not only what is in flight; older versions take fewer arguments.
+            dumps.append(dump(True, stacks, False))
         except TypeError:
             dumps.append(dump())
         except RuntimeError:

@@ -103,8 +103,9 @@ def _serve(heartbeat: Heartbeat, file: Path, questions: int) -> None:
         if ready:
             # A rank that cannot answer gives none, and the boot says so.
             with contextlib.suppress(Exception):
-                asked = os.read(questions, 4096).split()
-                answer(file, int(asked[-1]))
+                number, stacks = os.read(questions, 4096).split()[-2:]
+                heartbeat.answers(int(number))
+                answer(file, int(number), stacks == b"1")
 
 
 def _is_still_to_come(heartbeat: Heartbeat) -> bool:

@@ -22,23 +22,26 @@ ended."""
 
 _SIZE = 4096
 _MAGIC = b"slipway1"
-_WHOLE = struct.Struct("<8sqqqdqdd")
+_WHOLE = struct.Struct("<8sqqqqdqdd")
 _BEAT = struct.Struct("<qdd")
 _BEAT_AT = _WHOLE.size - _BEAT.size
 _PHASE = struct.Struct("<q")
 _PHASE_AT = 24
+_ASKED_AT = 32
 
 
 class Beat(NamedTuple):
     """What a rank says of itself.
 
-    `signal` makes it write its stacks, 0 where none does. `started`, `last` and `longest` are in seconds:
+    `signal` makes it write its stacks, 0 where none does. `asked` is the number of the question that it last
+    began to answer. `started`, `last` and `longest` are in seconds:
     when it began, when it beat last (0 for never), and the longest time between two beats so far.
     """
 
     pid: int
     signal: int
     phase: int
+    asked: int
     started: float
     steps: int
     last: float
@@ -53,7 +56,7 @@ class Heartbeat:
         self._map = _mapped(file)
         self._steps, self._last, self._longest = 0, 0.0, 0.0
         started = time.monotonic()
-        _WHOLE.pack_into(self._map, 0, _MAGIC, os.getpid(), signal, STARTED, started, 0, 0.0, 0.0)
+        _WHOLE.pack_into(self._map, 0, _MAGIC, os.getpid(), signal, STARTED, 0, started, 0, 0.0, 0.0)
 
     def beat(self, *_: object) -> None:
         """A step was made. Takes and ignores what PyTorch gives a hook."""
@@ -67,6 +70,10 @@ class Heartbeat:
     def silence(self) -> None:
         """Beat no more in this process: it is a fork, and the file belongs to its parent."""
         self._map = mmap.mmap(-1, _SIZE)
+
+    def answers(self, number: int) -> None:
+        """The rank begins to answer a question."""
+        _PHASE.pack_into(self._map, _ASKED_AT, number)
 
     def enter(self, phase: int) -> None:
         """The rank is in another phase."""

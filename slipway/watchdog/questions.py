@@ -23,7 +23,10 @@ from slipway.watchdog.recording import LARGEST_DUMP, group_ranks, operations_in,
 from slipway.watchdog.views import GONE, STOPPED, RankView
 
 ANSWER_SECONDS = 1.5
-"""So long an answer is waited for: one takes some milliseconds, and up to a second on a busy host."""
+"""In which a rank that answers has begun to: its thread needs some milliseconds, on a busy host a second."""
+
+LONGEST_ANSWER_SECONDS = 12.0
+"""In which it has answered: a full recorder with all its stacks takes PyTorch some seconds."""
 
 _POLL_SECONDS = 0.02
 
@@ -56,12 +59,16 @@ class Ranks:
         """What the recorders of the ranks said at the last look."""
         return dict(self._dumps)
 
-    def look(self, seconds: float = ANSWER_SECONDS) -> list[RankView]:
-        """Ask all ranks where they are, and wait so long for their answers."""
+    def look(self, seconds: float = ANSWER_SECONDS, *, stacks: bool = False) -> list[RankView]:
+        """Ask all ranks where they are; who has not begun to answer after so long gives none.
+
+        With `stacks` their recorders tell the lines that led to each collective.
+        """
         self._number += 1
         beats = self.beats()
         alive = [rank for rank, beat in beats.items() if state_of(beat.pid) not in (GONE, STOPPED)]
-        asked = [rank for rank in alive if write(question_file(self._files[rank]), b"%d\n" % self._number)]
+        question = b"%d %d\n" % (self._number, stacks)
+        asked = [rank for rank in alive if write(question_file(self._files[rank]), question)]
         answers = self._answers(asked, seconds)
         self._dumps = self._recorded(answers)
         silent = [rank for rank in alive if rank not in answers]
@@ -83,15 +90,23 @@ class Ranks:
 
     def _answers(self, asked: Sequence[int], seconds: float) -> dict[int, Mapping[str, Any]]:
         found: dict[int, Mapping[str, Any]] = {}
-        until = time.monotonic() + seconds
+        begun = time.monotonic()
         while True:
             for rank in asked:
                 told = None if rank in found else self._answer(rank)
                 if told is not None:
                     found[rank] = told
-            if len(found) == len(asked) or time.monotonic() > until:
+            waited = time.monotonic() - begun
+            left = [rank for rank in asked if rank not in found]
+            if waited > seconds:
+                left = [rank for rank in left if self._begins(rank) and waited < LONGEST_ANSWER_SECONDS]
+            if not left:
                 return found
             time.sleep(_POLL_SECONDS)
+
+    def _begins(self, rank: int) -> bool:
+        beat = read_beat(self._files[rank])
+        return beat is not None and beat.asked == self._number
 
     def _answer(self, rank: int) -> Mapping[str, Any] | None:
         content = read(answer_file(self._files[rank]), LARGEST_ANSWER)
@@ -105,7 +120,7 @@ class Ranks:
         found = {
             rank: read(recorder_file(self._files[rank]), LARGEST_DUMP)
             for rank, told in answers.items()
-            if told.get("recorded")
+            if told.get("recorder")
         }
         return {rank: content for rank, content in found.items() if content is not None}
 
@@ -118,8 +133,10 @@ class Ranks:
                 frames = [StackFrame(*frame) for frame in told["threads"][0]["frames"]]
                 view = replace(self._at(view, frames), groups=groups, waits_by_stack=waits_inside(frames))
         with contextlib.suppress(ValueError):
-            if rank in self._dumps:
+            dump: Any = told.get("recorder") if told is not None else None
+            if told is None and rank in self._dumps:
                 dump = read_dump(self._dumps[rank])
+            if isinstance(dump, dict) and dump.get("entries"):
                 last, operations = operations_in(dump, self._code, now)
                 groups = {**group_ranks(dump), **view.groups}
                 return replace(view, recorded=True, last=last, operations=operations, groups=groups)

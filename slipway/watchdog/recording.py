@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import pickle
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from slipway.watchdog.places import StackFrame, is_saving, user_lines
@@ -40,6 +40,25 @@ def read_dump(content: bytes) -> Mapping[str, Any]:
     return found
 
 
+def newest_of(dump: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a dump what is judged: of each group the newest entries, and the oldest that waits.
+
+    Raises ValueError where an entry is not as PyTorch writes it.
+    """
+    by_group: dict[str, list[Any]] = {}
+    try:
+        for entry in dump["entries"]:
+            by_group.setdefault(_group(entry), []).append(entry)
+        kept = []
+        for entries in by_group.values():
+            entries.sort(key=_number)
+            older = entries[:-KEPT_OF_A_GROUP]
+            kept += [entry for entry in older if _waits(entry)][:1] + entries[-KEPT_OF_A_GROUP:]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"a flight recorder's entry cannot be read: {error!r}") from None
+    return {"entries": kept, "pg_config": dump.get("pg_config")}
+
+
 def operations_in(
     dump: Mapping[str, Any], code: str, now: float
 ) -> tuple[dict[str, int], tuple[Operation, ...]]:
@@ -49,18 +68,16 @@ def operations_in(
     where an entry is not as PyTorch writes it.
     """
     try:
-        entries = [(entry, _group(entry), _number(entry)) for entry in dump["entries"]]
-        last: dict[str, int] = {}
-        for _, group, number in entries:
-            last[group] = max(number, last.get(group, 0))
-        kept = [
-            _operation(entry, group, number, code, now)
-            for entry, group, number in entries
-            if _waits(entry) or number > last[group] - KEPT_OF_A_GROUP
+        operations = [
+            _operation(entry, _group(entry), _number(entry), code, now)
+            for entry in newest_of(dump)["entries"]
         ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"a flight recorder's entry cannot be read: {error!r}") from None
-    return last, _bounded(kept)
+    last: dict[str, int] = {}
+    for each in operations:
+        last[each.group] = max(each.number, last.get(each.group, 0))
+    return last, tuple(operations)
 
 
 def group_ranks(dump: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
@@ -112,20 +129,3 @@ def _number(entry: Mapping[str, Any]) -> int:
 
 def _waits(entry: Mapping[str, Any]) -> bool:
     return not entry.get("retired", False) and entry.get("state") != "completed"
-
-
-def _bounded(operations: Iterable[Operation]) -> tuple[Operation, ...]:
-    """All that are kept, but of those that wait in one group the oldest alone: the others queue behind it."""
-    seen: set[str] = set()
-    kept = []
-    newest: dict[str, int] = {}
-    listed = list(operations)
-    for each in listed:
-        newest[each.group] = max(each.number, newest.get(each.group, 0))
-    for each in sorted(listed, key=lambda each: each.number):
-        if each.waits and each.group not in seen:
-            seen.add(each.group)
-            kept.append(each)
-        elif each.number > newest[each.group] - KEPT_OF_A_GROUP:
-            kept.append(each)
-    return tuple(kept)

@@ -35,7 +35,7 @@ POLL_SECONDS = 2.0
 BETWEEN_LOOKS = 1.0
 """Seconds between the two looks at the ranks: what moves at all has moved by then."""
 
-VIEWS_SECONDS, VERDICT_SECONDS = 7.0, 12.0
+VIEWS_SECONDS, VERDICT_SECONDS = 30.0, 40.0
 """How long the first host waits for the others' looks, and these for its verdict."""
 
 CONFIRMING_SECONDS = 5.0
@@ -175,7 +175,7 @@ class Watchdog:
         ranks, assembly = self._watched.ranks, self._watched.assembly
         before = {view.rank: view for view in ranks.look()}
         self._closed.wait(self._between)
-        after = ranks.look()
+        after = ranks.look(stacks=True)
         dumps = ranks.dumps()
         equal = [steady(before[view.rank], view) for view in after if view.rank in before]
         views = ranks.with_stacks([view for view in equal if view is not None])

@@ -9,7 +9,7 @@ from slipway.watchdog.beats import Pulse, Pulses, StallLimits, pulse_of
 def beat(
     phase: int = LOADED, started: float = 0, steps: int = 9, last: float = 90, longest: float = 1
 ) -> Beat:
-    return Beat(1, 45, phase, started, steps, last, longest)
+    return Beat(1, 45, phase, 0, started, steps, last, longest)
 
 
 def heard(limits: StallLimits, *pulses: Pulse, at: float = 0.0) -> Pulses:

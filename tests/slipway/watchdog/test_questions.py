@@ -146,7 +146,7 @@ def test_a_process_without_the_handler_is_never_sent_the_signal(tmp_path: Path) 
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         number = int(signal.SIGRTMIN) + 11
         assert not handles(process.pid, number)
-        assert stacks_by_signal({tmp_path / "0.stacks": Beat(process.pid, number, 1, 0, 0, 0, 0)}) == {}
+        assert stacks_by_signal({tmp_path / "0.stacks": Beat(process.pid, number, 1, 0, 0, 0, 0, 0)}) == {}
         assert process.poll() is None
         process.kill()
 
@@ -186,7 +186,7 @@ Current thread 0x00007e (most recent call first):
 
 
 def test_an_answer_holds_the_main_threads_stack_first(tmp_path: Path) -> None:
-    attendant = threading.Thread(target=answer, args=(tmp_path / "0", 7))
+    attendant = threading.Thread(target=answer, args=(tmp_path / "0", 7, True))
     attendant.start()
     attendant.join(PATIENCE_SECONDS)
     text = answer_file(tmp_path / "0").read_text()

@@ -32,9 +32,9 @@ class Played:
         pass
 
     def beats(self) -> dict[int, Beat]:
-        return {view.rank: Beat(1, 45, LOADED, 0.0, 9, self.last, self.longest) for view in self.views}
+        return {view.rank: Beat(1, 45, LOADED, 0, 0.0, 9, self.last, self.longest) for view in self.views}
 
-    def look(self, seconds: float = 0.0) -> list[RankView]:
+    def look(self, seconds: float = 0.0, *, stacks: bool = False) -> list[RankView]:
         self.looks += 1
         return self.views
 
@@ -140,7 +140,7 @@ def test_who_still_works_is_a_warning_and_ends_the_job_when_its_group_would(slee
 
 def test_a_rank_that_got_on_between_the_two_looks_stalls_nobody(tmp_path: Path) -> None:
     class Moving(Played):
-        def look(self, seconds: float = 0.0) -> list[RankView]:
+        def look(self, seconds: float = 0.0, *, stacks: bool = False) -> list[RankView]:
             super().look()
             return [waiting(0, operation(36 + self.looks), world=2), seen(1, world=2)]
 
