@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 
-.PHONY: setup demo facts gallery test second-day peers lint audit bench attack synth lock wheel wheel-check docs clean
+.PHONY: setup demo facts gallery test second-day peers lint audit bench attack stalls synth lock wheel wheel-check docs clean
 
 setup: .venv/installed node_modules/installed
 
@@ -94,6 +94,10 @@ build/supply/installed: Makefile
 	build/supply/bin/python -m pip install --quiet --disable-pip-version-check \
 	  uv==0.13.9 pip-audit==2.10.1 cyclonedx-bom==7.5.0
 	@touch $@
+
+# Every kind of stall 20 times: the right rank and no other. About two hours on two cores.
+stalls: setup
+	$(BIN)/python -m attack.stalls
 
 # Versions stay where the ranges allow them; `make lock UPGRADE=--upgrade` takes the newest.
 lock: build/supply/installed

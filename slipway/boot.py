@@ -28,9 +28,11 @@ from slipway.requirements import WITHOUT_A_WAY_OUT, install
 from slipway.sagemaker_variables import folders
 from slipway.secrets import take_secrets
 from slipway.source import CODE_DIGEST_VARIABLE, unpack, verify
-from slipway.starting import HostRun, alone, under_torchrun
+from slipway.starting import HostRun, all_of, alone, under_torchrun
 from slipway.task import Task, parse_task, script_words
 from slipway.torchrun import failed_ranks
+from slipway.watchdog.judgement import StallVerdict
+from slipway.watchdog.of_host import watching, with_pipes
 
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
@@ -111,22 +113,26 @@ def run(
     inner = script_environment(
         task, container, environment, archive=package_path(), rendezvous=rendezvous, arguments=arguments
     )
-    inner.update(secrets)
+    inner = {**(with_pipes(inner) if task.watchdog else inner), **secrets}
     make_folders(inner)
     print(_announcement(task, container, rendezvous), flush=True)
     meeting, started = meeting_of(task, container, rendezvous), time.time()
     start = under_torchrun if torchrun else alone
     assembly = assemble(container, rendezvous, environment)
+    verdict = None
     try:
-        ended = start(
-            HostRun(task, container, rendezvous, program, inner, masking), stop, beside=meeting.look
-        )
+        with watching(task, container, inner, assembly, stop) as watchdog:
+            beside = [meeting.look, watchdog.end_stalled] if watchdog else [meeting.look]
+            run_here = HostRun(task, container, rendezvous, program, inner, masking)
+            ended = start(run_here, stop, beside=all_of(*beside))
+            if watchdog is not None and watchdog.ends:
+                verdict = watchdog.verdict
     finally:
         assembly.close()
     if ended.exit_code == 0 and stop.at is None:
         meeting.tell_of_the_end()
         tell_of_lost_work(container, inner, started)
-    return conclude(task, container, ended, stop)
+    return conclude(task, container, ended, stop, verdict)
 
 
 def with_folders(
@@ -145,11 +151,14 @@ def with_folders(
     )
 
 
-def conclude(task: Task, container: Container, ended: Ended, stop: StopRequest) -> int:
+def conclude(
+    task: Task, container: Container, ended: Ended, stop: StopRequest, verdict: StallVerdict | None = None
+) -> int:
     """Write the failure file where the script failed by itself, and return the exit code.
 
     What fails after a stop was asked for is the stop's consequence; what failed before is not, even
-    where the stop came first to the end.
+    where the stop came first to the end. Where the watchdog ended the ranks by its `verdict`, how they
+    ended is the consequence of that.
     """
     if stop.at is not None:
         took = round(max(0.0, ended.time - stop.at))
@@ -157,6 +166,9 @@ def conclude(task: Task, container: Container, ended: Ended, stop: StopRequest) 
         print(f"slipway: {STOPPED} {container.current_host}: {asked}", file=sys.stderr, flush=True)
     if ended.exit_code == 0:
         return 0
+    if verdict is not None and stop.at is None:
+        write_failure(container.failure_file, verdict.report, ended.time)
+        return 1
     cause = _cause(task, container, ended)
     if stop.at is not None and cause.time >= stop.at:
         return 128 + stop.signal

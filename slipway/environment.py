@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from slipway.container import Container
+from slipway.ranks.heartbeat import STATE_VARIABLE
 from slipway.rendezvous import Rendezvous
 from slipway.sagemaker_variables import sagemaker_variables
 from slipway.task import Task
@@ -39,6 +40,7 @@ def script_environment(
         **sagemaker_variables(task, container, rendezvous, existing, arguments),
         **_network(container, rendezvous),
         "PYTHONUNBUFFERED": "1",
+        STATE_VARIABLE: str(container.state),
         "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": LOG_LINE_PREFIX,
     }
     paths = [str(archive), str(container.code), existing.get("PYTHONPATH", "")]

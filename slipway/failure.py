@@ -15,8 +15,8 @@ from pathlib import Path
 from slipway.evidence import Evidence, judge
 
 REPORTS: tuple[str, ...] = (
-    "CKPT007", "CODE001", "CODE002", "CODE005", "DISK001", "DIST008", "IAM002", "MEM001", "MEM002",
-    "NCCL004", "NCCL006", "NCCL009", "STOP001",
+    "CKPT003", "CKPT007", "CODE001", "CODE002", "CODE005", "DATA001", "DDP005", "DISK001", "DIST008",
+    "IAM002", "MEM001", "MEM002", "NCCL004", "NCCL006", "NCCL009", "STOP001",
 )  # fmt: skip
 """Every failure mode that the boot may report at run time."""
 

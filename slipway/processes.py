@@ -46,7 +46,8 @@ class StopRequest:
 
     `at` is when it was first asked for and `grace` how many seconds the processes have to save their
     work. SageMaker sends SIGTERM and kills after 120 s (API reference, StopTrainingJob); ten of them are
-    left for the boot's own end.
+    left for the boot's own end. As long as `held_by` is true, which is given the grace, the processes are not
+    asked yet.
     """
 
     GRACE_SECONDS = 110.0
@@ -57,6 +58,7 @@ class StopRequest:
         self.grace = self.GRACE_SECONDS
         self.signal = signal.SIGTERM
         self.pending: list[int] = []
+        self.held_by: Callable[[float], bool] = lambda _: False
 
     def listen(self, lifeline: str | None) -> None:
         """Take SIGTERM and SIGINT, and watch the file descriptor `lifeline` where one is given."""
@@ -206,7 +208,7 @@ def _wait(
         beside(process.pid)
         if stop.pending:
             deadline = min(deadline, time.monotonic() + stop.grace)
-            asked = targets(process.pid)
+            asked = [] if stop.held_by(stop.grace) else targets(process.pid)
             number = stop.pending.pop(0) if asked else 0
             for pid in asked:
                 send(pid, number)

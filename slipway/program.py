@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from slipway.anomaly import script_words
 from slipway.failure import BootError
+from slipway.ranks.start import script_words
 from slipway.source import find_entry_point, find_module
 from slipway.task import Task
+from slipway.watchdog.of_host import is_watched
 
 
 class ProgramCommand(NamedTuple):
@@ -51,9 +52,11 @@ def program_of(
         )
     if task.module is not None:
         find_module(folder, task.module)
-        return ProgramCommand(*script_words(task.module, arguments, environment, is_module=True))
+        return ProgramCommand(
+            *script_words(task.module, arguments, environment, is_module=True, watched=is_watched(task))
+        )
     script = find_entry_point(folder, task.entry_point or "")
-    return ProgramCommand(*script_words(str(script), arguments, environment))
+    return ProgramCommand(*script_words(str(script), arguments, environment, watched=is_watched(task)))
 
 
 def shell_command(script: Path, arguments: Sequence[str], search_path: str | None) -> list[str]:

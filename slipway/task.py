@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from slipway.watchdog.beats import StallLimits
+
 STYLES = ("spaced", "equals", "hydra", "none")
 """How hyperparameters become words: `--lr 0.1`, `--lr=0.1`, `lr=0.1`, or not at all."""
 
@@ -19,7 +21,7 @@ _PYTHONS_WORDS = {"true": "True", "false": "False"}
 class Task:
     """What the job's container arguments ask for: one of `entry_point` and `module` is given.
 
-    `requirements` is the file to install, if any.
+    `requirements` is the file to install, if any; `watchdog` says when the ranks stand still, None for never.
     """
 
     strategy: str
@@ -29,6 +31,7 @@ class Task:
     module: str | None = None
     argument_style: str = "spaced"
     requirements: str | None = None
+    watchdog: StallLimits | None = None
 
     @property
     def name(self) -> str:
@@ -52,6 +55,8 @@ def parse_task(arguments: Sequence[str]) -> Task:
     program.add_argument("--module")
     parser.add_argument("--argument-style", choices=STYLES, default="spaced")
     parser.add_argument("--requirements")
+    parser.add_argument("--watchdog-stall", default="off", help="off, auto, or seconds without a step")
+    parser.add_argument("--watchdog-first-step", type=float, default=1800, help="seconds before the first")
     options = parser.parse_args(own)
     return Task(
         strategy=options.strategy,
@@ -61,7 +66,14 @@ def parse_task(arguments: Sequence[str]) -> Task:
         module=options.module,
         argument_style=options.argument_style,
         requirements=options.requirements,
+        watchdog=_limits(options.watchdog_stall, options.watchdog_first_step),
     )
+
+
+def _limits(stall: str, first_step: float) -> StallLimits | None:
+    if stall == "off":
+        return None
+    return StallLimits(None if stall == "auto" else float(stall), first_step)
 
 
 def script_words(task: Task, hyperparameters: Mapping[str, str]) -> list[str]:

@@ -31,6 +31,7 @@ from launcher.jobs.resources import Resources
 from launcher.jobs.secrets import SECRETS_VARIABLE, SecretId, SecretVariable, check_secrets
 from launcher.jobs.tuning import Tuning, check_beside
 from launcher.jobs.values import Duration, Part, RoleArn, S3Uri, ScalarText, Size
+from launcher.jobs.watchdog import WatchdogLimits
 from launcher.text.nearest import nearest
 
 FIGURES = (Figure("28", "days of MaxRuntimeInSeconds, at most", sources.TRAINING_JOB_API),)
@@ -175,6 +176,9 @@ class JobSpec(Part):
     )
     tuning: Tuning | None = None
     ladder: Ladder | None = None
+    watchdog: WatchdogLimits | Literal["off"] = Field(
+        WatchdogLimits(), description="When the ranks are asked who stalls the job; off: never."
+    )
     limits: Limits = Limits()
     output: Output | None = None
     tags: dict[str, ScalarText] = Field({}, max_length=50, description="Tags of the training job.")

@@ -29,6 +29,10 @@ ARGUMENT_STYLE_OPTION = "--argument-style"
 REQUIREMENTS_OPTION = "--requirements"
 """Tells the boot which file's packages to install first (`slipway/requirements.py`)."""
 
+STALL_OPTION, FIRST_STEP_OPTION = "--watchdog-stall", "--watchdog-first-step"
+"""Tell the boot for how many seconds no rank may make a step, `auto` or `off`, and before the first one (the
+same file)."""
+
 PROCESSES_OPTION = "--processes-per-host"
 """Tells the boot how many processes to start on a host (the same file)."""
 

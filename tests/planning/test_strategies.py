@@ -406,8 +406,30 @@ def test_a_strategy_starts_only_what_it_can(entry_point: str, started_by: set[st
 def test_the_boot_is_told_the_module_and_the_style_of_the_arguments(strategy: str) -> None:
     code = {"module": "pkg.train", "argument_style": "hydra", "arguments": ["a=1"]}
     arguments = plan(strategy, code=code).request["AlgorithmSpecification"]["ContainerArguments"]
-    assert arguments[4:] == ["--module", "pkg.train", "--argument-style", "hydra", "--", "a=1"]
+    assert arguments[4:8] == ["--module", "pkg.train", "--argument-style", "hydra"]
+    assert arguments[-2:] == ["--", "a=1"]
     assert RequestView(plan(strategy, code=code).request).boot_options["--module"] == "pkg.train"
+
+
+@pytest.mark.parametrize("strategy", BOOTED)
+@pytest.mark.parametrize(
+    ("watchdog", "told"),
+    [
+        ({}, ["--watchdog-stall", "auto", "--watchdog-first-step", "1800"]),
+        ({"stall": "10m", "first_step": "2h"}, ["--watchdog-stall", "600", "--watchdog-first-step", "7200"]),
+        ("off", ["--watchdog-stall", "off"]),
+    ],
+)
+def test_the_boot_is_told_when_a_job_stands_still(strategy: str, watchdog: object, told: list[str]) -> None:
+    arguments = plan(strategy, watchdog=watchdog).request["AlgorithmSpecification"]["ContainerArguments"]
+    assert arguments[-len(told) :] == told
+
+
+@pytest.mark.parametrize("strategy", TOOLKIT)
+def test_nobody_watches_where_the_toolkit_starts_the_script(strategy: str) -> None:
+    found = errors(plan(strategy, watchdog={"stall": "10m"}))
+    assert [(finding.code, finding.subject) for finding in found] == [("SPEC003", "watchdog")]
+    assert errors(plan(strategy, watchdog="off")) == errors(plan(strategy)) == []
 
 
 @pytest.mark.parametrize("strategy", TOOLKIT)

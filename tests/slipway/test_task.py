@@ -7,6 +7,7 @@ import argparse
 import pytest
 
 from slipway.task import Task, hyperparameter_arguments, parse_task, script_words
+from slipway.watchdog.beats import StallLimits
 
 STRATEGY = ["--strategy", "torchrun"]
 
@@ -22,6 +23,19 @@ def test_a_module_is_started_instead_of_a_script() -> None:
     task = parse_task([*STRATEGY, "--module", "pkg.train", "--argument-style", "hydra"])
     assert task == Task("torchrun", 1, module="pkg.train", argument_style="hydra")
     assert task.name == "-m pkg.train"
+
+
+@pytest.mark.parametrize(
+    ("words", "watchdog"),
+    [
+        ([], None),
+        (["--watchdog-stall", "off"], None),
+        (["--watchdog-stall", "auto"], StallLimits(None, 1800)),
+        (["--watchdog-stall", "600", "--watchdog-first-step", "60"], StallLimits(600, 60)),
+    ],
+)
+def test_nobody_watches_unless_it_is_told_to(words: list[str], watchdog: StallLimits | None) -> None:
+    assert parse_task([*STRATEGY, "--entry-point", "a.py", *words]).watchdog == watchdog
 
 
 @pytest.mark.parametrize("program", [[], ["--module", "a", "--entry-point", "a.py"]])

@@ -15,9 +15,11 @@ from launcher.jobs.specification import JobSpec
 from launcher.planning.request_parts import (
     ARGUMENT_STYLE_OPTION,
     ENTRY_POINT_OPTION,
+    FIRST_STEP_OPTION,
     MODULE_OPTION,
     PROCESSES_OPTION,
     REQUIREMENTS_OPTION,
+    STALL_OPTION,
 )
 from launcher.planning.strategies.options import OPTIONS, check_options
 from launcher.planning.strategies.programs import python_alone
@@ -84,9 +86,18 @@ class BootStrategy:
             arguments += (ARGUMENT_STYLE_OPTION, job.code.argument_style)
         if requirements is not None:
             arguments += (REQUIREMENTS_OPTION, requirements)
+        arguments += watchdog_options(job)
         if job.code.arguments:
             arguments += ("--", *job.code.arguments)
         return Entry(BOOT_ENTRYPOINT, arguments)
+
+
+def watchdog_options(job: JobSpec) -> tuple[str, ...]:
+    """When the boot takes the job for stalled, always said: a boot that is told nothing watches nobody."""
+    if job.watchdog == "off":
+        return STALL_OPTION, "off"
+    stall = "auto" if job.watchdog.stall is None else str(job.watchdog.stall)
+    return STALL_OPTION, stall, FIRST_STEP_OPTION, str(job.watchdog.first_step)
 
 
 def plain_text(value: Any) -> str:

@@ -84,6 +84,7 @@ def not_passed_on(job: JobSpec) -> Iterator[Finding]:
     yield from _unsafe_words(job)
     yield from _reserved_names(job)
     yield from _secrets(job)
+    yield from _watchdog(job)
 
 
 def json_text(value: Any) -> str:
@@ -193,6 +194,19 @@ def _secrets(job: JobSpec) -> Iterator[Finding]:
             f"{what} is started by the images' toolkit, and it is Slipway's boot that fetches secrets: the "
             f"script would not have {', '.join(job.secrets)}",
             remedy=f"{elsewhere or 'F'}etch them in the script, with boto3 and the job's role.",
+        )
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def _watchdog(job: JobSpec) -> Iterator[Finding]:
+    """Limits that nobody would keep: the toolkit watches nobody."""
+    if "watchdog" in job.model_fields_set and job.watchdog != "off":
+        started, otherwise = _started(job)
+        yield job_file.INVALID_VALUE.at(
+            ("watchdog",),
+            f"{started}, and it is Slipway's boot that watches the ranks: a stall would last until the "
+            "process group's timeout",
+            remedy=f"Leave `watchdog` out{otherwise}.",
         )
 
 

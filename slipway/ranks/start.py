@@ -1,62 +1,87 @@
-"""`python -m slipway.anomaly SCRIPT [ARGUMENT ...]`: run a script with autograd's anomaly detection.
+"""`python -m slipway.ranks.start [--heartbeat] [--anomaly] SCRIPT [ARGUMENT ...]`: how a rank begins.
 
-`python -m slipway.anomaly -m MODULE [ARGUMENT ...]` does it with a module.
-
-torch has no environment variable for it (torch/autograd/anomaly_mode.py), so somebody must call it
-before the script does anything. The script finds `__main__`, `sys.argv` and `sys.path` as if it had been
-started directly, and its tracebacks begin with it. Only torch is loaded already, so that what a script
-sets in `os.environ` for the loading of torch comes too late here.
+`-m MODULE [ARGUMENT ...]` in place of the script runs a module. `--heartbeat` counts the script's steps and
+answers the boot's questions (`attendant.py`), `--anomaly` turns on autograd's anomaly detection. torch has no
+environment variable for that (torch/autograd/anomaly_mode.py), so somebody must call it before the script
+does anything: with it torch is loaded already, and what a script sets in `os.environ` for the loading of
+torch comes too late. The script finds `__main__`, `sys.argv` and `sys.path` as if it had been started
+directly, and its tracebacks begin with it.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import runpy
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-VARIABLE = "SLIPWAY_DETECT_ANOMALY"
-"""1 in the job's environment asks for it."""
+from slipway.ranks.attendant import attend
+from slipway.ranks.heartbeat import ENDED
+
+ANOMALY_VARIABLE = "SLIPWAY_DETECT_ANOMALY"
+"""1 in the job's environment asks for anomaly detection."""
+
+_ANOMALY, _HEARTBEAT = "--anomaly", "--heartbeat"
 
 
 def script_words(
-    script: str, arguments: Sequence[str], environment: Mapping[str, str], *, is_module: bool = False
+    script: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    is_module: bool = False,
+    watched: bool = False,
 ) -> tuple[bool, tuple[str, ...]]:
     """What Python runs: whether it is a module, then its name or file with its arguments.
 
-    Where anomaly detection is asked for that is this module, which every Python finds by PYTHONPATH.
+    Where the script is to be `watched` or anomaly detection is asked for, that is this module, which every
+    Python finds by PYTHONPATH.
     """
-    if environment.get(VARIABLE) != "1":
+    options = [_HEARTBEAT] if watched else []
+    options += [_ANOMALY] if environment.get(ANOMALY_VARIABLE) == "1" else []
+    if not options:
         return is_module, (script, *arguments)
-    return True, (__name__, *(["-m"] if is_module else []), script, *arguments)
+    return True, (__name__, *options, *(["-m"] if is_module else []), script, *arguments)
 
 
 def main(words: Sequence[str]) -> None:
-    """Run the script in `words[0]`, or the module after `-m`; what follows are its arguments."""
-    if words[0] == "-m":
-        _run_module(words[1], words[2:])
-    else:
-        _run_script(words)
+    """Run the script in `words`, or the module after `-m`; what follows are its arguments."""
+    given = list(words)
+    options = set()
+    while given[0] in (_ANOMALY, _HEARTBEAT):
+        options.add(given.pop(0))
+    heartbeat = attend(os.environ) if _HEARTBEAT in options else None
+    try:
+        if given[0] == "-m":
+            _run_module(given[1], given[2:], anomaly=_ANOMALY in options)
+        else:
+            _run_script(given, anomaly=_ANOMALY in options)
+    finally:
+        if heartbeat is not None:
+            heartbeat.enter(ENDED)
 
 
-def _run_script(words: Sequence[str]) -> None:
+def _run_script(words: Sequence[str], *, anomaly: bool) -> None:
     script = words[0]
     sys.argv = list(words)
     # `-m` put the working directory there; with -P or PYTHONSAFEPATH Python leaves both out.
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = str(Path(script).absolute().parent)
     _begin_tracebacks_in(script)
-    _detect_anomalies()
+    if anomaly:
+        _detect_anomalies()
     runpy.run_path(script, run_name="__main__")
 
 
-def _run_module(module: str, arguments: Sequence[str]) -> None:
+def _run_module(module: str, arguments: Sequence[str], *, anomaly: bool) -> None:
     # The first becomes the module's file; the working directory is in sys.path as `-m` wants it.
     sys.argv = ["-m", *arguments]
     # Finding the file of a module loads the packages around it.
-    _detect_anomalies()
+    if anomaly:
+        _detect_anomalies()
     specification = importlib.util.find_spec(module)
     if specification is not None and specification.submodule_search_locations is not None:
         specification = importlib.util.find_spec(f"{module}.__main__")

@@ -1,4 +1,4 @@
-"""A script under anomaly detection is as it would be without, but for what torch finds."""
+"""A script that is watched or under anomaly detection is as it would be without."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from slipway.anomaly import script_words
+from slipway.ranks.heartbeat import ENDED, heartbeat_file, read_beat
+from slipway.ranks.start import script_words
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 PATIENCE_SECONDS = 120.0
 TORCH = """
 class autograd:
@@ -45,11 +46,16 @@ def run(
     program = [str(code / name)] if module is None else ["-m", module]
     if torch is not None:
         (code / "torch.py").write_text(torch)
-    start = [] if direct else ["-m", "slipway.anomaly"]
+    start = [] if direct else ["-m", "slipway.ranks.start", "--heartbeat", "--anomaly"]
     return subprocess.run(
         [sys.executable, *options, *start, *program, *arguments],
         cwd=folder if module is None else code,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(REPOSITORY),
+            "SLIPWAY_STATE": str(folder / "state"),
+            "RANK": "3",
+        },
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,
@@ -65,13 +71,20 @@ def test_only_1_asks_for_it(value: str | None) -> None:
 
 def test_the_script_follows_this_module() -> None:
     words = script_words("/code/train.py", ["--a", "b"], {"SLIPWAY_DETECT_ANOMALY": "1"})
-    assert words == (True, ("slipway.anomaly", "/code/train.py", "--a", "b"))
+    assert words == (True, ("slipway.ranks.start", "--anomaly", "/code/train.py", "--a", "b"))
 
 
 def test_a_module_follows_this_module_with_its_dash() -> None:
     words = script_words("pkg.train", ["--a"], {"SLIPWAY_DETECT_ANOMALY": "1"}, is_module=True)
-    assert words == (True, ("slipway.anomaly", "-m", "pkg.train", "--a"))
+    assert words == (True, ("slipway.ranks.start", "--anomaly", "-m", "pkg.train", "--a"))
     assert script_words("pkg.train", ["--a"], {}, is_module=True) == (True, ("pkg.train", "--a"))
+
+
+def test_a_script_that_is_watched_follows_this_module_with_its_option() -> None:
+    words = script_words("/code/train.py", ["--a"], {"SLIPWAY_DETECT_ANOMALY": "1"}, watched=True)
+    assert words == (True, ("slipway.ranks.start", "--heartbeat", "--anomaly", "/code/train.py", "--a"))
+    words = script_words("/code/train.py", [], {}, watched=True)
+    assert words == (True, ("slipway.ranks.start", "--heartbeat", "/code/train.py"))
 
 
 def test_detection_is_on_before_the_script_begins(tmp_path: Path) -> None:
@@ -126,6 +139,41 @@ def test_processes_that_the_script_spawns_find_its_functions(tmp_path: Path) -> 
     """
     ended = run(tmp_path, script)
     assert ended.stdout == "[42]\n", ended.stderr
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_objects_of_the_scripts_own_classes_travel_between_processes(tmp_path: Path, method: str) -> None:
+    script = f"""
+        import multiprocessing, pickle
+
+        class Sample:
+            def __init__(self, value):
+                self.value = value
+
+        def doubled(sample):
+            return Sample(2 * sample.value)
+
+        if __name__ == "__main__":
+            print(pickle.loads(pickle.dumps(Sample(7))).value)
+            with multiprocessing.get_context("{method}").Pool(1) as pool:
+                print(pool.map(doubled, [Sample(21)])[0].value)
+    """
+    ended = run(tmp_path, script)
+    assert ended.stdout == "7\n42\n", ended.stderr
+
+
+def test_the_heartbeat_says_when_the_script_has_ended_however_it_did(tmp_path: Path) -> None:
+    for script in ("pass", "raise SystemExit(3)", "1 / 0"):
+        run(tmp_path, script)
+        beat = read_beat(heartbeat_file(tmp_path / "state", 3))
+        assert beat is not None and beat.phase == ENDED, script
+
+
+def test_where_no_heartbeat_can_be_written_the_script_runs_and_it_is_said(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file in the way")
+    ended = run(tmp_path, "print('trained')")
+    assert ended.stdout == "trained\n", ended.stderr
+    assert "slipway: this rank is not watched: " in ended.stderr
 
 
 @pytest.mark.parametrize(

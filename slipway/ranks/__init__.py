@@ -1,0 +1,1 @@
+"""What runs inside each rank's process, beside the script: its start, its heartbeat, its answers."""
