@@ -53,6 +53,11 @@ class Container:
         return self.root / "output" / "data"
 
     @property
+    def state(self) -> Path:
+        """What this host knows of the job while it runs; nothing of it is kept."""
+        return self.root / "slipway"
+
+    @property
     def logs(self) -> Path:
         """The output and the error files of this host's ranks; named by host, as all hosts share a bucket."""
         return self.output_data / "slipway" / self.current_host

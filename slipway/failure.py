@@ -15,8 +15,9 @@ from pathlib import Path
 from slipway.evidence import Evidence, judge
 
 REPORTS: tuple[str, ...] = (
-    "CKPT007", "CODE001", "CODE002", "CODE005", "DISK001", "DIST008", "IAM002", "MEM001", "MEM002",
-    "NCCL004", "NCCL006", "NCCL009", "STOP001",
+    "CKPT007", "CODE001", "CODE002", "CODE005", "DATA005", "DISK001", "DIST001", "DIST003", "DIST008",
+    "EFA005", "EFA007", "FSX005", "HW001", "HW002", "IAM002", "IMG002", "MEM001", "MEM002", "MEM003",
+    "NCCL004", "NCCL006", "NCCL007", "NCCL008", "NCCL009", "S3001", "S3002", "STOP001",
 )  # fmt: skip
 """Every failure mode that the boot may report at run time."""
 

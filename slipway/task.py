@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from slipway.gate.verdict import MODES
+
 STYLES = ("spaced", "equals", "hydra", "none")
 """How hyperparameters become words: `--lr 0.1`, `--lr=0.1`, `lr=0.1`, or not at all."""
 
@@ -19,7 +21,7 @@ _PYTHONS_WORDS = {"true": "True", "false": "False"}
 class Task:
     """What the job's container arguments ask for: one of `entry_point` and `module` is given.
 
-    `requirements` is the file to install, if any.
+    `requirements` is the file to install, if any. `gate` is one of the health gate's MODES.
     """
 
     strategy: str
@@ -29,6 +31,7 @@ class Task:
     module: str | None = None
     argument_style: str = "spaced"
     requirements: str | None = None
+    gate: str = "off"
 
     @property
     def name(self) -> str:
@@ -52,6 +55,7 @@ def parse_task(arguments: Sequence[str]) -> Task:
     program.add_argument("--module")
     parser.add_argument("--argument-style", choices=STYLES, default="spaced")
     parser.add_argument("--requirements")
+    parser.add_argument("--gate", choices=MODES, default="off")
     options = parser.parse_args(own)
     return Task(
         strategy=options.strategy,
@@ -61,6 +65,7 @@ def parse_task(arguments: Sequence[str]) -> Task:
         module=options.module,
         argument_style=options.argument_style,
         requirements=options.requirements,
+        gate=options.gate,
     )
 
 

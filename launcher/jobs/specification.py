@@ -175,6 +175,11 @@ class JobSpec(Part):
     )
     tuning: Tuning | None = None
     ladder: Ladder | None = None
+    gate: Literal["off", "warn", "on"] | None = Field(
+        None,
+        description="What comes of a host that is not sound before the ranks start; on: the job ends. "
+        "Default: on with several hosts, warn with one.",
+    )
     limits: Limits = Limits()
     output: Output | None = None
     tags: dict[str, ScalarText] = Field({}, max_length=50, description="Tags of the training job.")

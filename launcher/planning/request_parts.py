@@ -29,6 +29,9 @@ ARGUMENT_STYLE_OPTION = "--argument-style"
 REQUIREMENTS_OPTION = "--requirements"
 """Tells the boot which file's packages to install first (`slipway/requirements.py`)."""
 
+GATE_OPTION = "--gate"
+"""Tells the boot what comes of a host that is not sound (`slipway/gate/verdict.py`)."""
+
 PROCESSES_OPTION = "--processes-per-host"
 """Tells the boot how many processes to start on a host (the same file)."""
 

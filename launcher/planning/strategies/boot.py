@@ -15,6 +15,7 @@ from launcher.jobs.specification import JobSpec
 from launcher.planning.request_parts import (
     ARGUMENT_STYLE_OPTION,
     ENTRY_POINT_OPTION,
+    GATE_OPTION,
     MODULE_OPTION,
     PROCESSES_OPTION,
     REQUIREMENTS_OPTION,
@@ -82,11 +83,18 @@ class BootStrategy:
             arguments += (ENTRY_POINT_OPTION, job.code.entry_point)
         if job.code.argument_style != "spaced":
             arguments += (ARGUMENT_STYLE_OPTION, job.code.argument_style)
+        arguments += (GATE_OPTION, gate_of(job))
         if requirements is not None:
             arguments += (REQUIREMENTS_OPTION, requirements)
         if job.code.arguments:
             arguments += ("--", *job.code.arguments)
         return Entry(BOOT_ENTRYPOINT, arguments)
+
+
+def gate_of(job: JobSpec) -> str:
+    """What comes of a host that is not sound: several wait for each other, so it ends their job; one alone
+    fails by itself, so it is told."""
+    return job.gate or ("on" if job.resources.instance_count > 1 else "warn")
 
 
 def plain_text(value: Any) -> str:

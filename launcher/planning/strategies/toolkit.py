@@ -84,6 +84,7 @@ def not_passed_on(job: JobSpec) -> Iterator[Finding]:
     yield from _unsafe_words(job)
     yield from _reserved_names(job)
     yield from _secrets(job)
+    yield from _gate(job)
 
 
 def json_text(value: Any) -> str:
@@ -193,6 +194,19 @@ def _secrets(job: JobSpec) -> Iterator[Finding]:
             f"{what} is started by the images' toolkit, and it is Slipway's boot that fetches secrets: the "
             f"script would not have {', '.join(job.secrets)}",
             remedy=f"{elsewhere or 'F'}etch them in the script, with boto3 and the job's role.",
+        )
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def _gate(job: JobSpec) -> Iterator[Finding]:
+    if job.gate in ("on", "warn"):
+        what = "a tuning job" if job.tuning else f"the strategy {job.distribution.strategy.value}"
+        yield job_file.INVALID_VALUE.at(
+            ("gate",),
+            f"{what} is started by the images' toolkit, and it is Slipway's boot that judges the hosts: "
+            "nobody would look at them",
+            remedy="Leave `gate` out"
+            + ("." if job.tuning else ", or use `strategy: torchrun`, smp version 2 or none."),
         )
 
 
