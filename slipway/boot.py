@@ -15,6 +15,7 @@ from slipway.container import DEFAULT_ROOT, Container, read_container
 from slipway.environment import make_folders, script_environment
 from slipway.evidence import judge
 from slipway.failure import STOPPED, BootError, Cause, RankEnd, exit_status, root_cause, write_failure
+from slipway.gate.passing import Surroundings, pass_gate
 from slipway.hosts.assembly import assemble
 from slipway.joined import meeting_of
 from slipway.kept_log import everything_kept_in
@@ -113,7 +114,6 @@ def run(
     inner = script_environment(
         task, container, environment, archive=package_path(), rendezvous=rendezvous, arguments=arguments
     )
-    inner = {**(with_pipes(inner) if task.watchdog else inner), **secrets}
     make_folders(inner)
     print(_announcement(task, container, rendezvous), flush=True)
     meeting, started = meeting_of(task, container, rendezvous), time.time()
@@ -121,6 +121,10 @@ def run(
     assembly = assemble(container, rendezvous, environment)
     verdict = None
     try:
+        refused = pass_gate(Surroundings(task, container, rendezvous, package_path(), inner), assembly, stop)
+        if refused is not None:
+            return refused
+        inner = {**(with_pipes(inner) if task.watchdog else inner), **secrets}
         with watching(task, container, inner, assembly, stop) as watchdog:
             beside = [meeting.look, watchdog.end_stalled] if watchdog else [meeting.look]
             run_here = HostRun(task, container, rendezvous, program, inner, masking)

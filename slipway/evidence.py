@@ -14,8 +14,8 @@ from pathlib import Path, PurePath
 _OFTEN_SURVIVED = ("CODE001", "CODE005")
 """Codes of exceptions that name no failure mode, or one that scripts handle: a library that is optional."""
 
-SYMPTOMS = ("NCCL004", "NCCL006")
-"""Codes of ranks that wait for, or lost, another one: from the weaker to the weakest evidence."""
+SYMPTOMS = {"NCCL004": 1, "NCCL008": 1, "NCCL006": 2}
+"""Codes of ranks that wait for, or lost, another one; the higher, the weaker the evidence."""
 
 _TAIL_LINES = 20
 _MAX_MESSAGE_LINES = 8
@@ -89,7 +89,7 @@ class Evidence:
     @property
     def weight(self) -> int:
         """0 for a cause; the higher, the more likely only the consequence of another rank's."""
-        return SYMPTOMS.index(self.code) + 1 if self.code in SYMPTOMS else 0
+        return SYMPTOMS.get(self.code, 0)
 
 
 def judge(output: str, exit_code: int | None, code_folder: str, *, recorded: bool = False) -> Evidence:

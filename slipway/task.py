@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from slipway.gate.verdict import MODES
 from slipway.watchdog.beats import StallLimits
 
 STYLES = ("spaced", "equals", "hydra", "none")
@@ -21,7 +22,8 @@ _PYTHONS_WORDS = {"true": "True", "false": "False"}
 class Task:
     """What the job's container arguments ask for: one of `entry_point` and `module` is given.
 
-    `requirements` is the file to install, if any; `watchdog` says when the ranks stand still, None for never.
+    `requirements` is the file to install, if any. `gate` is one of the health gate's MODES. `watchdog` says
+    when the ranks stand still, None for never.
     """
 
     strategy: str
@@ -32,6 +34,7 @@ class Task:
     argument_style: str = "spaced"
     requirements: str | None = None
     watchdog: StallLimits | None = None
+    gate: str = "off"
 
     @property
     def name(self) -> str:
@@ -57,6 +60,7 @@ def parse_task(arguments: Sequence[str]) -> Task:
     parser.add_argument("--requirements")
     parser.add_argument("--watchdog-stall", default="off", help="off, auto, or seconds without a step")
     parser.add_argument("--watchdog-first-step", type=float, default=1800, help="seconds before the first")
+    parser.add_argument("--gate", choices=MODES, default="off")
     options = parser.parse_args(own)
     return Task(
         strategy=options.strategy,
@@ -67,6 +71,7 @@ def parse_task(arguments: Sequence[str]) -> Task:
         argument_style=options.argument_style,
         requirements=options.requirements,
         watchdog=_limits(options.watchdog_stall, options.watchdog_first_step),
+        gate=options.gate,
     )
 
 

@@ -175,6 +175,7 @@ def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> No
         **_version(plan),
         "processes": f"{plan.processes_per_host} per host, world size {plan.world_size}, {strategy}",
         **_installed(plan),
+        **_gate(view, plan.spec.gate is not None),
         **_search(view),
         "limits": _limits(view),
         **source_rows(plan.package.source),
@@ -197,6 +198,7 @@ _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "hosts": (("resources",),),
     "framework": (("framework",),),
     "processes": (("distribution",),),
+    "gate": (("gate",),),
     "tuning": (("tuning",),),
     "ranges": (("tuning",),),
     "jobs": (("tuning",),),
@@ -228,6 +230,22 @@ def _installed(plan: TrainingPlan) -> dict[str, str]:
     where = ", ".join([installed.index, *installed.links])
     by = "" if installed.installed_by == "boot" else ", by the toolkit of the image"
     return {"packages": f"{count} of {installed.file}, from {where}{by}"}
+
+
+def _gate(view: RequestView, is_chosen: bool) -> dict[str, str]:
+    """What comes of hosts that are not sound, and why; nothing where no boot looks at them."""
+    from launcher.planning.request_parts import GATE_OPTION
+
+    mode = view.boot_options.get(GATE_OPTION)
+    if mode is None:
+        return {}
+    comes = {
+        "on": "a host that is not sound ends the job before the ranks start",
+        "warn": "a host that is not sound is told, and the ranks start",
+        "off": "nobody looks at the hosts before the ranks start",
+    }[mode]
+    default = "several hosts wait for each other" if mode == "on" else "one host fails by itself"
+    return {"gate": f"{mode}: {comes} ({'yours' if is_chosen else default})"}
 
 
 def _hosts(view: RequestView) -> str:

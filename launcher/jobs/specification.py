@@ -179,6 +179,11 @@ class JobSpec(Part):
     watchdog: WatchdogLimits | Literal["off"] = Field(
         WatchdogLimits(), description="When the ranks are asked who stalls the job; off: never."
     )
+    gate: Literal["off", "warn", "on"] | None = Field(
+        None,
+        description="What comes of a host that is not sound before the ranks start; on: the job ends. "
+        "Default: on with several hosts, warn with one.",
+    )
     limits: Limits = Limits()
     output: Output | None = None
     tags: dict[str, ScalarText] = Field({}, max_length=50, description="Tags of the training job.")

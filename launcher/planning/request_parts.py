@@ -32,6 +32,8 @@ REQUIREMENTS_OPTION = "--requirements"
 STALL_OPTION, FIRST_STEP_OPTION = "--watchdog-stall", "--watchdog-first-step"
 """Tell the boot for how many seconds no rank may make a step, `auto` or `off`, and before the first one (the
 same file)."""
+GATE_OPTION = "--gate"
+"""Tells the boot what comes of a host that is not sound (`slipway/gate/verdict.py`)."""
 
 PROCESSES_OPTION = "--processes-per-host"
 """Tells the boot how many processes to start on a host (the same file)."""

@@ -264,3 +264,22 @@ def test_a_version_that_was_chosen_is_shown_with_its_reason(
         "reason": "newest patched that fits; patches until 2027-07-10",
     }
     assert json.loads(out)["job"]["framework"]["version"] == "2.21.0"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (
+            {},
+            "on: a host that is not sound ends the job before the ranks start "
+            "(several hosts wait for each other)",
+        ),
+        ({"gate": "warn"}, "warn: a host that is not sound is told, and the ranks start (yours)"),
+        ({"gate": "off"}, "off: nobody looks at the hosts before the ranks start (yours)"),
+    ],
+)
+def test_what_comes_of_unsound_hosts_is_shown_with_its_reason(
+    run_launch: RunLaunch, write_job: WriteJob, fields: dict[str, str], said: str
+) -> None:
+    _, out, _ = run_launch("plan", write_job(**fields))
+    assert summary_of(out[out.index("\njob ") + 1 :])["gate"] == said

@@ -16,7 +16,10 @@ from slipway.rendezvous import Rendezvous, check_port
 
 SPECIFICATION = importlib.util.find_spec("slipway")
 assert SPECIFICATION is not None and SPECIFICATION.submodule_search_locations
-FILES = sorted(Path(SPECIFICATION.submodule_search_locations[0]).rglob("*.py"))
+FOLDER = Path(SPECIFICATION.submodule_search_locations[0])
+FILES = sorted(FOLDER.rglob("*.py"))
+MAY_USE = {"checkpoints": {"torch"}, "gate": {"torch"}}
+"""What the files of a folder may import besides, where they use it and not at their top."""
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
@@ -24,10 +27,6 @@ def test_the_syntax_is_that_of_python_3_8(file: Path) -> None:
     tree = ast.parse(file.read_text(), feature_version=(3, 8))
     future = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
     assert future or len(tree.body) == 1, "annotations such as `int | None` need the future import"
-
-
-MAY_USE = {"checkpoints": {"torch"}}
-"""What the files of a folder may import besides, where they use it and not at their top."""
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

@@ -16,6 +16,7 @@ from launcher.planning.request_parts import (
     ARGUMENT_STYLE_OPTION,
     ENTRY_POINT_OPTION,
     FIRST_STEP_OPTION,
+    GATE_OPTION,
     MODULE_OPTION,
     PROCESSES_OPTION,
     REQUIREMENTS_OPTION,
@@ -84,6 +85,7 @@ class BootStrategy:
             arguments += (ENTRY_POINT_OPTION, job.code.entry_point)
         if job.code.argument_style != "spaced":
             arguments += (ARGUMENT_STYLE_OPTION, job.code.argument_style)
+        arguments += (GATE_OPTION, gate_of(job))
         if requirements is not None:
             arguments += (REQUIREMENTS_OPTION, requirements)
         arguments += watchdog_options(job)
@@ -98,6 +100,12 @@ def watchdog_options(job: JobSpec) -> tuple[str, ...]:
         return STALL_OPTION, "off"
     stall = "auto" if job.watchdog.stall is None else str(job.watchdog.stall)
     return STALL_OPTION, stall, FIRST_STEP_OPTION, str(job.watchdog.first_step)
+
+
+def gate_of(job: JobSpec) -> str:
+    """What comes of a host that is not sound: several wait for each other, so it ends their job; one alone
+    fails by itself, so it is told."""
+    return job.gate or ("on" if job.resources.instance_count > 1 else "warn")
 
 
 def plain_text(value: Any) -> str:

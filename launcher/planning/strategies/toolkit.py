@@ -85,6 +85,7 @@ def not_passed_on(job: JobSpec) -> Iterator[Finding]:
     yield from _reserved_names(job)
     yield from _secrets(job)
     yield from _watchdog(job)
+    yield from _gate(job)
 
 
 def json_text(value: Any) -> str:
@@ -207,6 +208,17 @@ def _watchdog(job: JobSpec) -> Iterator[Finding]:
             f"{started}, and it is Slipway's boot that watches the ranks: a stall would last until the "
             "process group's timeout",
             remedy=f"Leave `watchdog` out{otherwise}.",
+        )
+
+
+def _gate(job: JobSpec) -> Iterator[Finding]:
+    """A gate that nobody would keep: the toolkit looks at no host."""
+    if job.gate in ("on", "warn"):
+        started, otherwise = _started(job)
+        yield job_file.INVALID_VALUE.at(
+            ("gate",),
+            f"{started}, and it is Slipway's boot that judges the hosts: nobody would look at them",
+            remedy=f"Leave `gate` out{otherwise}.",
         )
 
 

@@ -1,0 +1,80 @@
+"""One verdict for all hosts, from what all of them told, and what each says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from slipway.gate.findings import Finding, Report, worst_first
+
+MODES = ("off", "warn", "on")
+"""Not at all; said, and the job goes on; a finding that would end the job ends it before the ranks start."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All findings, the worst first, and what is not known; `refused` is whether the ranks may not start."""
+
+    findings: tuple[Finding, ...]
+    unknown: tuple[str, ...]
+    refused: bool
+
+    @property
+    def worst(self) -> Finding | None:
+        """What weighs most, the same on all hosts."""
+        return self.findings[0] if self.findings else None
+
+
+def verdict_of(reports: Mapping[str, Report], hosts: Sequence[str], mode: str) -> Verdict:
+    """The verdict that every host comes to from the same reports."""
+    together = Report()
+    for host in hosts:
+        together += reports.get(host, Report())
+    silent = tuple(f"what {host} found (it did not tell in time)" for host in hosts if host not in reports)
+    findings = tuple(worst_first(dict.fromkeys(together.findings), hosts))
+    refused = mode == "on" and bool(findings) and findings[0].ends
+    return Verdict(findings, tuple(dict.fromkeys((*together.unknown, *silent))), refused)
+
+
+def failure_text(verdict: Verdict, host: str) -> str:
+    """What the failure file of a host says of a verdict that refused the job."""
+    worst = verdict.worst
+    assert worst is not None
+    if host == worst.host:
+        return f"{worst.sentence}{_more(verdict)}"
+    return f"{worst.code} refused because of {worst.host}: {worst.text}"
+
+
+def lines(verdict: Verdict, host: str, hosts: Sequence[str], seconds: float, passed: str) -> list[str]:
+    """What a host prints: the first one all of it, the others what refused the job.
+
+    `passed` says what was tried, for the line when all is well.
+    """
+    said = []
+    if host == hosts[0]:
+        for finding in verdict.findings[1 if verdict.refused else 0 :]:
+            said.append(
+                f"warning: gate: {finding.sentence}"
+                if not verdict.refused
+                else f"gate: also {finding.sentence}"
+            )
+        known = f"; not known: {'; '.join(verdict.unknown)}" if verdict.unknown else ""
+        if not verdict.findings:
+            said.append(f"gate: all well in {seconds:.1f} s ({passed}){known}")
+        elif not verdict.refused:
+            said.append(f"gate: {_count(verdict)} in {seconds:.1f} s ({passed}), the job goes on{known}")
+        elif known:
+            said.append(f"gate{known}")
+    if verdict.refused:
+        said.append(failure_text(verdict, host))
+    return said
+
+
+def _count(verdict: Verdict) -> str:
+    number = len(verdict.findings)
+    return "1 finding" if number == 1 else f"{number} findings"
+
+
+def _more(verdict: Verdict) -> str:
+    others = [finding for finding in verdict.findings[1:] if finding.ends]
+    return f" (and {len(others)} more, in the log of the first host)" if others else ""
