@@ -84,9 +84,9 @@ class BootStrategy:
             arguments += (ENTRY_POINT_OPTION, job.code.entry_point)
         if job.code.argument_style != "spaced":
             arguments += (ARGUMENT_STYLE_OPTION, job.code.argument_style)
+        arguments += watchdog_options(job)
         if requirements is not None:
             arguments += (REQUIREMENTS_OPTION, requirements)
-        arguments += watchdog_options(job)
         if job.code.arguments:
             arguments += ("--", *job.code.arguments)
         return Entry(BOOT_ENTRYPOINT, arguments)
