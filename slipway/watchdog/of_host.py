@@ -69,3 +69,4 @@ def watching(
         yield watchdog
     finally:
         watchdog.close()
+        ranks.forget()

@@ -86,9 +86,9 @@ class BootStrategy:
         if job.code.argument_style != "spaced":
             arguments += (ARGUMENT_STYLE_OPTION, job.code.argument_style)
         arguments += (GATE_OPTION, gate_of(job))
+        arguments += watchdog_options(job)
         if requirements is not None:
             arguments += (REQUIREMENTS_OPTION, requirements)
-        arguments += watchdog_options(job)
         if job.code.arguments:
             arguments += ("--", *job.code.arguments)
         return Entry(BOOT_ENTRYPOINT, arguments)
