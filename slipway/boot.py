@@ -112,7 +112,6 @@ def run(
     inner = script_environment(
         task, container, environment, archive=package_path(), rendezvous=rendezvous, arguments=arguments
     )
-    make_folders(inner)
     print(_announcement(task, container, rendezvous), flush=True)
     meeting, started = meeting_of(task, container, rendezvous), time.time()
     start = under_torchrun if torchrun else alone
@@ -121,6 +120,8 @@ def run(
         refused = pass_gate(Surroundings(task, container, rendezvous, package_path(), inner), assembly, stop)
         if refused is not None:
             return refused
+        # After the gate: on a dead mount this would never return.
+        make_folders(inner)
         ended = start(
             HostRun(task, container, rendezvous, program, {**inner, **secrets}, masking),
             stop,

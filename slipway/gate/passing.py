@@ -111,6 +111,7 @@ class _Passing:
         self._door: Door | None = None
         self._reduction: Reduction | None = None
         self._began = time.monotonic()
+        self._patience = _REPORT_SECONDS
         self.verdict: Verdict | None = None
         self.trouble: Exception | None = None
         self.seconds = 0.0
@@ -123,7 +124,7 @@ class _Passing:
             own = _beside(self._of_this_host)
             between = self._between_hosts() if len(self._hosts) > 1 else Report()
             report = own.result() + between
-            told = self._assembly.exchange("gate/reports", report.as_json(), _REPORT_SECONDS)
+            told = self._assembly.exchange("gate/reports", report.as_json(), self._patience)
             self.verdict = verdict_of(
                 {host: report_of(each) for host, each in told.items()}, self._hosts, mode
             )
@@ -170,6 +171,8 @@ class _Passing:
         doors = self._assembly.exchange("gate/roll-call", self._door.port, around.patience)
         missing = self._assembly.missing(doors)
         if missing:
+            # They will not report either.
+            self._patience = _TELLING_SECONDS
             return Report(tuple(missing_hosts(missing, hosts, around.patience)))
         addresses = {
             host: (around.rendezvous.address if around.here else host, int(port))

@@ -46,17 +46,23 @@ def judge_storage(host: str, asked: Asked, look: Look, mounts: str) -> Report:
     found += _checkpoints(host, asked.checkpoints, look, mounts)
     rooms = [(path, look.answers.get(("room", path))) for path in asked.disks]
     # Several folders of one disk are one finding.
-    disks = {str(sorted(room.items() - {("path", path)})): (path, room) for path, room in rooms if room}
+    disks = {room["disk"]: (path, room) for path, room in rooms if room and "error" not in room}
     for path, room in disks.values():
         found += _disk(host, path, room)
     found += _shared_memory(host, asked.shared_memory, look.answers.get(("room", asked.shared_memory)))
-    unknown = [f"the room of {path} on {host} (no answer)" for path, room in rooms if room is None]
+    unknown = [
+        f"the room of {path} on {host} ({'no answer' if room is None else room['reason']})"
+        for path, room in rooms
+        if room is None or "error" in room
+    ]
     return Report(tuple(found), tuple(unknown))
 
 
 def megabytes(count: float) -> str:
     """A number of bytes as people read it."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+    if count >= 1e9:
+        return f"{count / 1e9:.1f} GB"
+    return f"{count / 1e6:.0f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"
 
 
 def _channel(host: str, name: str, path: str, look: Look, mounts: str) -> Iterator[Finding]:
