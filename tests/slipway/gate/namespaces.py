@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tarfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[3]
@@ -21,6 +21,7 @@ BOOT = """
 import sys
 from slipway.gate import passing
 from slipway.hosts import wire
+passing.REDUCTION_SECONDS = 6.0
 if sys.argv[1] != "0":
     passing.ROLL_CALL_SECONDS = float(sys.argv[1])
     wire.DistantSwitchboard.__init__.__kwdefaults__["patience"] = 1.0
@@ -86,7 +87,13 @@ class Namespaces:
         self.ip(host, "rule", "add", *rule, "lookup", "77")
 
     def start(
-        self, host: str, *, roll_call: float = 0, gate: str = "on", torch: bool = False
+        self,
+        host: str,
+        *,
+        roll_call: float = 0,
+        gate: str = "on",
+        torch: bool = False,
+        variables: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[str]:
         """Boot a host; `roll_call` shortens the wait for hosts that do not come, in seconds."""
         root = self.folder / host
@@ -109,6 +116,7 @@ class Namespaces:
                 "SLIPWAY_ROOT": str(root),
                 "SLIPWAY_CHECKPOINT_DIR": str(root / "checkpoints"),
                 "TRAINING_JOB_NAME": "job",
+                **(variables or {}),
             },
             cwd=self.folder,
             stdout=subprocess.PIPE,
@@ -117,18 +125,15 @@ class Namespaces:
         )
 
     def run(
-        self,
-        hosts: Sequence[str] | None = None,
-        *,
-        roll_call: float = 0,
-        gate: str = "on",
-        torch: bool = False,
+        self, hosts: Sequence[str] | None = None, *, roll_call: float = 0, gate: str = "on"
     ) -> dict[str, tuple[int, str, str]]:
         """Boot these hosts, all by default, to their end: exit code, stdout and stderr of each."""
-        started = {
-            host: self.start(host, roll_call=roll_call, gate=gate, torch=torch)
-            for host in hosts or self.names
-        }
+        return self.ends(
+            {host: self.start(host, roll_call=roll_call, gate=gate) for host in hosts or self.names}
+        )
+
+    def ends(self, started: Mapping[str, subprocess.Popen[str]]) -> dict[str, tuple[int, str, str]]:
+        """How hosts that were started end."""
         ended = {}
         for host, process in started.items():
             out, err = process.communicate(timeout=PATIENCE_SECONDS)

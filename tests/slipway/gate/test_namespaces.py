@@ -21,7 +21,7 @@ def three(tmp_path: Path) -> Iterator[Namespaces]:
 
 
 def test_sound_hosts_meet_in_an_all_reduce_and_train(three: Namespaces) -> None:
-    ended = three.run(torch=True)
+    ended = three.ends({host: three.start(host, torch=True) for host in three.names})
     assert [code for code, _, _ in ended.values()] == [0, 0, 0], ended
     assert all("trained" in out for _, out, _ in ended.values())
     (line,) = [line for line in ended["algo-1"][2].splitlines() if "gate:" in line]
@@ -60,7 +60,7 @@ def test_ports_that_a_security_group_closes_are_named_with_the_pair(three: Names
     three.swallow("algo-2", "to", "10.77.0.0/24", "ipproto", "tcp", "dport", "20000-65534")
     text = refused(three, three.run(), "NCCL007", "algo-2")
     assert "algo-1 cannot connect to algo-2 at 10.77.0.2:" in text
-    assert "no answer within 5 s" in text
+    assert "(no answer in time)" in text
     assert "nor the other way round" in text
 
 
