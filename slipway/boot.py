@@ -114,7 +114,6 @@ def run(
     inner = script_environment(
         task, container, environment, archive=package_path(), rendezvous=rendezvous, arguments=arguments
     )
-    make_folders(inner)
     print(_announcement(task, container, rendezvous), flush=True)
     meeting, started = meeting_of(task, container, rendezvous), time.time()
     start = under_torchrun if torchrun else alone
@@ -125,6 +124,8 @@ def run(
         if refused is not None:
             return refused
         inner = {**(with_pipes(inner) if task.watchdog else inner), **secrets}
+        # After the gate: on a dead mount this would never return.
+        make_folders(inner)
         with watching(task, container, inner, assembly, stop) as watchdog:
             beside = [meeting.look, watchdog.end_stalled] if watchdog else [meeting.look]
             run_here = HostRun(task, container, rendezvous, program, inner, masking)

@@ -175,7 +175,7 @@ def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> No
         **_version(plan),
         "processes": f"{plan.processes_per_host} per host, world size {plan.world_size}, {strategy}",
         **_installed(plan),
-        **_gate(view, plan.spec.gate is not None),
+        **_gate(view, is_chosen="gate" in plan.job),
         **_search(view),
         "limits": _limits(view),
         **source_rows(plan.package.source),
@@ -232,7 +232,7 @@ def _installed(plan: TrainingPlan) -> dict[str, str]:
     return {"packages": f"{count} of {installed.file}, from {where}{by}"}
 
 
-def _gate(view: RequestView, is_chosen: bool) -> dict[str, str]:
+def _gate(view: RequestView, *, is_chosen: bool) -> dict[str, str]:
     """What comes of hosts that are not sound, and why; nothing where no boot looks at them."""
     from launcher.planning.request_parts import GATE_OPTION
 

@@ -136,7 +136,8 @@ INITIALISATION_STALLED = FailureMode(
         "host that never came up leave all ranks waiting in silence."
     ),
     remedy=(
-        "Run `launch check JOB.yaml --live` and fix EFA001 to EFA003 first. Then look for the host whose "
+        "Run `launch check JOB.yaml --live` and fix EFA001 to EFA003 first. With `gate: on`, the default for "
+        "several hosts, the pair of hosts is named before the ranks start. Else look for the host whose "
         "log is empty or ends earlier than the others': `launch logs NAME --host 2` shows one. Pass "
         "`device_id` to init_process_group, so that the communicator is built at once and fails early."
     ),

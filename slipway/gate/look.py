@@ -68,13 +68,16 @@ def _written(path: str) -> dict[str, Any]:
 
 
 def _room(path: str) -> dict[str, Any]:
-    """Bytes and files that the file system has, and has left for this user."""
-    found = os.statvfs(path)
+    """Bytes and files that the file system has, and has left for this user, and which one it is."""
+    # The folder itself may not be there yet.
+    there = next(each for each in (Path(path), *Path(path).parents) if each.exists())
+    found = os.statvfs(there)
     return {
         "bytes": found.f_frsize * found.f_blocks,
         "free": found.f_frsize * found.f_bavail,
         "files": found.f_files,
         "free_files": found.f_favail,
+        "disk": there.stat().st_dev,
     }
 
 

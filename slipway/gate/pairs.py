@@ -15,8 +15,14 @@ from typing import Any
 CONNECT_SECONDS = 5.0
 """A refused connection fails at once; packets that are dropped are sent again after 1 and after 3 s."""
 
+GREETING_SECONDS = 10.0
+"""A host that is connected is there; a busy one may take its time to say who it is."""
+
+AT_ONCE = 32
+"""So many hosts are asked at once."""
+
 PAIRS_SECONDS = 15.0
-"""All questions run at once; names that a dead resolver does not answer take longest, 10 s by default
+"""For all of them; names that a dead resolver does not answer take longest, 10 s by default
 (resolv.conf(5): 5 s, twice)."""
 
 LONGEST_GREETING = 4096
@@ -58,7 +64,7 @@ class _Greeting(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         """Say who this is and what time it is."""
-        self.connection.settimeout(CONNECT_SECONDS)
+        self.connection.settimeout(GREETING_SECONDS)
         self.wfile.write(json.dumps({"host": self.server.host, "time": time.time()}).encode() + b"\n")
 
 
@@ -70,12 +76,20 @@ def is_loopback(address: str) -> bool:
 
 
 def ways_to(addresses: Mapping[str, tuple[str, int]], seconds: float = PAIRS_SECONDS) -> Paths:
-    """Connect to all hosts at once, each at its name or address and its port."""
+    """Connect to all hosts, each at its name or address and its port."""
     found: dict[str, Mapping[str, Any]] = {}
-    threads = [
-        threading.Thread(target=lambda h=host, a=address: found.__setitem__(h, _way(h, *a)), daemon=True)
-        for host, address in addresses.items()
-    ]
+    left = list(addresses.items())[::-1]
+
+    def ask() -> None:
+        # A list's pop is one step: no two threads get the same host.
+        while True:
+            try:
+                host, address = left.pop()
+            except IndexError:
+                return
+            found[host] = _way(host, *address)
+
+    threads = [threading.Thread(target=ask, daemon=True) for _ in range(min(AT_ONCE, len(left)))]
     for thread in threads:
         thread.start()
     until = time.monotonic() + seconds
@@ -95,6 +109,7 @@ def _way(host: str, name: str, port: int) -> Mapping[str, Any]:
     where = f"{address[0]}:{port}"
     try:
         with socket.create_connection((str(address[0]), port), timeout=CONNECT_SECONDS) as connection:
+            connection.settimeout(GREETING_SECONDS)
             asked = time.time()
             with connection.makefile("rb") as stream:
                 greeting = json.loads(stream.readline(LONGEST_GREETING))
@@ -103,7 +118,7 @@ def _way(host: str, name: str, port: int) -> Mapping[str, Any]:
                 return {"ended": "stranger", "reason": str(greeting["host"])[:64], "address": where}
             return {"ended": "ok", "offset": _offset(float(greeting["time"]), asked, answered)}
     except socket.timeout:  # noqa: UP041 (a class of its own before Python 3.10)
-        reason = f"no answer within {CONNECT_SECONDS:.0f} s"
+        reason = "no answer in time"
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return {"ended": "connection", "reason": reason, "address": where}

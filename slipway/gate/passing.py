@@ -28,9 +28,9 @@ from slipway.gate.meeting import can_meet, judge_ready, judge_reduction
 from slipway.gate.networks import judge_network
 from slipway.gate.pairs import PAIRS_SECONDS, Door, is_loopback, ways_to
 from slipway.gate.reaching import first_host_silent, judge_pairs, missing_hosts
-from slipway.gate.reducing import Meeting, Reduction
+from slipway.gate.reducing import MeetingPlace, Reduction
 from slipway.gate.storage import Asked, judge_storage
-from slipway.gate.verdict import Verdict, failure_text, lines, verdict_of
+from slipway.gate.verdict import GateVerdict, failure_text, lines, verdict_of
 from slipway.hosts.assembly import Assembly
 from slipway.hosts.wire import FirstHostSilent
 from slipway.processes import StopRequest
@@ -111,7 +111,8 @@ class _Passing:
         self._door: Door | None = None
         self._reduction: Reduction | None = None
         self._began = time.monotonic()
-        self.verdict: Verdict | None = None
+        self._patience = _REPORT_SECONDS
+        self.verdict: GateVerdict | None = None
         self.trouble: Exception | None = None
         self.seconds = 0.0
         self.tried = "this host's disks and devices"
@@ -123,7 +124,7 @@ class _Passing:
             own = _beside(self._of_this_host)
             between = self._between_hosts() if len(self._hosts) > 1 else Report()
             report = own.result() + between
-            told = self._assembly.exchange("gate/reports", report.as_json(), _REPORT_SECONDS)
+            told = self._assembly.exchange("gate/reports", report.as_json(), self._patience)
             self.verdict = verdict_of(
                 {host: report_of(each) for host, each in told.items()}, self._hosts, mode
             )
@@ -170,6 +171,8 @@ class _Passing:
         doors = self._assembly.exchange("gate/roll-call", self._door.port, around.patience)
         missing = self._assembly.missing(doors)
         if missing:
+            # They will not report either.
+            self._patience = _TELLING_SECONDS
             return Report(tuple(missing_hosts(missing, hosts, around.patience)))
         addresses = {
             host: (around.rendezvous.address if around.here else host, int(port))
@@ -206,7 +209,7 @@ class _Passing:
         here = hosts.index(self._host)
         port = int(ready[hosts[0]]["said"]["port"])
         reduction.tell(
-            Meeting(around.rendezvous.address, port, here, len(hosts), sum(ranks[:here]), sum(ranks))
+            MeetingPlace(around.rendezvous.address, port, here, len(hosts), sum(ranks[:here]), sum(ranks))
         )
         stand = reduction.wait("done", REDUCTION_SECONDS)
         done = self._assembly.exchange("gate/done", stand.as_json(), REDUCTION_SECONDS + _TELLING_SECONDS)

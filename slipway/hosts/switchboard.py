@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Mapping  # noqa: UP035 - Python 3.8 cannot subscript that of collections.abc
 
 Answers = Mapping[str, Any]
 """A value by the name of the host that said it."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.gate.asking import Answer
+from slipway.gate.asking import ChildAnswer
 from slipway.gate.findings import Report
 from slipway.gate.gpus import judge_gpus, read_driver, torch_cuda_of, visible_gpus
 from slipway.gate.machine import Nvidia
@@ -25,7 +25,7 @@ def judged(
     visible: str | None = None,
     cuda: str | None = "13.0",
 ) -> Report:
-    nvidia = Nvidia(True, Answer(exit_code, output), kernel, visible)
+    nvidia = Nvidia(True, ChildAnswer(exit_code, output), kernel, visible)
     return judge_gpus("algo-2", nvidia, processes, cuda)
 
 
@@ -147,8 +147,8 @@ def test_only_a_newer_major_version_of_cuda_needs_a_newer_driver(
     ("output", "code"),
     [
         (
-            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the "
-            "latest NVIDIA driver is installed and running.",
+            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that "
+            "the latest NVIDIA driver is installed and running.",
             "IMG002",
         ),
         ("Failed to initialize NVML: Driver/library version mismatch", "IMG002"),
@@ -156,7 +156,7 @@ def test_only_a_newer_major_version_of_cuda_needs_a_newer_driver(
             "Unable to determine the device handle for GPU 0000:10:1C.0: GPU is lost.  Reboot the system",
             "HW002",
         ),
-        ("Unable to determine the device handle for GPU0: 0000:10:1C.0: Unknown Error\nNo devices", "HW002"),
+        ("Unable to determine the device handle for GPU0: 0000:10:1C.0: Unknown Error\n", "HW002"),
     ],
 )
 def test_a_driver_or_gpu_that_is_gone_is_named_in_the_tools_own_words(output: str, code: str) -> None:

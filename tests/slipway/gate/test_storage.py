@@ -12,12 +12,12 @@ from slipway.gate.machine import Look, file_system_of
 from slipway.gate.storage import Asked, judge_storage
 
 ASKED = Asked({"train": "/in/train"}, "/ckpt", ("/out", "/ckpt"), "/dev/shm")
-ROOM = {"bytes": 10**12, "free": 10**11, "files": 10**6, "free_files": 10**5}
+ROOM = {"disk": 1, "bytes": 10**12, "free": 10**11, "files": 10**6, "free_files": 10**5}
 SOUND: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("read", "/in/train"): {"entries": 3},
     ("write", "/ckpt"): {},
     ("room", "/out"): ROOM,
-    ("room", "/ckpt"): ROOM,
+    ("room", "/ckpt"): {**ROOM, "disk": 2},
     ("room", "/dev/shm"): {"bytes": 2**34, "free": 2**34, "files": 9, "free_files": 9},
 }
 # proc(5); Lustre's line is that of its own documentation.
@@ -131,6 +131,8 @@ def test_small_shared_memory_is_told_and_none_ends_the_job(
 def test_what_could_not_be_asked_is_said_and_not_passed() -> None:
     report = judge_storage("algo-2", ASKED, Look({}, 10.0, "no process could be started"), LOCAL)
     assert report == Report((), ("algo-2's folders (no process could be started)",))
+    failed = judged(room_out={"error": "EIO", "reason": "Input/output error"})
+    assert failed == Report((), ("the room of /out on algo-2 (Input/output error)",))
     assert judged(silent=("room", "/out")).unknown == ("the room of /out on algo-2 (no answer)",)
 
 
