@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from slipway.batches.even import even_batches as even_batches
     from slipway.batches.inputs import sorted_inputs as sorted_inputs
     from slipway.errors import SlipwayError as SlipwayError
+    from slipway.health.guard import guard as guard
 
 _OFFERED = {
     "SlipwayError": "slipway.errors",
     "even_batches": "slipway.batches.even",
+    "guard": "slipway.health.guard",
     "sorted_inputs": "slipway.batches.inputs",
 }
 """What scripts may import from here, and the module that has it."""

@@ -16,7 +16,7 @@ from slipway.evidence import Evidence, judge
 
 REPORTS: tuple[str, ...] = (
     "CKPT007", "CODE001", "CODE002", "CODE005", "DATA001", "DATA002", "DISK001", "DIST008", "IAM002",
-    "MEM001", "MEM002", "NCCL004", "NCCL006", "NCCL009", "STOP001",
+    "MEM001", "MEM002", "MEM003", "NCCL004", "NCCL006", "NCCL009", "NUM001", "STOP001",
 )  # fmt: skip
 """Every failure mode that the boot, or what scripts use of this package, may report at run time."""
 

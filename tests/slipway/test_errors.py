@@ -20,6 +20,6 @@ def test_an_error_comes_through_a_workers_pipe() -> None:
 
 
 def test_what_is_offered_is_there() -> None:
-    for name in ("SlipwayError", "even_batches", "sorted_inputs"):
+    for name in ("SlipwayError", "even_batches", "guard", "sorted_inputs"):
         assert name in dir(slipway)
         assert getattr(slipway, name).__name__ == name
