@@ -21,8 +21,8 @@ Rows = list[list[float]]
 class Pending:
     """Rows that are on their way."""
 
-    def __init__(self, matrix: Any, work: Any) -> None:
-        self._matrix, self._work = matrix, work
+    def __init__(self, together: Any, width: int, work: Any) -> None:
+        self._together, self._width, self._work = together, width, work
 
     def wait(self) -> Rows:
         """The rows of all ranks, once all have given theirs.
@@ -31,8 +31,8 @@ class Pending:
         """
         if self._work is not None:
             self._work.wait()
-        rows: Rows = self._matrix.tolist()
-        return rows
+        numbers = self._together.tolist()
+        return [numbers[begin : begin + self._width] for begin in range(0, len(numbers), self._width)]
 
 
 class Agreement:
@@ -50,11 +50,14 @@ class Agreement:
         import torch
         import torch.distributed as dist
 
-        matrix = torch.zeros(self.world_size, len(row), dtype=torch.float64)
-        matrix[self.rank] = torch.tensor(row, dtype=torch.float64)
+        width = len(row)
+        numbers = [0.0] * (width * self.world_size)
+        numbers[width * self.rank : width * (self.rank + 1)] = row
+        # One tensor from one list: each further operation on tensors would cost a step as much again.
+        together = torch.tensor(numbers, dtype=torch.float64)
         if self._group is None:
-            return Pending(matrix, None)
-        return Pending(matrix, dist.all_reduce(matrix, group=self._group, async_op=True))
+            return Pending(together, width, None)
+        return Pending(together, width, dist.all_reduce(together, group=self._group, async_op=True))
 
     def ask(self, row: Sequence[float]) -> Rows:
         """Give this rank's row and wait for the others'. Raises as `Pending.wait`."""

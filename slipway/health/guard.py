@@ -168,7 +168,7 @@ class Guard:
                 'guard and even_batches(mode="join") do not go together: a rank that has left does not tell '
                 'of its loss, and the others would wait for it. Use mode="pad" or mode="drop"'
             )
-        if self._agreement.world_size != ranks()[1]:
+        if self._agreement.world_size == 1 and ranks()[1] > 1:
             raise RuntimeError(
                 "slipway.guard was made before the process group, so it knows of this rank alone. Call it "
                 "after init_process_group"

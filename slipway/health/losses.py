@@ -19,6 +19,9 @@ class Loss:
         self._number: Any = loss
         if not hasattr(loss, "detach"):
             return
+        if loss.numel() == 1 and not loss.is_cuda:
+            self._number = loss.item()
+            return
         import torch
 
         with torch.no_grad():
@@ -62,9 +65,9 @@ def not_finite(kinds: Sequence[int], step: int, hosts: Sequence[str]) -> str | N
     >>> not_finite([0, 1], 7, ["algo-1", "algo-2"])
     'the loss of rank 1 on algo-2 is nan in step 7'
     """
-    found = [rank for rank, kind in enumerate(kinds) if kind != FINITE]
-    if not found:
+    if not any(kinds):
         return None
+    found = [rank for rank, kind in enumerate(kinds) if kind != FINITE]
     first = found[0]
     others = f", and of {len(found) - 1} more ranks of {len(kinds)} not finite" if len(found) > 1 else ""
     return f"the loss of rank {first} on {hosts[first]} is {_WORDS[kinds[first]]} in step {step}{others}"

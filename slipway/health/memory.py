@@ -77,7 +77,7 @@ def memories_here(*, with_host: bool) -> list[Memory]:
     found = []
     import torch
 
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():
         device = torch.cuda.current_device()
         free, total = torch.cuda.mem_get_info(device)
         reserved, highest = torch.cuda.memory_reserved(device), torch.cuda.max_memory_allocated(device)

@@ -24,6 +24,10 @@ WORTH = 0.02
 """The part of a step that the difference must come to: less, and nobody would notice."""
 
 
+LEAST = 0.001
+"""Seconds that the difference must come to: less is the jitter of a processor's turns."""
+
+
 @dataclass(frozen=True)
 class Slow:
     """A rank that the others wait for; times are seconds a step."""
@@ -60,7 +64,7 @@ def slow_ranks(fetching: Sequence[float], forward: Sequence[float], step: float)
     return [
         Slow(rank, fetching[rank], forward[rank], median)
         for rank, seconds in enumerate(own)
-        if median > 0 and seconds > FACTOR * median and seconds - median > WORTH * step
+        if median > 0 and seconds > FACTOR * median and seconds - median > max(LEAST, WORTH * step)
     ]
 
 
@@ -126,7 +130,7 @@ def _mark(inputs: Any) -> Any:
     """Now: an event on the device where the inputs are on one, else the time."""
     import torch
 
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event

@@ -111,5 +111,5 @@ def _give_back() -> None:
     """Let the device have what the failed attempt held."""
     import torch
 
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():
         torch.cuda.empty_cache()

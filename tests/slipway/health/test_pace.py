@@ -26,8 +26,9 @@ def test_a_rank_of_more_than_the_factor_is_slow() -> None:
 
 
 def test_what_hardly_lengthens_a_step_is_not_told() -> None:
-    assert slow_ranks([0.0, 0.0, 0.0], [0.001, 0.001, 0.002], 0.030) != []
-    assert slow_ranks([0.0, 0.0, 0.0], [0.001, 0.001, 0.002], 0.100) == []
+    assert slow_ranks([0.0, 0.0, 0.0], [0.010, 0.010, 0.015], 0.030) != []
+    assert slow_ranks([0.0, 0.0, 0.0], [0.010, 0.010, 0.015], 0.300) == []
+    assert slow_ranks([0.0, 0.0, 0.0], [0.0001, 0.0001, 0.0005], 0.001) == []
 
 
 def test_of_two_ranks_one_can_be_slow() -> None:
