@@ -11,10 +11,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from slipway.batches.even import even_batches as even_batches
+    from slipway.batches.inputs import sorted_inputs as sorted_inputs
     from slipway.checkpoints.errors import CheckpointError as CheckpointError
     from slipway.checkpoints.manager import CheckpointManager as CheckpointManager
     from slipway.checkpoints.prefix import load_state as load_state
     from slipway.checkpoints.sampler import GlobalSampler as GlobalSampler
+    from slipway.errors import SlipwayError as SlipwayError
+    from slipway.health.guard import guard as guard
     from slipway.ranks.progress import progress as progress
 
 __version__ = "0.1.0"
@@ -24,8 +28,12 @@ _OFFERED = {
     "CheckpointError": "slipway.checkpoints.errors",
     "CheckpointManager": "slipway.checkpoints.manager",
     "GlobalSampler": "slipway.checkpoints.sampler",
+    "SlipwayError": "slipway.errors",
+    "even_batches": "slipway.batches.even",
+    "guard": "slipway.health.guard",
     "load_state": "slipway.checkpoints.prefix",
     "progress": "slipway.ranks.progress",
+    "sorted_inputs": "slipway.batches.inputs",
 }
 """What scripts may import from here, and the module that has it."""
 

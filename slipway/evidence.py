@@ -68,8 +68,8 @@ _SPECIFIC: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
 )
-_OUR_OWN = re.compile(r"^slipway\.CheckpointError: (?P<code>[A-Z]{3,4}\d{3}) ", re.MULTILINE)
-"""What slipway.CheckpointManager raises names its code itself."""
+_OUR_OWN = re.compile(r"^slipway\.[A-Z][A-Za-z]{0,40}: (?P<code>[A-Z]{2,5}\d{3}) ", re.MULTILINE)
+"""What a script's own call into this package raises names its code itself (errors.py)."""
 
 _CLOSED_BY_PEER = re.compile(
     r"Connection (?:was )?(?:likely )?(?:closed|reset)(?: by (?:remote )?peer|\.)|ncclRemoteError"

@@ -16,9 +16,9 @@ from slipway.evidence import Evidence, judge
 
 REPORTS: tuple[str, ...] = (
     "CKPT003", "CKPT004", "CKPT005", "CKPT007", "CKPT009", "CODE001", "CODE002", "CODE005", "DATA001",
-    "DATA005", "DDP005", "DISK001", "DIST001", "DIST003", "DIST008", "EFA005", "EFA007", "FSX005",
-    "HW001", "HW002", "IAM002", "IMG002", "MEM001", "MEM002", "MEM003", "NCCL004", "NCCL006", "NCCL007",
-    "NCCL008", "NCCL009", "S3001", "S3002", "STOP001",
+    "DATA002", "DATA005", "DDP005", "DISK001", "DIST001", "DIST003", "DIST008", "EFA005", "EFA007",
+    "FSX005", "HW001", "HW002", "IAM002", "IMG002", "MEM001", "MEM002", "MEM003", "NCCL004", "NCCL006",
+    "NCCL007", "NCCL008", "NCCL009", "NUM001", "S3001", "S3002", "STOP001",
 )  # fmt: skip
 """Every failure mode that the boot, or what scripts use of this package, may report at run time."""
 

@@ -15,9 +15,10 @@ UNEVEN_BATCHES = FailureMode(
         "to equal numbers, so drop_last does not prevent it."
     ),
     remedy=(
-        "Use a DistributedSampler over the same data on every rank, or cut every rank to the smallest "
-        "number of batches (all_reduce with MIN before the epoch). For data that stays uneven wrap the "
-        "loop in torch.distributed.algorithms.Join."
+        "Use a DistributedSampler over the same data on every rank. For data that stays uneven wrap the "
+        "loader in `slipway.even_batches`, which gives all ranks one number of batches; by hand: cut every "
+        "rank to the smallest number (all_reduce with MIN before the epoch), or wrap the loop in "
+        "torch.distributed.algorithms.Join."
     ),
     sources=(sources.DATA_PARALLEL_GUIDE, sources.TORCH_JOIN, sources.TRAINING_JOB_API),
 )
@@ -30,7 +31,10 @@ FILES_UNSORTED = FailureMode(
         "hosts. Ranks that should share a file then work on different ones, shards overlap or leave gaps, "
         "and the loss does not converge."
     ),
-    remedy=("Sort: `sorted(glob.glob(pattern))`, before the list is shuffled with a common seed or sharded."),
+    remedy=(
+        "Sort: `sorted(glob.glob(pattern))`, before the list is shuffled with a common seed or sharded. "
+        "`slipway.sorted_inputs` does it, and compares the lists of all ranks."
+    ),
     sources=(sources.MODEL_PARALLEL_GUIDE, sources.PYTHON_LISTDIR),
 )
 

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+from slipway.errors import SlipwayError
 
-class CheckpointError(RuntimeError):
+
+class CheckpointError(SlipwayError):
     """What is wrong with a checkpoint, what would have happened, what to do: a failure mode's code first.
 
-    Its full name, as a traceback prints it, is `slipway.CheckpointError`: the boot and `launch diagnose`
-    know it by that.
+    A traceback prints it as `slipway.CheckpointError`.
     """
 
     __module__ = "slipway"
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{code} {message}")
-        self.code = code
-        self.message = message
-
-    def __reduce__(self) -> tuple[type[CheckpointError], tuple[str, str]]:
-        return CheckpointError, (self.code, self.message)
 
 
 def of_failed_write(error: OSError, step: int) -> CheckpointError:

@@ -44,6 +44,9 @@ WATCHDOG = (
         (traceback("OSError: [Errno 28] No space left on device: '/tmp/m.pt'"), 1, "DISK001", "m.pt"),
         (traceback("RuntimeError: unable to write to file </torch_17_2356_0>: No space left on device (28)"),
          1, "CODE001", "torch_17"),
+        (traceback("slipway.SlipwayError: DATA002 the files of train on algo-2 are not those of the others"),
+         1, "DATA002", "the files of train"),
+        (traceback("mine.SlipwayError: DATA002 is not ours"), 1, "CODE001", "not ours"),
         (traceback(GLOO), 1, "NCCL006", "Connection closed by peer"),
         (traceback("torch.distributed.DistBackendError: NCCL error in: ../c10d/ProcessGroupNCCL.cpp:1251\n"
                    "ncclRemoteError: A call failed"),

@@ -18,6 +18,7 @@ from launcher.diagnosis.signatures import (
     hubs,
     memory,
     nccl,
+    own_calls,
     packages,
     rendezvous,
     stalls,
@@ -33,6 +34,7 @@ FAMILIES: Final[Mapping[str, tuple[Signature, ...]]] = MappingProxyType(
     {
         module.__name__: module.SIGNATURES
         for module in (
+            own_calls,
             memory,
             hardware,
             checkpoints,
