@@ -29,6 +29,16 @@ def test_sound_hosts_meet_in_an_all_reduce_and_train(three: Namespaces) -> None:
     assert "3 hosts, 6 ways between them, disks and devices, an all-reduce" in line
 
 
+def test_an_all_reduce_that_fails_although_all_ways_are_open_refuses_the_job(three: Namespaces) -> None:
+    # Each host tells the others that it is reached at 127.0.0.1, as a wrong interface in `environment` does.
+    wrong = {"GLOO_SOCKET_IFNAME": "lo"}
+    ended = three.ends({host: three.start(host, torch=True, variables=wrong) for host in three.names})
+    assert [code for code, _, _ in ended.values()] == [1, 1, 1], ended
+    texts = [three.failure(host) for host in three.names]
+    assert all(text.startswith("NCCL007 ") for text in texts), texts
+    assert "a short all-reduce between the 3 hosts" in texts[0]
+
+
 def refused(three: Namespaces, ended: dict[str, tuple[int, str, str]], code: str, host: str) -> str:
     """The finding for which all hosts that ran were refused, alike."""
     assert [exit_code for exit_code, _, _ in ended.values()] == [1] * len(ended), ended
