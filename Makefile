@@ -141,6 +141,7 @@ docs: setup
 	$(BIN)/python -m scripts.generate_image_table
 	$(BIN)/python -m scripts.generate_api_model
 	$(BIN)/python -m scripts.generate_create_only
+	$(BIN)/python -m scripts.generate_boot_signatures
 	$(BIN)/python -m scripts.generate_architecture_diagram
 	$(BIN)/python -m scripts.generate_rooms_diagram
 

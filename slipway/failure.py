@@ -15,10 +15,12 @@ from pathlib import Path
 from slipway.evidence import Evidence, judge
 
 REPORTS: tuple[str, ...] = (
-    "CKPT007", "CODE001", "CODE002", "CODE005", "DISK001", "DIST008", "IAM002", "MEM001", "MEM002",
-    "NCCL004", "NCCL006", "NCCL009", "STOP001",
+    "CKPT003", "CKPT005", "CKPT007", "CODE001", "CODE002", "CODE005", "DATA001", "DATA005", "DISK001",
+    "DIST008", "EFA005", "EFA007", "HW001", "HW002", "IAM002", "IMG002", "MEM001", "MEM002", "NCCL004",
+    "NCCL006", "NCCL007", "NCCL008", "NCCL009", "NUM001", "STOP001",
 )  # fmt: skip
-"""Every failure mode that the boot may report at run time."""
+"""Every failure mode that the boot is there to report at run time: those that it finds by itself, and those
+whose lines show in what the ranks print (`slipway/signatures`)."""
 
 STOPPED = "STOP001"
 """The code of what was asked to end, printed alone: the service asks for no reason then."""
@@ -64,12 +66,15 @@ class Cause:
         who = f"rank {self.rank} on {host}" if self.rank is not None else f"torchrun on {host}"
         place = f" ({self.evidence.place})" if self.evidence.place else ""
         message = self.evidence.message.replace("\n", " ")
+        if self.evidence.rank not in (None, self.rank):
+            # What this rank printed tells of another one, whose host it does not know.
+            who, message = f"rank {self.evidence.rank}", f"{message}; so says {who}"
         headline = shorten(f"{self.evidence.code} {who}: {message}", _MAX_HEADLINE - len(place)) + place
         return headline + _last_lines(self.evidence.details, MAX_CHARACTERS - len(headline))
 
 
 def root_cause(ends: Iterable[RankEnd], code_folder: str) -> Cause | None:
-    """The earliest failure among the ranks; a mere symptom loses against any other cause."""
+    """The weightiest failure among the ranks, and of these the earliest: a symptom loses against a cause."""
     causes = [
         Cause(
             end.rank,
@@ -79,7 +84,7 @@ def root_cause(ends: Iterable[RankEnd], code_folder: str) -> Cause | None:
         )
         for end in ends
     ]
-    return min(causes, key=lambda cause: (cause.evidence.weight, cause.time, cause.rank or 0), default=None)
+    return min(causes, key=lambda cause: (*cause.evidence.weight, cause.time, cause.rank or 0), default=None)
 
 
 def write_failure(file: Path, text: str, time: float) -> None:
