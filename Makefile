@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 
-.PHONY: setup demo facts gallery test second-day peers lint audit bench attack synth lock wheel wheel-check docs clean
+.PHONY: setup demo facts gallery test second-day old-versions peers lint audit bench attack synth lock wheel wheel-check docs clean
 
 setup: .venv/installed node_modules/installed
 
@@ -52,6 +52,10 @@ gallery: setup
 # A deployed cluster is changed and destroyed: every field of the cluster file, and one story with the CDK CLI.
 second-day: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m second_day tests/stacks/second_day
+
+# The boot under Python 3.8 to 3.10 and PyTorch 1.11 and 1.12, where these interpreters are at hand.
+old-versions: setup
+	$(BIN)/python -m scripts.old_versions
 
 # What the SageMaker SDK's and parallelcluster's own tests ask, asked of us, and where we answer otherwise.
 peers: setup

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+import typing
+from collections.abc import Callable, Sequence
 from typing import Any
 
-Answers = Mapping[str, Any]
+# Those of collections.abc have no brackets before Python 3.9.
+Answers = typing.Mapping[str, Any]
 """A value by the name of the host that said it."""
 
 

@@ -11,7 +11,7 @@ import pkgutil
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 ROLES = ("initiator", "symptom", "cascade", "teardown", "advisory")
@@ -21,7 +21,7 @@ never are."""
 _MADE_FOR_OLD_PYTHONS = "_atom"
 
 
-@cache
+@lru_cache(maxsize=1024)
 def compiled(pattern: str, flags: int) -> re.Pattern[str]:
     """A pattern, compiled when it is first needed: most rows never are."""
     return re.compile(pattern, flags)
@@ -75,7 +75,7 @@ class Table:
     patterns: Mapping[str, re.Pattern[str]]
 
 
-@cache
+@lru_cache(maxsize=1024)
 def table() -> Table:
     """The table, read once."""
     content: Any = json.loads((pkgutil.get_data(__package__ or "", "signatures.json") or b"").decode("utf-8"))
