@@ -1,4 +1,7 @@
-"""Room for the failure file, taken at the start: the reason must not be lost to a disk that is full at the end."""
+"""Room for the failure file, taken at the start: a disk that is full at the end must not cost the reason.
+
+It is a file of its own beside the failure file, since an empty failure file would already be a report.
+"""
 
 from __future__ import annotations
 
@@ -10,34 +13,42 @@ BYTES = 4096
 """More than a report ever has: 980 characters (slipway/failure.py) of at most four bytes each."""
 
 
-class ReservedRoom:
-    """A file of its own beside the failure file, since an empty failure file would already be a report.
+def take_room(file: Path) -> None:
+    """Take the room for this file. Where there is none the job goes on without."""
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Bytes that are written: a file system may find room for a hole only when it is filled.
+        with _room_of(file).open("wb") as room:
+            room.write(os.urandom(BYTES))
+            room.flush()
+            os.fsync(room.fileno())
 
-    `file` is where the failure will be written. Where no room can be taken the job goes on without.
+
+def write_into_room(file: Path, content: bytes) -> None:
+    """Write the file into the room that was taken for it.
+
+    Raises OSError where that cannot be, and where none was taken.
     """
+    with _room_of(file).open("r+b") as room:
+        room.write(content[:BYTES])
+        room.flush()
+        room.truncate()
+    _room_of(file).replace(file)
 
-    def __init__(self, file: Path) -> None:
-        self._room = file.with_name(f".{file.name}-room")
-        with contextlib.suppress(OSError):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            # Bytes that are written, as a file system may take room for a hole only when it is filled.
-            with self._room.open("wb") as taken:
-                taken.write(os.urandom(BYTES))
-                taken.flush()
-                os.fsync(taken.fileno())
 
-    def become(self, file: Path, content: bytes) -> None:
-        """The room is that file now, with this content in place of what filled it.
+def give_room_back(file: Path) -> None:
+    """Leave nothing of the room."""
+    with contextlib.suppress(OSError):
+        _room_of(file).unlink()
 
-        Raises OSError where that cannot be, and where no room was taken.
-        """
-        with self._room.open("r+b") as taken:
-            taken.write(content[:BYTES])
-            taken.flush()
-            taken.truncate()
-        os.replace(self._room, file)
 
-    def give_back(self) -> None:
-        """Leave nothing of it."""
-        with contextlib.suppress(OSError):
-            self._room.unlink()
+def is_full(folder: Path) -> bool:
+    """Whether nothing more can be written below a folder; false where that cannot be known."""
+    with contextlib.suppress(OSError, AttributeError):
+        disk = os.statvfs(folder)
+        return disk.f_bavail * disk.f_frsize < BYTES
+    return False
+
+
+def _room_of(file: Path) -> Path:
+    return file.with_name(f".{file.name}-room")
