@@ -339,8 +339,7 @@ def test_a_gradient_that_is_no_number_ends_the_job_where_the_job_asks_for_it(
         assert out.splitlines()[-1] == "trained on"
     else:
         assert boot.failure.startswith(
-            "NUM001 rank 0 on algo-1: SqrtBackward0 gave NaN gradients (train.py:5)
-"
+            "NUM001 rank 0 on algo-1: SqrtBackward0 gave NaN gradients (train.py:5)"
         )
         assert "anomaly.py" not in boot.failure
         assert "Error detected in SqrtBackward0" in err
