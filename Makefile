@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 
-.PHONY: setup demo facts gallery test second-day peers lint audit bench attack stalls synth lock wheel wheel-check docs clean checkpoint-kills
+.PHONY: setup demo facts gallery test second-day peers lint audit bench attack stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions
 
 setup: .venv/installed node_modules/installed
 
@@ -56,6 +56,9 @@ second-day: setup
 # 200 interruptions of trainings that save and resume, in saves too, and damaged files: same weights at the end?
 checkpoint-kills: setup
 	$(BIN)/python -W ignore -m attack.checkpoint_kills --kills 200 --steps 300
+# The boot under Python 3.8 to 3.10 and PyTorch 1.11 and 1.12, where these interpreters are at hand.
+old-versions: setup
+	$(BIN)/python -m scripts.old_versions
 
 # What the SageMaker SDK's and parallelcluster's own tests ask, asked of us, and where we answer otherwise.
 peers: setup
@@ -149,6 +152,7 @@ docs: setup
 	$(BIN)/python -m scripts.generate_image_table
 	$(BIN)/python -m scripts.generate_api_model
 	$(BIN)/python -m scripts.generate_create_only
+	$(BIN)/python -m scripts.generate_boot_signatures
 	$(BIN)/python -m scripts.generate_architecture_diagram
 	$(BIN)/python -m scripts.generate_rooms_diagram
 

@@ -26,6 +26,7 @@ from slipway.program import program_of
 from slipway.references import replaced
 from slipway.rendezvous import Rendezvous, check_port, find_rendezvous
 from slipway.requirements import WITHOUT_A_WAY_OUT, install
+from slipway.room import give_room_back, is_full, take_room
 from slipway.sagemaker_variables import folders
 from slipway.secrets import take_secrets
 from slipway.source import CODE_DIGEST_VARIABLE, unpack, verify
@@ -54,21 +55,26 @@ def _main(arguments: Sequence[str], environment: dict[str, str]) -> int:
     stop.listen(environment.pop("SLIPWAY_LIFELINE", None))
     task = parse_task(arguments)
     root = Path(environment.get("SLIPWAY_ROOT") or DEFAULT_ROOT)
+    failure = root / "output" / "failure"
     masking = NOTHING_MASKED
+    take_room(failure)
     try:
         secrets = take_secrets(environment)
         masking = Masking(secrets.values())
         _tell_what_is_not_masked(secrets)
-        return run(task, read_container(root), environment, stop, secrets, masking)
+        code = run(task, read_container(root), environment, stop, secrets, masking)
     except BootError as error:
         text = str(error)
     except Exception as error:  # whatever goes wrong here must reach the failure reason
         text = f"the boot itself failed: {type(error).__name__}: {error}"
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             text = f"DISK001 {text}"
+    else:
+        give_room_back(failure)
+        return code
     text = masking.text(text)
     print(f"slipway: {text}", file=sys.stderr, flush=True)
-    write_failure(root / "output" / "failure", text, time.time())
+    write_failure(failure, text, time.time())
     return 1
 
 
@@ -175,6 +181,8 @@ def conclude(
         write_failure(container.failure_file, verdict.report, ended.time)
         return 1
     cause = _cause(task, container, ended)
+    if cause.says_nothing and is_full(container.logs):
+        cause = cause.for_want_of_room(container.logs)
     if stop.at is not None and cause.time >= stop.at:
         return 128 + stop.signal
     text = cause.text(container.current_host)

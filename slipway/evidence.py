@@ -1,132 +1,69 @@
-"""What the output of a failed process says: the exception, where it was raised, and which failure mode.
-
-Formats: CPython's traceback module; PyTorch prefixes each line with `[rank3]:` once a process group
-exists (torch 2.2 and later).
-"""
+"""What the output of a failed process says: which failure mode, in which words, and where it happened."""
 
 from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
 
-_OFTEN_SURVIVED = ("CODE001", "CODE005")
-"""Codes of exceptions that name no failure mode, or one that scripts handle: a library that is optional."""
-
-SYMPTOMS = {"NCCL004": 1, "NCCL008": 1, "NCCL006": 2}
-"""Codes of ranks that wait for, or lost, another one; the higher, the weaker the evidence."""
+from slipway.signatures.judging import INITIATOR, Sign, root_of
+from slipway.signatures.lines import OutputLine, lines_of
+from slipway.tracebacks import PrintedTraceback, is_own_module, sign_of, that_count, tracebacks_of
 
 _TAIL_LINES = 20
-_MAX_MESSAGE_LINES = 8
-_HEADER = "Traceback (most recent call last):"
-_RANK_PREFIX = re.compile(r"^\[rank\d+\]: ?", re.MULTILINE)
-_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_FRAME = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
-_CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
-_IGNORED = "Exception ignored in"
-_AFTERWARDS = re.compile(r"\[[WEIF]\d{3,4} |/\S+Warning: |\S+:\d+: \w*Warning: ")
-_EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.*$", re.MULTILINE)
-_WHAT = re.compile(r"^\s*what\(\):\s*(.+)$", re.MULTILINE)
-_MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<module>[A-Za-z_]\w*)'")
-_TRANSPORT = re.compile(r"gloo|nccl|c10d|TCPStore|ProcessGroup|torch[./]distributed|DistNetworkError", re.I)
-
-_SPECIFIC: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("MEM001", re.compile(r"CUDA out of memory|CUDA error: out of memory|\bOutOfMemoryError\b")),
-    (
-        "DISK001",
-        # Shared memory has no room either where it says so; that is another failure mode.
-        re.compile(
-            r"^(?!.*(?:/dev/shm|shm\.h|posix_fallocate|<[^>]*torch_|NCCL WARN))"
-            r".*(?:No space left on device|Disk quota exceeded)",
-            re.MULTILINE,
-        ),
-    ),
-    ("NCCL009", re.compile(r"Address already in use|EADDRINUSE")),
-    (
-        "CODE002",
-        re.compile(r"error: (?:unrecognized arguments|the following arguments are required|argument )"),
-    ),
-    ("CODE002", re.compile(r"can't open file .*No such file or directory")),
-    (
-        "CODE005",
-        re.compile(
-            r"^ModuleNotFoundError: No module named '[^'.]+'|^ERROR: (?:No matching distribution found"
-            r"|Could not find a version that satisfies|ResolutionImpossible)",
-            re.MULTILINE,
-        ),
-    ),
-    (
-        "CODE002",
-        re.compile(r"python[\d.]*: (?:No module named |Error while finding module .* for ')(?!torch\b)"),
-    ),
-    (
-        "NCCL004",
-        re.compile(
-            r"[Cc]aught collective operation timeout|Timed out waiting \d+ms for (?:recv|send) operation"
-            r"|Timeout at NCCL work"
-        ),
-    ),
-)
-_OUR_OWN = re.compile(r"^slipway\.[A-Z][A-Za-z]{0,40}: (?P<code>[A-Z]{2,5}\d{3}) ", re.MULTILINE)
-"""What a script's own call into this package raises names its code itself (errors.py)."""
-
-_CLOSED_BY_PEER = re.compile(
-    r"Connection (?:was )?(?:likely )?(?:closed|reset)(?: by (?:remote )?peer|\.)|ncclRemoteError"
-    r"|socketProgress: Connection closed",
-)
+_EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.*$")
+_WHAT = re.compile(r"^\s*what\(\):\s*(\S.*)$")
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an output says: a failure mode's code, the exception in a line, its place, and the traceback."""
+    """What an output says: a failure mode's code, what happened in a line, its place, and the lines that
+    show it.
+
+    `weight` orders what several ranks say: the lower, the likelier the cause (see `Sign`). `rank` is the one
+    that failed where the output names another one than its own.
+    """
 
     code: str
     message: str
     place: str | None
     details: str
-
-    @property
-    def weight(self) -> int:
-        """0 for a cause; the higher, the more likely only the consequence of another rank's."""
-        return SYMPTOMS.get(self.code, 0)
+    weight: tuple[int, bool] = (INITIATOR, True)
+    rank: int | None = None
 
 
 def judge(output: str, exit_code: int | None, code_folder: str, *, recorded: bool = False) -> Evidence:
     """The failure mode that a process' stderr (or recorded traceback) and exit code show.
 
-    `exit_code` is negative for a signal and None where it is not known. A process that a signal ended
-    printed its tracebacks, if any, for something that it survived: they count only where `recorded` by
-    torch at its end. Of a chain of exceptions, one that names a failure mode counts more than the one
-    that was raised last.
+    `exit_code` is negative for a signal and None where it is not known. What the output says is judged as
+    `launch diagnose` does, but for tracebacks that the process survived: those before the last, and of a
+    process that a signal ended all, unless `recorded` by torch at its end.
     """
-    text = _RANK_PREFIX.sub("", _ANSI.sub("", output))
+    lines = lines_of(output)
+    all_of_them = tracebacks_of(lines)
     if exit_code is not None and exit_code < 0 and not recorded:
-        return _of_signal(text, exit_code)
-    chain = last_chain(text)
-    if not chain:
-        return _of_output(text, exit_code)
-    found = [_of_exception(block, code_folder) for block in chain]
-    return min(reversed(found), key=lambda evidence: (evidence.weight, evidence.code in _OFTEN_SURVIVED))
-
-
-def last_chain(text: str) -> list[str]:
-    """The last traceback in a text, with those it says it came from: the oldest first.
-
-    What Python reports of its own teardown ("Exception ignored in") is not a traceback of the failure.
-    """
-    before, *blocks = text.split(_HEADER)
-    kept: list[tuple[str, str]] = []
-    for block in blocks:
-        if _IGNORED not in before.rstrip("\n").rpartition("\n")[2]:
-            kept.append((before, _HEADER + block))
-        before = block
-    chain: list[str] = []
-    for before, block in reversed(kept):
-        chain.insert(0, block)
-        if not any(marker in before for marker in _CHAINED):
-            break
-    return chain
+        return _of_signal(_without(lines, [each for one in all_of_them for each in one]), exit_code)
+    if not any(all_of_them) and exit_code is not None and signal_name(exit_code) == "SIGKILL":
+        return _of_signal(lines, -signal.SIGKILL)
+    count = [each for one in all_of_them for each in that_count(one, code_folder)]
+    lines = _without(lines, [each for one in all_of_them for each in one if each not in count])
+    signs = [sign for sign in (sign_of(each, code_folder) for each in count) if sign is not None]
+    own = {each.at for each in count if is_own_module(each, code_folder)}
+    root = root_of([OutputLine("") if number in own else line for number, line in enumerate(lines)], signs)
+    if root is None or root.weight > (INITIATOR, True):
+        root = _of_usage(lines, exit_code) or root
+    if root is None:
+        return _of_nothing_known(lines, exit_code)
+    shown = next((each for each in count if root.index in each.numbers), None)
+    return Evidence(
+        root.code,
+        root.what,
+        shown.place(code_folder) if shown else None,
+        _told(shown) if shown else _tail(lines[: root.index + 1]),
+        root.weight,
+        root.rank,
+    )
 
 
 def signal_name(exit_code: int) -> str | None:
@@ -138,78 +75,52 @@ def signal_name(exit_code: int) -> str | None:
         return None
 
 
-def _of_exception(block: str, code_folder: str) -> Evidence:
-    lines = block.splitlines()
-    body = 1
-    while body < len(lines) and (lines[body].startswith((" ", "\t")) or not lines[body]):
-        body += 1
-    message: list[str] = []
-    for line in lines[body : body + _MAX_MESSAGE_LINES]:
-        ends = any(marker in line for marker in (*_CHAINED, _IGNORED)) or _AFTERWARDS.match(line)
-        if ends or (message and not line.strip()):
-            break
-        message.append(line)
-    text = "\n".join(message).strip() or "an exception"
-    code = _code(text)
-    missing = _MISSING_MODULE.match(text)
-    if missing and _is_own(missing["module"], code_folder):
-        code = "CODE001"
-    return Evidence(code, text, _place(block, code_folder), "\n".join(lines[1:body] + message))
+def silent(exit_code: int | None) -> str:
+    """What is said of a process whose output says nothing."""
+    return f"exited with code {exit_code}"
 
 
-def _is_own(module: str, code_folder: str) -> bool:
-    """Whether a module that was not found lies in the user's source, where Python does not search."""
-    names = (f"{module}.py", f"{module}/__init__.py")
-    return any(next(Path(code_folder).rglob(name), None) is not None for name in names)
-
-
-def _of_signal(text: str, exit_code: int) -> Evidence:
-    tail = _tail(text)
+def _of_signal(lines: Sequence[OutputLine], exit_code: int) -> Evidence:
     killed = f"killed by {signal_name(exit_code) or 'a signal'} (exit {exit_code})"
     if exit_code == -signal.SIGKILL:
-        return Evidence("MEM002", f"{killed}: the usual reason is host memory", None, "")
-    reasons = _decisive(tail) or [match.strip() for match in _WHAT.findall(tail)]
-    return Evidence(_code(tail), ": ".join([killed, *reasons[-1:]]), None, tail)
+        # Who is killed from outside says nothing of it: only what was definite just before counts more.
+        root = root_of(lines[-_TAIL_LINES:])
+        if root is None or root.weight > (INITIATOR, False):
+            return Evidence("MEM002", f"{killed}: the usual reason is host memory", None, "")
+    else:
+        root = root_of(lines)
+    told = _tail(lines)
+    if root is None or (root.code == "CODE001" and root.weight[1]):
+        thrown = [match[1].strip() for match in map(_WHAT.match, (line.text for line in lines)) if match]
+        return Evidence("CODE001", ": ".join([killed, *thrown[-1:]]), None, told)
+    return Evidence(root.code, f"{killed}: {root.what}", None, told, root.weight, root.rank)
 
 
-def _of_output(text: str, exit_code: int | None) -> Evidence:
-    if exit_code is not None and signal_name(exit_code) == "SIGKILL":
-        return _of_signal(text, -signal.SIGKILL)
-    tail = _tail(text)
-    code = _code(tail)
-    if exit_code == 2 and "usage:" in tail:
-        code = "CODE002"
-    lines = _decisive(tail) or _EXCEPTION.findall(tail) or (tail.splitlines() if code == "CODE002" else [])
-    return Evidence(code, lines[-1].strip() if lines else f"exited with code {exit_code}", None, tail)
-
-
-def _decisive(tail: str) -> list[str]:
-    """The lines that name a failure mode by themselves."""
-    return [line.strip() for line in tail.splitlines() if _code(line) != "CODE001"]
-
-
-def _tail(text: str) -> str:
-    return "\n".join([line for line in text.splitlines() if line.strip()][-_TAIL_LINES:])
-
-
-def _code(text: str) -> str:
-    told = _OUR_OWN.search(text)
-    if told:
-        return told["code"]
-    for code, pattern in _SPECIFIC:
-        if pattern.search(text):
-            return code
-    # A download that breaks says the same words, and is a cause of its own.
-    if _CLOSED_BY_PEER.search(text) and _TRANSPORT.search(text):
-        return "NCCL006"
-    return "CODE001"
-
-
-def _place(block: str, code_folder: str) -> str | None:
-    """The innermost line of the user's own code, else the innermost of all."""
-    frames = [(match["file"], match["line"]) for match in _FRAME.finditer(block)]
-    own = [frame for frame in frames if frame[0].startswith(f"{code_folder}/")]
-    if not frames:
+def _of_usage(lines: Sequence[OutputLine], exit_code: int | None) -> Sign | None:
+    """What a parser of arguments refused in words of its own, after its usage."""
+    tail = [(number, line.text) for number, line in enumerate(lines) if line.text.strip()][-_TAIL_LINES:]
+    if exit_code != 2 or not any("usage:" in text for _, text in tail):
         return None
-    file, line = (own or frames)[-1]
-    return f"{PurePath(file).relative_to(code_folder) if own else PurePath(file).name}:{line}"
+    number, text = tail[-1]
+    return Sign("CODE002", INITIATOR, True, text.strip(), number, text)
+
+
+def _of_nothing_known(lines: Sequence[OutputLine], exit_code: int | None) -> Evidence:
+    tail = _tail(lines)
+    raised = [line.strip() for line in tail.splitlines() if _EXCEPTION.match(line)]
+    message = raised[-1] if raised else silent(exit_code)
+    return Evidence("CODE001", message, None, tail)
+
+
+def _without(lines: Sequence[OutputLine], tracebacks: Sequence[PrintedTraceback]) -> list[OutputLine]:
+    """The lines, with these tracebacks blank: the number of a line stays what it is."""
+    blank = {number for traceback in tracebacks for number in traceback.numbers}
+    return [OutputLine("") if number in blank else line for number, line in enumerate(lines)]
+
+
+def _told(traceback: PrintedTraceback) -> str:
+    return "\n".join([*traceback.body, traceback.exception])
+
+
+def _tail(lines: Sequence[OutputLine]) -> str:
+    return "\n".join([line.text for line in lines if line.text.strip()][-_TAIL_LINES:])

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slipway.evidence import Evidence, judge
+from slipway.evidence import Evidence, judge, silent
+from slipway.room import write_into_room
 
 REPORTS: tuple[str, ...] = (
     "CKPT003", "CKPT004", "CKPT005", "CKPT007", "CKPT009", "CODE001", "CODE002", "CODE005", "DATA001",
@@ -20,7 +21,8 @@ REPORTS: tuple[str, ...] = (
     "FSX005", "HW001", "HW002", "IAM002", "IMG002", "MEM001", "MEM002", "MEM003", "NCCL004", "NCCL006",
     "NCCL007", "NCCL008", "NCCL009", "NUM001", "S3001", "S3002", "STOP001",
 )  # fmt: skip
-"""Every failure mode that the boot, or what scripts use of this package, may report at run time."""
+"""Every failure mode that the boot, or what scripts use of this package, is there to report at run time: those
+that they find by themselves, and those whose lines show in what the ranks print (`slipway/signatures`)."""
 
 STOPPED = "STOP001"
 """The code of what was asked to end, printed alone: the service asks for no reason then."""
@@ -61,17 +63,31 @@ class Cause:
     exit_code: int | None
     evidence: Evidence
 
+    @property
+    def says_nothing(self) -> bool:
+        """Whether nothing is known of it but that the process ended."""
+        return self.evidence.message == silent(self.exit_code)
+
+    def for_want_of_room(self, folder: Path) -> Cause:
+        """The same on a disk that is full: what a rank printed of its end found no room, as it goes under
+        torchrun, and very likely it ended of that."""
+        told = f"{self.evidence.message}, and the disk of {folder} is full: what it printed last is lost"
+        return replace(self, evidence=replace(self.evidence, code="DISK001", message=told))
+
     def text(self, host: str) -> str:
         """The content of the failure file of `host`: who failed, why and where, then the traceback's end."""
         who = f"rank {self.rank} on {host}" if self.rank is not None else f"torchrun on {host}"
         place = f" ({self.evidence.place})" if self.evidence.place else ""
         message = self.evidence.message.replace("\n", " ")
+        if self.evidence.rank not in (None, self.rank):
+            # What this rank printed tells of another one, whose host it does not know.
+            who, message = f"rank {self.evidence.rank}", f"{message}; so says {who}"
         headline = shorten(f"{self.evidence.code} {who}: {message}", _MAX_HEADLINE - len(place)) + place
         return headline + _last_lines(self.evidence.details, MAX_CHARACTERS - len(headline))
 
 
 def root_cause(ends: Iterable[RankEnd], code_folder: str) -> Cause | None:
-    """The earliest failure among the ranks; a mere symptom loses against any other cause."""
+    """The weightiest failure among the ranks, and of these the earliest: a symptom loses against a cause."""
     causes = [
         Cause(
             end.rank,
@@ -81,18 +97,23 @@ def root_cause(ends: Iterable[RankEnd], code_folder: str) -> Cause | None:
         )
         for end in ends
     ]
-    return min(causes, key=lambda cause: (cause.evidence.weight, cause.time, cause.rank or 0), default=None)
+    return min(causes, key=lambda cause: (*cause.evidence.weight, cause.time, cause.rank or 0), default=None)
 
 
 def write_failure(file: Path, text: str, time: float) -> None:
     """Write the failure file; its modification time is that of the failure itself.
 
-    By it the hosts' failures can be ordered, although some hosts take longer to come down. Where it cannot
-    be written, as on a full disk, that is said and no more: the exit code counts all the same.
+    By it the hosts' failures can be ordered, although some hosts take longer to come down. The room that
+    was taken for it is used (see `take_room`). Where it cannot be written all the same, that is said and no
+    more: the exit code counts.
     """
+    content = shorten(text, MAX_CHARACTERS).encode("utf-8", "replace")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(shorten(text, MAX_CHARACTERS), encoding="utf-8")
+        try:
+            write_into_room(file, content)
+        except OSError:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
         os.utime(file, (time, time))
     except OSError as error:
         print(f"slipway: {file} cannot be written: {error.strerror}", file=sys.stderr, flush=True)

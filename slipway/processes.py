@@ -7,7 +7,6 @@ reach them: descendants are found by their parents instead.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import math
 import os
 import signal
@@ -20,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slipway.masking import NOTHING_MASKED, Masking
+from slipway.orphans import Orphans, adopt_orphans
 from slipway.relay import Relay
 
 POLL_SECONDS = 0.1
 SWEEP_SECONDS = 3.0
-_PR_SET_CHILD_SUBREAPER = 36
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "busybox"})
 
 
@@ -188,15 +187,6 @@ def send(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def adopt_orphans() -> None:
-    """Become the parent of orphaned descendants, so that they can still be found.
-
-    Linux only (prctl(2), PR_SET_CHILD_SUBREAPER); elsewhere orphans go to the system's first process.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
 def _wait(
     process: subprocess.Popen[bytes],
     stop: StopRequest,
@@ -204,7 +194,9 @@ def _wait(
     beside: Callable[[int], None],
 ) -> None:
     deadline = math.inf
+    orphans = Orphans()
     while process.poll() is None:
+        orphans.reap()
         beside(process.pid)
         if stop.pending:
             deadline = min(deadline, time.monotonic() + stop.grace)

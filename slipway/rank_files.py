@@ -14,10 +14,10 @@ import sys
 import time
 from pathlib import Path
 
-FIRST_BYTES = 16 * 1024 * 1024
+FIRST_BYTES = 8 * 1024 * 1024
 """Kept of a rank's beginning. Less than of a host's (slipway/kept_log.py): there are many ranks."""
 
-LAST_BYTES = 16 * 1024 * 1024
+LAST_BYTES = 8 * 1024 * 1024
 """Kept of its end, from which the cause of a failure is read."""
 
 _SECONDS = 1.0

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Mapping
+import typing
+from collections.abc import Mapping
 from typing import Any
 
 from slipway.failure import BootError
@@ -22,7 +23,8 @@ HERE_VARIABLE = "SLIPWAY_SECRETS_HERE"
 _CONNECT_SECONDS, _READ_SECONDS, _ATTEMPTS = 5, 10, 4
 """So that a service that cannot be reached is given up after about a minute (botocore, Config)."""
 
-Connect = Callable[[str], Any]
+# That of collections.abc has no brackets before Python 3.9.
+Connect = typing.Callable[[str], Any]
 """From a region to a client of Secrets Manager."""
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from slipway.container import Container
-from slipway.evidence import last_chain
 from slipway.failure import RankEnd
 from slipway.program import ProgramCommand
 from slipway.rendezvous import Rendezvous
+from slipway.tracebacks import has_traceback
 
 _FAILED_RANK = re.compile(
     r"time\s+: (?P<time>\S+)\s+host\s+: .*\s+rank\s+: \d+ \(local_rank: (?P<local_rank>\d+)\)"
@@ -158,7 +158,7 @@ def _account(folder: Path) -> _Account:
     with stderr.open("rb") as file:
         file.seek(max(0, stderr.stat().st_size - _TAIL_BYTES))
         text = file.read(_TAIL_BYTES).decode("utf-8", "replace")
-    return _Account(text, stderr.stat().st_mtime if last_chain(text) else None)
+    return _Account(text, stderr.stat().st_mtime if has_traceback(text) else None)
 
 
 def _recorded(file: Path) -> str | None:

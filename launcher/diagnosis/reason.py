@@ -24,7 +24,7 @@ _ROLES: Mapping[Symptom | None, LineRole] = {
 }
 """What a report of the container is in the story of the failure, by the symptom of its failure mode."""
 
-_WHO = re.compile(r"^(?:rank (?P<rank>\d+)|torchrun) on (?P<host>[\w.-]+): ", re.MULTILINE)
+_WHO = re.compile(r"^(?:rank (?P<rank>\d+)|torchrun)(?: on (?P<host>[\w.-]+))?: ", re.MULTILINE)
 _SILENT = re.compile(r"exited with code \d+")
 _SILENT_REMEDY = (
     "It printed no traceback: what it wrote last is in its log. In a shell script, `set -ex` below the first "
@@ -55,7 +55,7 @@ def _of_boot(failure_reason: str | None) -> Iterator[Sighting]:
     if place and what.endswith(place[0].rstrip()):
         what = what[: -len(place[0].rstrip())].rstrip()
     mode = CATALOGUE[finding.code]
-    known, captured = _known_better(mode, what)
+    known, captured = _known_better(mode, what, details)
     mode = known.mode if known else mode
     remedy = filled(known.remedy, captured) if known and known.remedy else None
     if mode is SCRIPT_RAISED and _SILENT.fullmatch(what):
@@ -79,14 +79,21 @@ def _of_boot(failure_reason: str | None) -> Iterator[Sighting]:
     )
 
 
-def _known_better(mode: FailureMode, what: str) -> tuple[Signature | None, Mapping[str, str]]:
+def _known_better(mode: FailureMode, what: str, details: str) -> tuple[Signature | None, Mapping[str, str]]:
     """The row that knows the error which the container reported: its own mode in other words, or more than
-    that the script raised."""
+    that the script raised. Below the headline stand the lines that showed it."""
     for row, captured in rows_matching(what):
-        definite = row.role is LineRole.INITIATOR and not row.vague
-        if definite and (row.mode is mode or mode is SCRIPT_RAISED):
+        if _is_definite(row) and (row.mode is mode or mode is SCRIPT_RAISED):
             return row, captured
+    for line in reversed(details.splitlines()):
+        for row, captured in rows_matching(parse(line).text):
+            if _is_definite(row) and row.mode is mode:
+                return row, captured
     return None, {}
+
+
+def _is_definite(row: Signature) -> bool:
+    return row.role is LineRole.INITIATOR and not row.vague
 
 
 def _of_service(text: str) -> Iterator[Sighting]:

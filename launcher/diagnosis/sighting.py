@@ -16,7 +16,7 @@ _PROCESS_GROUP_RANK = re.compile(r"\[(?:PG [^\]\[]*)?Rank (?P<rank>\d+)\]")
 
 _BEGINNING = 200
 
-_GOES_ON = re.compile(
+GOES_ON = re.compile(
     r"\b(?:retrying|will (?:be )?retr(?:y|ied)|retry \d+ ?(?:/|of) ?\d+|trying (?:again|batch size)|"
     r"falling back to|(?:going on|continuing) without|attempting to recover|"
     r"(?:ignoring|skipping) (?:this |the )?(?:batch|step|sample|error))\b",
@@ -89,7 +89,7 @@ def sighting_of(
         captured = {**captured, "device": str(line.device)}
     return Sighting(
         mode=row.mode,
-        role=LineRole.ADVISORY if row.role.may_be_root and _GOES_ON.search(line.text) else row.role,
+        role=LineRole.ADVISORY if row.role.may_be_root and GOES_ON.search(line.text) else row.role,
         vague=row.vague,
         what=_words(row, captured, line.text),
         rank=rank,

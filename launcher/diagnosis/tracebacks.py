@@ -27,7 +27,7 @@ _CODE = "/ml/code/"
 _NOT_THE_USERS = re.compile(
     r"/(?:site|dist)-packages/|/lib/python\d|^<|/torch/(?:distributed|nn|utils|autograd|cuda|_)|/bin/\w+$"
 )
-_FOLLOWS_FROM_ANOTHER = re.compile(
+FOLLOWS_FROM_ANOTHER = re.compile(
     r"(?:^|\.)(?:ChildFailedError|Dist\w*Error|SignalException|CalledProcessError|KeyboardInterrupt|"
     r"BrokenPipeError"
     r"|ConnectionResetError|EOFError|ProcessExitedException|Rendezvous\w+|ExecuteUserScriptError|SystemExit)$"
@@ -86,7 +86,7 @@ class Traceback:
     @property
     def follows_from_another(self) -> bool:
         """Whether such an exception only reports that something else failed."""
-        return bool(_FOLLOWS_FROM_ANOTHER.search(self.kind))
+        return bool(FOLLOWS_FROM_ANOTHER.search(self.kind))
 
     @property
     def place(self) -> str | None:

@@ -44,18 +44,18 @@ def package_digest(source_digest: str, archive: str) -> str:
 
 
 def build_boot(path: Path) -> None:
-    """Write the boot as an executable archive for Python's zipapp loader: everywhere the same bytes.
+    """Write the boot as an executable archive for Python's zipapp loader.
 
     The package is found by its path and never imported: it belongs to the containers.
     """
     import zipfile
 
-    # Compressed, it would be another file wherever another zlib compresses; it is small.
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+    # Another zlib may compress it into other bytes; what identifies it is the digest of its files.
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION) as archive:
         for name, content in _boot_files():
             member = zipfile.ZipInfo(name, _ZIP_EPOCH)
             member.create_system = 3  # as on Unix; on Windows it would be 0
-            archive.writestr(member, content)
+            archive.writestr(member, content, zipfile.ZIP_DEFLATED, _COMPRESSION)
 
 
 def build_source(source: SourceTree, path: Path) -> None:
@@ -116,7 +116,7 @@ def _check(source: SourceTree, digest: str) -> None:
 def _boot_files() -> Iterator[tuple[str, bytes]]:
     """The boot's files in the archive, each with its name."""
     folder = _boot_folder()
-    for file in sorted(folder.rglob("*.py")):
+    for file in sorted((*folder.rglob("*.py"), *folder.rglob("*.json"))):
         yield f"{_BOOT_PACKAGE}/{file.relative_to(folder).as_posix()}", file.read_bytes()
     yield "__main__.py", _BOOT_MAIN.encode()
 

@@ -35,7 +35,7 @@ class Origin(NamedTuple):
 _NO_HOST = r"(?<!\.py)(?<!Error)(?<!Exception)(?<!Warning)(?<!Failure)"
 """What ends a script's name, or an exception's with its module, and not the name of a host."""
 
-_PREFIX = re.compile(
+PREFIX = re.compile(
     r"\s*(?:"
     r"(?P<mark>"
     r"\[\d+,(?:mpirank:)?(?P<mpi>\d{1,6})(?:,(?P<mpihost>[\w.-]+))?\]<std(?:out|err|diag)>:?"
@@ -64,7 +64,7 @@ def origin_of(text: str) -> Origin:
     rank = local_rank = host = device = mark = None
     start = 0
     for _ in range(_MOST_PREFIXES):
-        match = _PREFIX.match(text, start)
+        match = PREFIX.match(text, start)
         if match is None:
             break
         start = match.end()

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import threading
 import time
+import typing
 from collections.abc import Callable, Sequence
-from typing import Any, Mapping  # noqa: UP035 - Python 3.8 cannot subscript that of collections.abc
+from typing import Any
 
-Answers = Mapping[str, Any]
+# Those of collections.abc have no brackets before Python 3.9.
+Answers = typing.Mapping[str, Any]
 """A value by the name of the host that said it."""
 
 

@@ -12,6 +12,7 @@ from launcher.jobs.specification import job_schema
 from scripts import (
     generate_api_model,
     generate_architecture_diagram,
+    generate_boot_signatures,
     generate_cluster_file_page,
     generate_command_line_page,
     generate_costs_page,
@@ -32,6 +33,7 @@ GENERATORS = (
     generate_cluster_file_page,
     generate_command_line_page,
     generate_costs_page,
+    generate_boot_signatures,
     generate_create_only,
     generate_failure_mode_page,
     generate_image_table,

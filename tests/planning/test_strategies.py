@@ -100,6 +100,9 @@ def test_an_unsupported_type_comes_with_the_one_most_like_it(
         ("mpi", "ml.m5.xlarge", None, None),
         ("mpi", "ml.trn1.32xlarge", "1.11.0", "torchrun"),
         ("torchrun", "ml.g6.12xlarge", "2.10.0", None),
+        ("torchrun", "ml.p3.16xlarge", "1.9.0", None),
+        ("torchrun", "ml.p3.16xlarge", "1.8.1", "PyTorch 1.9 or later"),
+        ("none", "ml.p3.16xlarge", "1.4.0", "PyTorch 1.9 or later"),
     ],
 )  # fmt: skip
 def test_a_strategy_knows_where_it_is_supported(

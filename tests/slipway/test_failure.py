@@ -83,7 +83,12 @@ def test_a_symptom_loses_though_it_came_first(ranks: Ranks) -> None:
 
 def test_a_rank_that_waited_counts_more_than_one_that_lost_a_connection_before(ranks: Ranks) -> None:
     ranks.stderr(0, CLOSED, time=10.0)
-    ranks.stderr(1, f"{TRACEBACK}RuntimeError: Timed out waiting 1800000ms for recv operation", time=10.5)
+    ranks.stderr(
+        1,
+        f"{TRACEBACK}RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:8] Timed out waiting 1800000ms "
+        "for recv operation to complete",
+        time=10.5,
+    )
     cause = cause_of(ranks, report_of((0, 1, "11:30:44"), (1, 1, "11:30:44")))
     assert (cause.rank, cause.evidence.code) == (3, "NCCL004")
 

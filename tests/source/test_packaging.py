@@ -96,12 +96,22 @@ def test_a_folder_that_is_missing_or_empty_is_refused(tmp_path: Path) -> None:
         build_source(tree_of(tmp_path / "empty"), tmp_path / "a.tar.gz")
 
 
+def test_the_boot_is_small(tmp_path: Path) -> None:
+    build_boot(tmp_path / "a.pyz")
+    assert (tmp_path / "a.pyz").stat().st_size < 200_000
+
+
 def test_the_boot_is_deterministic_and_starts(tmp_path: Path) -> None:
     for name in ("a.pyz", "b.pyz"):
         build_boot(tmp_path / name)
     assert (tmp_path / "a.pyz").read_bytes() == (tmp_path / "b.pyz").read_bytes()
     with zipfile.ZipFile(tmp_path / "a.pyz") as archive:
-        assert {"__main__.py", "slipway/__init__.py", "slipway/boot.py"} <= set(archive.namelist())
+        assert {
+            "__main__.py",
+            "slipway/__init__.py",
+            "slipway/boot.py",
+            "slipway/signatures/signatures.json",
+        } <= set(archive.namelist())
     shown = subprocess.run(
         [sys.executable, "-I", str(tmp_path / "a.pyz"), "--help"], capture_output=True, text=True, check=True
     )

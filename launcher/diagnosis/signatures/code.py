@@ -123,6 +123,18 @@ SIGNATURES = (
         says="there is no module {module} to start",
     ),
     Signature(
+        mode=job_runtime.ENTRY_POINT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="error while finding module specification for",
+        pattern=re.compile(
+            r"^\S*python[\d.]*: Error while finding module specification for '(?P<module>[^']+)'"
+        ),
+        example="/opt/conda/bin/python3.11: Error while finding module specification for 'nowhere.train' "
+        "(ModuleNotFoundError: No module named 'nowhere')",
+        near_miss="INFO error while finding module specification for a plugin",
+        says="there is no module {module} to start",
+    ),
+    Signature(
         mode=job_runtime.SCRIPT_RAISED,
         role=LineRole.INITIATOR,
         literal="modulenotfounderror",

@@ -1,7 +1,7 @@
 """NCCL: memory, sockets, devices, versions.
 
 Texts: NCCL's misc/socket.cc, shm.h, init.cc and bootstrap.cc, 2.4 to 2.27; ProcessGroupNCCL.cpp of PyTorch
-1.13 to 2.8.
+1.13 to 2.8; c10d's Utils.hpp of 2.13.
 """
 
 from __future__ import annotations
@@ -150,6 +150,16 @@ SIGNATURES = (
         "key-value store by key '0', but store->get('0') got error: Connection reset by peer",
         near_miss="urllib3 ConnectionResetError(104, 'Connection reset by peer'), retrying",
         vague=True,
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal="connection was likely closed",
+        pattern=re.compile(r"Failed to recv, got 0 bytes\. Connection was likely closed"),
+        example="torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely "
+        "closed. Did the remote server shutdown or crash?",
+        near_miss="database: the connection was likely closed, connecting again",
+        says="the store's connection was closed by another rank, which had ended",
     ),
     Signature(
         mode=nccl.INITIALISATION_STALLED,

@@ -31,7 +31,7 @@ from launcher.planning.strategies.strategy import (
     StartParameters,
     accelerated_processes,
 )
-from launcher.planning.strategies.support import crowded
+from launcher.planning.strategies.support import crowded, python_runs_the_boot
 from launcher.source.packaging import BOOT_NAME, SOURCE_NAME
 
 BOOT_ENTRYPOINT = ("python3", f"{channel_folder(RESERVED_CHANNEL)}/{BOOT_NAME}")
@@ -58,6 +58,7 @@ class BootStrategy:
         """Runs on every type and version; finds options, of which it has none, and crowded devices."""
         yield from check_options(job.distribution.options, {}, OPTIONS, f"the strategy {self.boot_name}")
         yield from self.startable(job)
+        yield from python_runs_the_boot(job, self.image(facts))
         yield from crowded(facts, processes_per_host)
 
     def startable(self, job: JobSpec) -> Iterator[Finding]:

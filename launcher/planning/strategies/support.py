@@ -24,9 +24,11 @@ VERSION = ("framework", "version")
 PYTHON = ("framework", "python")
 
 _IMAGES = Source("SageMaker SDK: image_uri_config/tensorflow.json", date(2026, 11, 22))
+_PYTORCH_IMAGES = Source("SageMaker SDK: image_uri_config/pytorch.json", date(2026, 11, 22))
 FIGURES = (
     Figure("3.8", "the oldest Python of the boot, a bound of our own", None),
     Figure("2.6", "TensorFlow whose images have it", _IMAGES),
+    Figure("1.9", "PyTorch whose images have it", _PYTORCH_IMAGES),
 )
 _JUDGED_BY_VERSION = (
     "pytorch", "pytorch-training", "pytorch-trcomp-training", "smdistributed-modelparallel",
@@ -142,6 +144,28 @@ def framework_is_started(job: JobSpec) -> Iterator[Finding]:
             f"the image of TensorFlow {release.version} has a Python before 3.8, which the boot needs",
             "Use TensorFlow 2.6 or later, or `strategy: mpi`, which the image starts itself.",
             VERSION,
+        )
+
+
+@finds(Stage.SPEC, distribution.UNSUPPORTED_COMBINATION)
+def python_runs_the_boot(job: JobSpec, table: str) -> Iterator[Finding]:
+    """PyTorch's images before 1.9 have Python 3.6 or older and no torchrun; in a tuning job none boots."""
+    if job.tuning is not None:
+        return
+    path: tuple[str, ...] = VERSION
+    image = aws_image(job.image) if job.image is not None else None
+    if image is not None and image.repository in _JUDGED_BY_VERSION:
+        table, version, path = image.framework, image.version, ("image",)
+    elif job.framework is not None and job.framework.name != TENSORFLOW and job.image is None:
+        version = job.framework.version
+    else:
+        return
+    release = image_release(table, version)
+    if release is not None and not _BEFORE_THE_BOOT.isdisjoint(release.python):
+        yield _unsupported(
+            f"the image of PyTorch {release.version} has a Python before 3.8, which the boot needs",
+            "Use PyTorch 1.9 or later.",
+            path,
         )
 
 

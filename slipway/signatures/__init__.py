@@ -1,0 +1,1 @@
+"""What failures look like in the output of a process, and who judges an output by it."""
