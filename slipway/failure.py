@@ -21,8 +21,8 @@ REPORTS: tuple[str, ...] = (
     "FSX005", "HW001", "HW002", "IAM002", "IMG002", "MEM001", "MEM002", "MEM003", "NCCL004", "NCCL006",
     "NCCL007", "NCCL008", "NCCL009", "NUM001", "S3001", "S3002", "STOP001",
 )  # fmt: skip
-"""Every failure mode that the boot, or what scripts use of this package, is there to report at run time: those
-that they find by themselves, and those whose lines show in what the ranks print (`slipway/signatures`)."""
+"""Every failure mode that the boot, or what scripts use of this package, is there to report at run time:
+those that they find by themselves, and those whose lines show in what the ranks print (`signatures/`)."""
 
 STOPPED = "STOP001"
 """The code of what was asked to end, printed alone: the service asks for no reason then."""
