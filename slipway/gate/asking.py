@@ -14,14 +14,16 @@ _KILLED_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandOutput:
     """What a command printed, both streams together, and its exit code: None where it was killed."""
 
     exit_code: int | None
     output: str
 
 
-def asked(command: Sequence[str], seconds: float, environment: Mapping[str, str] | None = None) -> Answer:
+def asked(
+    command: Sequence[str], seconds: float, environment: Mapping[str, str] | None = None
+) -> CommandOutput:
     """Run a command for so many seconds at most.
 
     Raises OSError where it cannot be started.
@@ -36,14 +38,14 @@ def asked(command: Sequence[str], seconds: float, environment: Mapping[str, str]
     )
     try:
         output, _ = process.communicate(timeout=seconds)
-        return Answer(process.returncode, output[:_MAX_BYTES].decode("utf-8", "replace"))
+        return CommandOutput(process.returncode, output[:_MAX_BYTES].decode("utf-8", "replace"))
     except subprocess.TimeoutExpired as late:
         kill(process)
         output = late.stdout or b""
         # A process that a dead mount holds does not die, and its pipe stays open: it is not waited for.
         with contextlib.suppress(subprocess.TimeoutExpired):
             output, _ = process.communicate(timeout=_KILLED_SECONDS)
-        return Answer(None, output[:_MAX_BYTES].decode("utf-8", "replace"))
+        return CommandOutput(None, output[:_MAX_BYTES].decode("utf-8", "replace"))
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -14,7 +14,7 @@ ORDER = (
 
 
 @dataclass(frozen=True)
-class Finding:
+class HostFinding:
     """Something wrong on `host`: the failure mode's code, or none, and a sentence with what was measured.
 
     `ends` is whether the job would fail or stand still; else it may go on, and is told.
@@ -35,7 +35,7 @@ class Finding:
 class Report:
     """What one host found, and what it could not find out, each with the reason."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[HostFinding, ...] = ()
     unknown: tuple[str, ...] = ()
 
     def __add__(self, other: Report) -> Report:
@@ -52,12 +52,13 @@ class Report:
 def report_of(told: Mapping[str, Any]) -> Report:
     """A report as another host told it."""
     findings = tuple(
-        Finding(str(code), str(host), str(text), bool(ends)) for code, host, text, ends in told["findings"]
+        HostFinding(str(code), str(host), str(text), bool(ends))
+        for code, host, text, ends in told["findings"]
     )
     return Report(findings, tuple(map(str, told["unknown"])))
 
 
-def worst_first(findings: Iterable[Finding], hosts: Sequence[str]) -> list[Finding]:
+def worst_first(findings: Iterable[HostFinding], hosts: Sequence[str]) -> list[HostFinding]:
     """All findings in one order, whichever host asks: what ends the job first, then by ORDER and by host."""
     return sorted(
         findings,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
-from slipway.gate.findings import Finding, Report
+from slipway.gate.findings import HostFinding, Report
 from slipway.gate.machine import Nvidia
 
 IN_USE_MEGABYTES = 1024.0
@@ -78,7 +78,7 @@ def judge_gpus(host: str, nvidia: Nvidia, processes: int, torch_cuda: str | None
         return Report(tuple(found), unknown)
     if nvidia.smi.exit_code is None:
         text = "nvidia-smi does not answer: a GPU or its driver hangs, and so would the ranks"
-        return Report((*found, Finding("HW002", host, f"{text}. {_OTHER_HOST}")), unknown)
+        return Report((*found, HostFinding("HW002", host, f"{text}. {_OTHER_HOST}")), unknown)
     try:
         driver = read_driver(nvidia.smi.output)
     except ValueError:
@@ -153,37 +153,37 @@ def _mebibytes(text: str | None) -> float | None:
     return float(number) if unit == "MiB" and number.isdigit() else None
 
 
-def _hardware(host: str, gpu: Gpu) -> Iterator[Finding]:
+def _hardware(host: str, gpu: Gpu) -> Iterator[HostFinding]:
     which = f"GPU {gpu.place} ({gpu.name})"
     if gpu.repairs:
-        yield Finding("HW001", host, f"{which}: {'; '.join(gpu.repairs)}. {_OTHER_HOST}")
+        yield HostFinding("HW001", host, f"{which}: {'; '.join(gpu.repairs)}. {_OTHER_HOST}")
     elif gpu.uncorrectable:
         text = f"{which} counts {gpu.uncorrectable} uncorrectable memory errors since its driver was loaded"
-        yield Finding("HW001", host, f"{text}. {_OTHER_HOST}")
+        yield HostFinding("HW001", host, f"{text}. {_OTHER_HOST}")
     elif gpu.recovery is not None:
-        yield Finding("HW002", host, f"{which}: the driver asks for '{gpu.recovery}'. {_OTHER_HOST}")
+        yield HostFinding("HW002", host, f"{which}: the driver asks for '{gpu.recovery}'. {_OTHER_HOST}")
 
 
-def _memory(host: str, gpu: Gpu) -> Iterator[Finding]:
+def _memory(host: str, gpu: Gpu) -> Iterator[HostFinding]:
     if gpu.used is None or not gpu.total or gpu.used < IN_USE_MEGABYTES:
         return
     text = (
         f"{gpu.used:.0f} of {gpu.total:.0f} MiB of GPU {gpu.place} ({gpu.name}) are in use before the job's "
         "own processes start: they will have less, and run out of memory sooner than elsewhere"
     )
-    yield Finding("MEM003", host, text, ends=False)
+    yield HostFinding("MEM003", host, text, ends=False)
 
 
-def _devices(host: str, devices: int, processes: int) -> Iterator[Finding]:
+def _devices(host: str, devices: int, processes: int) -> Iterator[HostFinding]:
     if processes > devices > 0:
         text = f"{processes} processes for {devices} GPUs: NCCL refuses two ranks on one device"
-        yield Finding("DIST003", host, f"{text}. Set `distribution.processes_per_host` to {devices}")
+        yield HostFinding("DIST003", host, f"{text}. Set `distribution.processes_per_host` to {devices}")
     elif 1 < processes < devices:
         text = f"{processes} processes for {devices} GPUs: {devices - processes} of them would be idle"
-        yield Finding("DIST001", host, text, ends=False)
+        yield HostFinding("DIST001", host, text, ends=False)
 
 
-def _cuda(host: str, driver: Driver, torch_cuda: str | None) -> Iterator[Finding]:
+def _cuda(host: str, driver: Driver, torch_cuda: str | None) -> Iterator[HostFinding]:
     """A driver runs programs of its own CUDA's major version and of older ones (CUDA compatibility guide)."""
     if torch_cuda is None or not driver.cuda.partition(".")[0].isdigit():
         return
@@ -193,24 +193,24 @@ def _cuda(host: str, driver: Driver, torch_cuda: str | None) -> Iterator[Finding
             "most: no rank could use its GPU unless the image's compatibility libraries are loaded. Take an "
             "image for this CUDA, or an instance type with a newer driver"
         )
-        yield Finding("IMG002", host, text, ends=False)
+        yield HostFinding("IMG002", host, text, ends=False)
 
 
-def _no_driver(host: str, output: str) -> list[Finding]:
+def _no_driver(host: str, output: str) -> list[HostFinding]:
     said = " ".join(output.split())[:200]
     if any(text in output for text in _NO_DRIVER):
-        return [Finding("IMG002", host, f"nvidia-smi says: {said}. {_OTHER_HOST}")]
+        return [HostFinding("IMG002", host, f"nvidia-smi says: {said}. {_OTHER_HOST}")]
     if any(text in output for text in _LOST):
-        return [Finding("HW002", host, f"nvidia-smi says: {said}. {_OTHER_HOST}")]
+        return [HostFinding("HW002", host, f"nvidia-smi says: {said}. {_OTHER_HOST}")]
     return []
 
 
-def _kernel_log(host: str, text: str) -> list[Finding]:
+def _kernel_log(host: str, text: str) -> list[HostFinding]:
     """The first Xid that speaks of a broken GPU; 13, 31, 43 and 45 come from programs."""
     for match in _XID.finditer(text):
         xid = int(match["xid"])
         if xid in _MEMORY_XIDS | _FAULT_XIDS:
             code = "HW001" if xid in _MEMORY_XIDS else "HW002"
             what = f"the kernel's log has Xid {xid} on GPU {match['gpu']} ({match['what'].strip()})"
-            return [Finding(code, host, f"{what}. {_OTHER_HOST}")]
+            return [HostFinding(code, host, f"{what}. {_OTHER_HOST}")]
     return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipway.gate.findings import Finding, Report
+from slipway.gate.findings import HostFinding, Report
 
 Stands = Mapping[str, Mapping[str, Any]]
 """By host how far its processes came (`slipway/gate/reducing.py`)."""
@@ -32,7 +32,7 @@ def judge_ready(stands: Stands, hosts: Sequence[str], seconds: float) -> Report:
     A torch that is not imported in time, or not there, makes the all-reduce unknown and no finding: the
     first import from a cold disk may take longer.
     """
-    found: list[Finding] = []
+    found: list[HostFinding] = []
     unknown: list[str] = []
     for host in hosts:
         stand = stands.get(host, {"stage": "started", "said": {}})
@@ -41,10 +41,10 @@ def judge_ready(stands: Stands, hosts: Sequence[str], seconds: float) -> Report:
             found += _architecture(host, said)
         elif said.get("cuda_fails"):
             text = f"torch cannot use the GPUs: {said['reason']}. Take an image that fits them"
-            found.append(Finding("IMG002", host, text))
+            found.append(HostFinding("IMG002", host, text))
         elif said.get("cpu_only"):
             text = f"{said['reason']}, so the host's GPUs would be idle: leave torch out of requirements.txt"
-            found.append(Finding("IMG002", host, text, ends=False))
+            found.append(HostFinding("IMG002", host, text, ends=False))
         else:
             reason = said.get("reason", f"torch and the devices were not ready within {seconds:.0f} s")
             unknown.append(f"the all-reduce between the hosts ({host}: {reason})")
@@ -68,14 +68,14 @@ def judge_reduction(stands: Stands, hosts: Sequence[str], seconds: float) -> Rep
         )
         what = f"was not done within {seconds:.0f} s: {doing}"
     text = f"a short all-reduce between the {len(hosts)} hosts {what}. {_REMEDY}"
-    return Report((Finding("NCCL007", host, text),))
+    return Report((HostFinding("NCCL007", host, text),))
 
 
 def _some(behind: Stands) -> list[tuple[str, Mapping[str, Any]]]:
     return list(behind.items())[:4]
 
 
-def _architecture(host: str, said: Mapping[str, Any]) -> list[Finding]:
+def _architecture(host: str, said: Mapping[str, Any]) -> list[HostFinding]:
     """Code of a compute capability runs on GPUs of the same major and a higher minor number; PTX on all later
     ones (CUDA compatibility guide)."""
     if not said.get("capability") or not said.get("built"):
@@ -95,4 +95,4 @@ def _architecture(host: str, said: Mapping[str, Any]) -> list[Finding]:
         f"torch {said.get('torch', '')} has no code for GPUs of compute capability {gpu[0]}.{gpu[1]} (it has "
         f"{', '.join(map(str, said['built']))}): the first kernel would fail. Take an image of a newer torch"
     )
-    return [Finding("IMG002", host, text)]
+    return [HostFinding("IMG002", host, text)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from slipway.gate.findings import Finding, Report
+from slipway.gate.findings import HostFinding, Report
 
 _NETWORK = re.compile(r"NCCL INFO Using network (?P<network>[^\n]{1,60})")
 _PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is (?P<provider>[\w;]{1,40})")
@@ -38,7 +38,7 @@ def judge_network(host: str, log: str, efa: Sequence[str], hosts: int) -> Report
         remedy = (
             "Leave FI_EFA_USE_DEVICE_RDMA and OFI_NCCL_PROTOCOL unset, and raise no memory limits (ulimit -l)"
         )
-        return Report((Finding("EFA007", host, f"{text}. {remedy}"),))
+        return Report((HostFinding("EFA007", host, f"{text}. {remedy}"),))
     if not efa or hosts < 2:
         return Report()
     chosen = _NETWORK.search(log)
@@ -57,7 +57,7 @@ def judge_network(host: str, log: str, efa: Sequence[str], hosts: int) -> Report
         "bandwidth that is paid for. Use an image with aws-ofi-nccl and libfabric, and leave FI_PROVIDER, "
         "NCCL_NET and NCCL_NET_PLUGIN unset"
     )
-    return Report((Finding("EFA005", host, text),))
+    return Report((HostFinding("EFA005", host, text),))
 
 
 def _short(text: str) -> str:

@@ -28,9 +28,9 @@ from slipway.gate.meeting import can_meet, judge_ready, judge_reduction
 from slipway.gate.networks import judge_network
 from slipway.gate.pairs import PAIRS_SECONDS, Door, is_loopback, ways_to
 from slipway.gate.reaching import first_host_silent, judge_pairs, missing_hosts
-from slipway.gate.reducing import Meeting, Reduction
+from slipway.gate.reducing import MeetingPoint, Reduction
 from slipway.gate.storage import Asked, judge_storage
-from slipway.gate.verdict import Verdict, failure_text, lines, verdict_of
+from slipway.gate.verdict import GateVerdict, failure_text, lines, verdict_of
 from slipway.hosts.assembly import Assembly
 from slipway.hosts.wire import FirstHostSilent
 from slipway.processes import StopRequest
@@ -112,7 +112,7 @@ class _Passing:
         self._reduction: Reduction | None = None
         self._began = time.monotonic()
         self._patience = _REPORT_SECONDS
-        self.verdict: Verdict | None = None
+        self.verdict: GateVerdict | None = None
         self.trouble: Exception | None = None
         self.seconds = 0.0
         self.tried = "this host's disks and devices"
@@ -209,7 +209,7 @@ class _Passing:
         here = hosts.index(self._host)
         port = int(ready[hosts[0]]["said"]["port"])
         reduction.tell(
-            Meeting(around.rendezvous.address, port, here, len(hosts), sum(ranks[:here]), sum(ranks))
+            MeetingPoint(around.rendezvous.address, port, here, len(hosts), sum(ranks[:here]), sum(ranks))
         )
         stand = reduction.wait("done", REDUCTION_SECONDS)
         done = self._assembly.exchange("gate/done", stand.as_json(), REDUCTION_SECONDS + _TELLING_SECONDS)

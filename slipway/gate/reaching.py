@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipway.gate.findings import Finding, Report
+from slipway.gate.findings import HostFinding, Report
 
 MOST_SECONDS_APART = 5.0
 """Beyond it the order of events in several hosts' logs is not that in which they happened."""
@@ -15,10 +15,10 @@ _RULES = "let the security group admit all traffic from and to itself (EFA001, E
 _MATRIX = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
-def missing_hosts(missing: Sequence[str], hosts: Sequence[str], seconds: float) -> list[Finding]:
+def missing_hosts(missing: Sequence[str], hosts: Sequence[str], seconds: float) -> list[HostFinding]:
     """NCCL008 for each host that did not answer the roll-call."""
     return [
-        Finding(
+        HostFinding(
             "NCCL008",
             host,
             f"did not answer the roll-call of {len(hosts)} hosts within {seconds:.0f} s, so the ranks of the "
@@ -29,9 +29,9 @@ def missing_hosts(missing: Sequence[str], hosts: Sequence[str], seconds: float) 
     ]
 
 
-def first_host_silent(first: str, reason: str) -> Finding:
+def first_host_silent(first: str, reason: str) -> HostFinding:
     """NCCL008 where the first host, at which all meet, does not answer this one."""
-    return Finding(
+    return HostFinding(
         "NCCL008",
         first,
         f"the first host, at which all ranks meet, did not answer: {reason}. Look at its log; where it runs, "
@@ -56,7 +56,7 @@ def _ended(matrix: _MATRIX, source: str, target: str) -> str | None:
     return None if way is None else str(way["ended"])
 
 
-def _broken(matrix: _MATRIX, broken: Sequence[tuple[str, str]]) -> Finding:
+def _broken(matrix: _MATRIX, broken: Sequence[tuple[str, str]]) -> HostFinding:
     """One finding for all pairs, about the host that most of them share."""
     counted = Counter(host for pair in broken for host in pair)
     most = counted.most_common(1)[0][1]
@@ -89,7 +89,7 @@ def _broken(matrix: _MATRIX, broken: Sequence[tuple[str, str]]) -> Finding:
         if _others(broken, source, target)
         else ""
     )
-    return Finding(
+    return HostFinding(
         "NCCL007",
         at_fault,
         f"{what}{direction}{more}. NCCL would wait for it at the first collective without a word: {remedy}",
@@ -101,7 +101,7 @@ def _others(broken: Sequence[tuple[str, str]], source: str, target: str) -> bool
     return bool(set(broken) - {(source, target), (target, source)})
 
 
-def _clocks(matrix: _MATRIX, told: Sequence[str]) -> list[Finding]:
+def _clocks(matrix: _MATRIX, told: Sequence[str]) -> list[HostFinding]:
     """The host whose clock is furthest from the others', if it is too far."""
     apart = [
         (abs(float(way["offset"])), float(way["offset"]), source, target)
@@ -117,7 +117,7 @@ def _clocks(matrix: _MATRIX, told: Sequence[str]) -> list[Finding]:
     host = max((source, target), key=lambda name: (counted[name], name == target))
     ahead = "ahead of" if offset > 0 else "behind"
     return [
-        Finding(
+        HostFinding(
             "",
             host,
             f"the clock of {target} is {seconds:.1f} s {ahead} that of {source}, more than "

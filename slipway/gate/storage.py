@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.gate.findings import Finding, Report
+from slipway.gate.findings import HostFinding, Report
 from slipway.gate.machine import Look, file_system_of
 
 LEAST_FREE = 256 * 1024 * 1024
@@ -40,7 +40,7 @@ def judge_storage(host: str, asked: Asked, look: Look, mounts: str) -> Report:
     the ranks."""
     if look.trouble is not None:
         return Report((), (f"{host}'s folders ({look.trouble})",))
-    found: list[Finding] = []
+    found: list[HostFinding] = []
     for name, path in asked.channels.items():
         found += _channel(host, name, path, look, mounts)
     found += _checkpoints(host, asked.checkpoints, look, mounts)
@@ -65,7 +65,7 @@ def megabytes(count: float) -> str:
     return f"{count / 1e6:.0f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"
 
 
-def _channel(host: str, name: str, path: str, look: Look, mounts: str) -> Iterator[Finding]:
+def _channel(host: str, name: str, path: str, look: Look, mounts: str) -> Iterator[HostFinding]:
     answer = look.answers.get(("read", path))
     kind, point = file_system_of(path, mounts)
     on_network = kind.startswith(_ON_NETWORK)
@@ -73,14 +73,14 @@ def _channel(host: str, name: str, path: str, look: Look, mounts: str) -> Iterat
     what = f"the channel {name} at {path}" + (f" (the {kind} mount {point})" if on_network else "")
     if answer is None:
         text = f"{what} did not answer within {look.seconds:.0f} s: every rank that reads it would block"
-        yield Finding("FSX005", host, f"{text}. {_REMEDIES['FSX005']}")
+        yield HostFinding("FSX005", host, f"{text}. {_REMEDIES['FSX005']}")
     elif "error" in answer:
         text = f"{what} cannot be read: {answer['reason']} ({answer['error']})"
-        yield Finding(code, host, f"{text}. {_REMEDIES[code]}")
+        yield HostFinding(code, host, f"{text}. {_REMEDIES[code]}")
     elif not answer["entries"]:
         code = "FSX005" if on_network else "S3001"
         text = f"{what} is empty: the ranks would find no data there. {_REMEDIES[code]}"
-        yield Finding(code, host, text, ends=False)
+        yield HostFinding(code, host, text, ends=False)
 
 
 _REMEDIES = {
@@ -91,18 +91,18 @@ _REMEDIES = {
 }
 
 
-def _checkpoints(host: str, path: str, look: Look, mounts: str) -> Iterator[Finding]:
+def _checkpoints(host: str, path: str, look: Look, mounts: str) -> Iterator[HostFinding]:
     answer = look.answers.get(("write", path))
     kind, _ = file_system_of(path, mounts)
     if answer is None:
-        yield Finding(
+        yield HostFinding(
             "FSX005",
             host,
             f"the checkpoints' folder {path} ({kind or 'an unknown file system'}) did not answer within "
             f"{look.seconds:.0f} s: every rank that saves would block. {_REMEDIES['FSX005']}",
         )
     elif answer.get("error") in _FULL:
-        yield Finding(
+        yield HostFinding(
             "DISK001",
             host,
             f"nothing can be written to the checkpoints' folder {path}: {answer['reason']}. Delete what is "
@@ -110,7 +110,7 @@ def _checkpoints(host: str, path: str, look: Look, mounts: str) -> Iterator[Find
         )
     elif "error" in answer:
         code = "FSX005" if kind.startswith(_ON_NETWORK) else "CKPT007"
-        yield Finding(
+        yield HostFinding(
             code,
             host,
             f"the checkpoints' folder {path} cannot be written: {answer['reason']} ({answer['error']}), so "
@@ -119,26 +119,26 @@ def _checkpoints(host: str, path: str, look: Look, mounts: str) -> Iterator[Find
         )
 
 
-def _disk(host: str, path: str, room: Mapping[str, Any]) -> Iterator[Finding]:
+def _disk(host: str, path: str, room: Mapping[str, Any]) -> Iterator[HostFinding]:
     free, size = int(room["free"]), int(room["bytes"])
     if not size:
         return
     measured = f"{megabytes(free)} of {megabytes(size)} are free on the disk of {path}"
     remedy = "Raise `resources.volume_size_gb`, or read the data with FastFile or from Lustre"
     if free < LEAST_FREE:
-        yield Finding("DISK001", host, f"{measured}, too little for logs and checkpoints. {remedy}")
+        yield HostFinding("DISK001", host, f"{measured}, too little for logs and checkpoints. {remedy}")
     elif room["files"] and not room["free_files"]:
         text = f"no file can be made on the disk of {path}: all {room['files']} inodes are taken"
-        yield Finding("DISK001", host, f"{text}. Delete what is not needed")
+        yield HostFinding("DISK001", host, f"{text}. Delete what is not needed")
     elif free < LITTLE_FREE:
-        yield Finding("DISK001", host, f"{measured}: checkpoints may fill it. {remedy}", ends=False)
+        yield HostFinding("DISK001", host, f"{measured}: checkpoints may fill it. {remedy}", ends=False)
 
 
-def _shared_memory(host: str, path: str, room: Mapping[str, Any] | None) -> Iterator[Finding]:
+def _shared_memory(host: str, path: str, room: Mapping[str, Any] | None) -> Iterator[HostFinding]:
     if room is None or "error" in room:
         reason = "no answer" if room is None else room["reason"]
         text = f"{path} cannot be asked ({reason}), through which DataLoader workers and NCCL pass their data"
-        yield Finding("DATA005", host, text)
+        yield HostFinding("DATA005", host, text)
         return
     size, free = int(room["bytes"]), int(room["free"])
     if size >= LITTLE_SHARED and free >= LEAST_SHARED:
@@ -148,4 +148,4 @@ def _shared_memory(host: str, path: str, room: Mapping[str, Any] | None) -> Iter
         "through it, NCCL its data between the GPUs of a host, and both die where it is full. Start the "
         "container with a larger one (`--shm-size`), or set num_workers to 0"
     )
-    yield Finding("DATA005", host, text, ends=free < LEAST_SHARED)
+    yield HostFinding("DATA005", host, text, ends=free < LEAST_SHARED)

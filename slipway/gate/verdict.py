@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slipway.gate.findings import Finding, Report, worst_first
+from slipway.gate.findings import HostFinding, Report, worst_first
 
 MODES = ("off", "warn", "on")
 """Not at all; said, and the job goes on; a finding that would end the job ends it before the ranks start."""
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GateVerdict:
     """All findings, the worst first, and what is not known; `refused` is whether the ranks may not start."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[HostFinding, ...]
     unknown: tuple[str, ...]
     refused: bool
 
     @property
-    def worst(self) -> Finding | None:
+    def worst(self) -> HostFinding | None:
         """What weighs most, the same on all hosts."""
         return self.findings[0] if self.findings else None
 
 
-def verdict_of(reports: Mapping[str, Report], hosts: Sequence[str], mode: str) -> Verdict:
+def verdict_of(reports: Mapping[str, Report], hosts: Sequence[str], mode: str) -> GateVerdict:
     """The verdict that every host comes to from the same reports."""
     together = Report()
     for host in hosts:
@@ -33,10 +33,10 @@ def verdict_of(reports: Mapping[str, Report], hosts: Sequence[str], mode: str) -
     silent = tuple(f"what {host} found (it did not tell in time)" for host in hosts if host not in reports)
     findings = tuple(worst_first(dict.fromkeys(together.findings), hosts))
     refused = mode == "on" and bool(findings) and findings[0].ends
-    return Verdict(findings, tuple(dict.fromkeys((*together.unknown, *silent))), refused)
+    return GateVerdict(findings, tuple(dict.fromkeys((*together.unknown, *silent))), refused)
 
 
-def failure_text(verdict: Verdict, host: str) -> str:
+def failure_text(verdict: GateVerdict, host: str) -> str:
     """What the failure file of a host says of a verdict that refused the job."""
     worst = verdict.worst
     assert worst is not None
@@ -45,7 +45,7 @@ def failure_text(verdict: Verdict, host: str) -> str:
     return f"{worst.code} refused because of {worst.host}: {worst.text}"
 
 
-def lines(verdict: Verdict, host: str, hosts: Sequence[str], seconds: float, passed: str) -> list[str]:
+def lines(verdict: GateVerdict, host: str, hosts: Sequence[str], seconds: float, passed: str) -> list[str]:
     """What a host prints: the first one all of it, the others what refused the job.
 
     `passed` says what was tried, for the line when all is well.
@@ -70,11 +70,11 @@ def lines(verdict: Verdict, host: str, hosts: Sequence[str], seconds: float, pas
     return said
 
 
-def _count(verdict: Verdict) -> str:
+def _count(verdict: GateVerdict) -> str:
     number = len(verdict.findings)
     return "1 finding" if number == 1 else f"{number} findings"
 
 
-def _more(verdict: Verdict) -> str:
+def _more(verdict: GateVerdict) -> str:
     others = [finding for finding in verdict.findings[1:] if finding.ends]
     return f" (and {len(others)} more, in the log of the first host)" if others else ""

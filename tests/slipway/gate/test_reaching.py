@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slipway.gate.findings import Finding
+from slipway.gate.findings import HostFinding
 from slipway.gate.reaching import first_host_silent, judge_pairs, missing_hosts
 
 HOSTS = ("algo-1", "algo-2", "algo-3", "algo-4")
@@ -19,7 +19,7 @@ def matrix(**changed: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {a: {b: changed.get(f"way_{a[-1]}_{b[-1]}", OK) for b in HOSTS if b != a} for a in HOSTS}
 
 
-def worst(told: dict[str, dict[str, Any]]) -> Finding:
+def worst(told: dict[str, dict[str, Any]]) -> HostFinding:
     (finding,) = judge_pairs(told, HOSTS).findings
     return finding
 

@@ -8,13 +8,13 @@ import json
 import pytest
 
 from slipway.failure import REPORTS
-from slipway.gate.findings import ORDER, Finding, Report, report_of
+from slipway.gate.findings import ORDER, HostFinding, Report, report_of
 from slipway.gate.verdict import failure_text, lines, verdict_of
 
 HOSTS = ("algo-1", "algo-2", "algo-10")
-FULL = Finding("DISK001", "algo-10", "12 MB of 30 GB are free")
-PAIR = Finding("NCCL007", "algo-2", "algo-2 cannot connect to algo-10")
-WARNED = Finding("MEM003", "algo-2", "9000 of 81559 MiB are in use", ends=False)
+FULL = HostFinding("DISK001", "algo-10", "12 MB of 30 GB are free")
+PAIR = HostFinding("NCCL007", "algo-2", "algo-2 cannot connect to algo-10")
+WARNED = HostFinding("MEM003", "algo-2", "9000 of 81559 MiB are in use", ends=False)
 
 
 def test_the_worst_is_the_same_whatever_the_order_in_which_hosts_told() -> None:
@@ -29,7 +29,7 @@ def test_the_worst_is_the_same_whatever_the_order_in_which_hosts_told() -> None:
     [("on", FULL, True), ("on", WARNED, False), ("warn", FULL, False), ("warn", WARNED, False)],
 )
 def test_only_what_would_end_the_job_refuses_it_and_only_where_the_gate_is_on(
-    mode: str, finding: Finding, refused: bool
+    mode: str, finding: HostFinding, refused: bool
 ) -> None:
     assert verdict_of(dict.fromkeys(HOSTS, Report((finding,))), HOSTS, mode).refused == refused
 
