@@ -14,7 +14,7 @@ _KILLED_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class ChildAnswer:
+class CommandOutput:
     """What a command printed, both streams together, and its exit code: None where it was killed."""
 
     exit_code: int | None
@@ -23,7 +23,7 @@ class ChildAnswer:
 
 def asked(
     command: Sequence[str], seconds: float, environment: Mapping[str, str] | None = None
-) -> ChildAnswer:
+) -> CommandOutput:
     """Run a command for so many seconds at most.
 
     Raises OSError where it cannot be started.
@@ -38,14 +38,14 @@ def asked(
     )
     try:
         output, _ = process.communicate(timeout=seconds)
-        return ChildAnswer(process.returncode, output[:_MAX_BYTES].decode("utf-8", "replace"))
+        return CommandOutput(process.returncode, output[:_MAX_BYTES].decode("utf-8", "replace"))
     except subprocess.TimeoutExpired as late:
         kill(process)
         output = late.stdout or b""
         # A process that a dead mount holds does not die, and its pipe stays open: it is not waited for.
         with contextlib.suppress(subprocess.TimeoutExpired):
             output, _ = process.communicate(timeout=_KILLED_SECONDS)
-        return ChildAnswer(None, output[:_MAX_BYTES].decode("utf-8", "replace"))
+        return CommandOutput(None, output[:_MAX_BYTES].decode("utf-8", "replace"))
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -14,7 +14,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-from slipway.gate.asking import ChildAnswer, asked
+from slipway.gate.asking import CommandOutput, asked
 
 LOOK_SECONDS = 10.0
 """A sound mount answers in milliseconds; Lustre under load within a few seconds."""
@@ -45,7 +45,7 @@ class Nvidia:
     """
 
     present: bool
-    smi: ChildAnswer | None = None
+    smi: CommandOutput | None = None
     kernel_log: str | None = None
     visible: str | None = None
     reasons: tuple[str, ...] = ()

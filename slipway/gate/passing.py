@@ -28,7 +28,7 @@ from slipway.gate.meeting import can_meet, judge_ready, judge_reduction
 from slipway.gate.networks import judge_network
 from slipway.gate.pairs import PAIRS_SECONDS, Door, is_loopback, ways_to
 from slipway.gate.reaching import first_host_silent, judge_pairs, missing_hosts
-from slipway.gate.reducing import MeetingPlace, Reduction
+from slipway.gate.reducing import MeetingPoint, Reduction
 from slipway.gate.storage import Asked, judge_storage
 from slipway.gate.verdict import GateVerdict, failure_text, lines, verdict_of
 from slipway.hosts.assembly import Assembly
@@ -209,7 +209,7 @@ class _Passing:
         here = hosts.index(self._host)
         port = int(ready[hosts[0]]["said"]["port"])
         reduction.tell(
-            MeetingPlace(around.rendezvous.address, port, here, len(hosts), sum(ranks[:here]), sum(ranks))
+            MeetingPoint(around.rendezvous.address, port, here, len(hosts), sum(ranks[:here]), sum(ranks))
         )
         stand = reduction.wait("done", REDUCTION_SECONDS)
         done = self._assembly.exchange("gate/done", stand.as_json(), REDUCTION_SECONDS + _TELLING_SECONDS)

@@ -20,7 +20,7 @@ _NOT_FOR_THIS = ("TORCH_DISTRIBUTED_DEBUG", "CUDA_LAUNCH_BLOCKING", "NCCL_DEBUG_
 
 
 @dataclass(frozen=True)
-class MeetingPlace:
+class MeetingPoint:
     """Where the processes meet, and the place of this host and of its first rank."""
 
     address: str
@@ -130,7 +130,7 @@ class Reduction:
         more = {name: value for each in ready for name, value in each.items() if name != "stage"}
         return Stand(last["stage"], {**more, **{k: v for k, v in last.items() if k != "stage"}})
 
-    def tell(self, meeting: MeetingPlace) -> None:
+    def tell(self, meeting: MeetingPoint) -> None:
         """Let them meet."""
         line = json.dumps(asdict(meeting)).encode() + b"\n"
         for process in self._processes:

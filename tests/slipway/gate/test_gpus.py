@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.gate.asking import ChildAnswer
+from slipway.gate.asking import CommandOutput
 from slipway.gate.findings import Report
 from slipway.gate.gpus import judge_gpus, read_driver, torch_cuda_of, visible_gpus
 from slipway.gate.machine import Nvidia
@@ -25,7 +25,7 @@ def judged(
     visible: str | None = None,
     cuda: str | None = "13.0",
 ) -> Report:
-    nvidia = Nvidia(True, ChildAnswer(exit_code, output), kernel, visible)
+    nvidia = Nvidia(True, CommandOutput(exit_code, output), kernel, visible)
     return judge_gpus("algo-2", nvidia, processes, cuda)
 
 
