@@ -72,8 +72,13 @@ def global_rank_as_device(whole: Whole) -> Iterator[Mutant]:
     for site in whole.sites:
         for call in site.calls_of("torch.cuda.set_device", "torch.nn.parallel.DistributedDataParallel"):
             dist = site.alias("torch.distributed")
-            new = f"{dist}.get_rank()" if dist and call.lineno % 2 else 'int(os.environ["RANK"])'
             function = site.function(call)
+            # Before the group is made, get_rank() raises an error, which is another defect.
+            late = all(
+                site.function(init) is not function or init.lineno < call.lineno
+                for init in site.calls_of(_INIT)
+            )
+            new = f"{dist}.get_rank()" if dist and late and call.lineno % 2 else 'int(os.environ["RANK"])'
             if (new.startswith("int") and site.alias("os") != "os") or (
                 function and function not in whole.reached
             ):

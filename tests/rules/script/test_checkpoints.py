@@ -58,6 +58,8 @@ def told(findings: list[Finding]) -> list[tuple[str, str]]:
         'with open("model.pt", "wb") as file:\n    torch.save(state, file)',
         'from safetensors.torch import save_file\nsave_file(state, "model.safetensors")',
         'torch.jit.save(scripted, "model.pt")',
+        'torch.save(state, os.path.join(os.getcwd(), "model.pt"))',
+        'from pathlib import Path\ntorch.save(state, Path.cwd() / "model.pt")',
         'import joblib\njoblib.dump(state, filename=args.out + "/state")',
         "from transformers import AutoModelForCausalLM\nm = AutoModelForCausalLM.from_pretrained(args.name)\n"
         "m.save_pretrained(args.out)",
@@ -81,6 +83,7 @@ def test_a_save_that_every_rank_runs_with_one_path_is_found(program: ReadProgram
         "torch.save(state, io.BytesIO())",
         "torch.save(state, tempfile.mktemp())",
         "torch.save(state, somewhere())",
+        'os.chdir(somewhere())\ntorch.save(state, os.path.join(os.getcwd(), "model.pt"))',
         'def save():\n    torch.save(state, "model.pt")\nif rank == 0:\n    save()',
         'def save():\n    if rank:\n        return\n    torch.save(state, "model.pt")\nsave()',
         'def save():\n    torch.save(state, "model.pt")',

@@ -29,6 +29,9 @@ def judge(program: ReadProgram, text: str, **others: str) -> list[Finding]:
         PARSER + 'parser.add_argument("--amp", nargs="?", const=True, type=bool)',
         "import argparse\ndef options(parser):\n    parser.add_argument('--amp', type=bool)",
         "from argparse import ArgumentParser\np = ArgumentParser()\np.add_argument('--amp', type=bool)",
+        "import configargparse\np = configargparse.ArgumentParser()\np.add_argument('--amp', type=bool)",
+        "try:\n    import configargparse as c\nexcept ImportError:\n    import argparse as c\n"
+        "p = c.ArgumentParser()\np.add_argument('--amp', type=bool)",
         PARSER + 'sub = parser.add_subparsers().add_parser("x")\nsub.add_argument("--amp", type=bool)',
     ],
 )

@@ -53,6 +53,18 @@ def test_an_address_or_a_size_in_the_script_is_found(program: ReadProgram, text:
     assert told(judge(program, text)) == [("DIST006", Severity.ERROR)]
 
 
+@shows(topology.world_size_is_the_launchers, naming="world_size")
+@pytest.mark.parametrize("method", ["", ', init_method="env://"'])
+def test_a_size_under_a_test_is_a_warning_where_the_launcher_numbers_the_ranks(
+    program: ReadProgram, method: str
+) -> None:
+    text = f'if sys.argv[1:]:\n    dist.init_process_group("nccl", world_size=2{method})\n'
+
+    found = judge(program, text + 'else:\n    dist.init_process_group("gloo")')
+
+    assert told(found) == [("DIST006", Severity.WARNING)]
+
+
 @leaves_alone(topology.world_size_is_the_launchers, naming="world_size")
 @leaves_alone(topology.address_is_the_launchers, naming="MASTER_ADDR")
 @pytest.mark.parametrize(
@@ -79,8 +91,10 @@ def test_an_address_or_a_size_in_the_script_is_found(program: ReadProgram, text:
         'dist.init_process_group("nccl", init_method=f"tcp://{host}:{port}", rank=r, world_size=w)',
         'dist.init_process_group("nccl", world_size=int(os.environ["WORLD_SIZE"]), rank=r)',
         'dist.init_process_group("nccl", world_size=w, rank=r)',
-        # Which of two calls runs nobody can tell, nor whether one runs that nobody calls.
-        'if sys.argv[1:]:\n    dist.init_process_group("nccl", world_size=2)\nelse:\n'
+        # Which of two calls runs nobody can tell, nor where its ranks come from; nor who calls a function.
+        'if sys.argv[1:]:\n    dist.init_process_group("nccl", world_size=2, rank=r)\nelse:\n'
+        '    dist.init_process_group("nccl")',
+        'if sys.argv[1:]:\n    dist.init_process_group("nccl", sys.argv[1], world_size=2)\nelse:\n'
         '    dist.init_process_group("nccl")',
         'def unused():\n    dist.init_process_group("nccl", world_size=8)',
         "from torch.utils.data.distributed import DistributedSampler\n"
