@@ -43,6 +43,10 @@ def told(findings: list[Finding]) -> list[tuple[str, Severity]]:
         'dist.init_process_group("nccl", world_size=8, rank=int(os.environ["RANK"]))',
         'dist.init_process_group("nccl", world_size=torch.cuda.device_count(), rank=int(os.environ["RANK"]))',
         'if sys.argv[1:]:\n    dist.init_process_group("nccl", world_size=8)',
+        'import subprocess\nsubprocess.Popen(["java", "-jar", jar])\n'
+        'dist.init_process_group("nccl", world_size=8)',
+        'import subprocess\ncommand = ["/usr/bin/git", "log"]\nsubprocess.Popen(command)\n'
+        'dist.init_process_group("nccl", world_size=8)',
         'def start():\n    dist.init_process_group("nccl", world_size=8)\nif sys.argv[1:]:\n    start()',
         'os.environ["WORLD_SIZE"] = "8"' + GROUP,
         GROUP + "from torch.utils.data.distributed import DistributedSampler\n"
@@ -91,6 +95,8 @@ def test_a_size_under_a_test_is_a_warning_where_the_launcher_numbers_the_ranks(
         'dist.init_process_group("nccl", init_method=f"tcp://{host}:{port}", rank=r, world_size=w)',
         'dist.init_process_group("nccl", world_size=int(os.environ["WORLD_SIZE"]), rank=r)',
         'dist.init_process_group("nccl", world_size=w, rank=r)',
+        'import subprocess\nsubprocess.Popen([sys.executable, "work.py"])\n'
+        'dist.init_process_group("nccl", world_size=8)',
         # Which of two calls runs nobody can tell, nor where its ranks come from; nor who calls a function.
         'if sys.argv[1:]:\n    dist.init_process_group("nccl", world_size=2, rank=r)\nelse:\n'
         '    dist.init_process_group("nccl")',
