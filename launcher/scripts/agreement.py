@@ -48,12 +48,6 @@ _PURE = frozenset(
 )
 """What gives the same for the same arguments."""
 
-_FOLDER_OF_THE_START = frozenset({"os.getcwd", "pathlib.Path.cwd"})
-"""The folder in which a launcher starts all ranks."""
-
-_MOVES = ("os.chdir", "contextlib.chdir", "hydra.main")
-"""What may give each process a folder of its own."""
-
 _PURE_METHODS = frozenset({"format", "replace", "strip", "lower", "upper", "joinpath", "with_suffix", "join"})
 _READERS = frozenset({"os.environ.get", "os.getenv"})
 _OWN_VARIABLES = ("RANK", "HOST", "NODE", "ID", "PORT", "LOCAL")
@@ -122,8 +116,6 @@ class Agreement:
             return True
         if name in _READERS:
             return self._variable(node.args[0] if node.args else None)
-        if name in _FOLDER_OF_THE_START:
-            return not any(True for _ in self.program.calls(*_MOVES))
         given = [*node.args, *(each.value for each in node.keywords)]
         method = isinstance(node.func, ast.Attribute) and node.func.attr in _PURE_METHODS
         if name in _PURE:

@@ -60,8 +60,6 @@ def told(findings: list[Finding]) -> list[tuple[str, str]]:
         'torch.jit.save(scripted, "model.pt")',
         'for epoch in range(read()):\n    torch.save(state, "model-%02d.pt" % epoch)',
         'for epoch in range(2, read(), 3):\n    torch.save(state, "model-%02d.pt" % epoch)',
-        'torch.save(state, os.path.join(os.getcwd(), "model.pt"))',
-        'from pathlib import Path\ntorch.save(state, Path.cwd() / "model.pt")',
         'import joblib\njoblib.dump(state, filename=args.out + "/state")',
         "from transformers import AutoModelForCausalLM\nm = AutoModelForCausalLM.from_pretrained(args.name)\n"
         "m.save_pretrained(args.out)",
@@ -86,7 +84,6 @@ def test_a_save_that_every_rank_runs_with_one_path_is_found(program: ReadProgram
         "torch.save(state, tempfile.mktemp())",
         "torch.save(state, somewhere())",
         'for epoch in range(somewhere(), 9):\n    torch.save(state, f"{epoch}.pt")',
-        'os.chdir(somewhere())\ntorch.save(state, os.path.join(os.getcwd(), "model.pt"))',
         'def save():\n    torch.save(state, "model.pt")\nif rank == 0:\n    save()',
         'def save():\n    if rank:\n        return\n    torch.save(state, "model.pt")\nsave()',
         'def save():\n    torch.save(state, "model.pt")',
