@@ -54,7 +54,7 @@ def epoch_never_set(whole: Whole) -> Iterator[Mutant]:
         for call in site.calls
         if isinstance(call.func, ast.Attribute) and call.func.attr == "set_epoch"
     ]
-    if not WRAPPERS.search(whole.text) or not list(_for_training(whole)):
+    if not WRAPPERS.search(whole.text) or not any(_shuffles(*each) for each in _for_training(whole)):
         return
     for site, call in calls:
         assert isinstance(call.func, ast.Attribute)
@@ -82,6 +82,12 @@ def epoch_never_set(whole: Whole) -> Iterator[Mutant]:
         )
 
 
+def _shuffles(site: Site, _: ast.Call, sampler: ast.Call) -> bool:
+    """Whether a sampler surely shuffles: without that its epochs are alike, and need no number."""
+    shuffle = site.keyword(sampler, "shuffle")
+    return shuffle is None or (isinstance(shuffle, ast.Constant) and shuffle.value is True)
+
+
 def _loop_lines(
     whole: Whole, site: Site, loop: ast.For | ast.While | None, function: FunctionNode | None
 ) -> Iterator[int]:
@@ -99,6 +105,8 @@ def _loop_lines(
 
 def sampler_dropped(whole: Whole) -> Iterator[Mutant]:
     """The sampler no longer given to the training's loader."""
+    if _draws_its_data(whole):
+        return
     for site, loader, sampler in _for_training(whole):
         text = site.with_argument(loader, "sampler", None)
         if text is None:
@@ -106,6 +114,17 @@ def sampler_dropped(whole: Whole) -> Iterator[Mutant]:
         by = text.count("\n") - site.text.count("\n")
         lines = {line + min(by, 0) for line in site.lines_of(loader)} | set(site.lines_of(loader))
         yield from made("sampler dropped", site, text, lines | set(site.lines_of(sampler)), "DATA003")
+
+
+def _draws_its_data(whole: Whole) -> bool:
+    """Whether a data set of the program is made up of random numbers: each rank has its own all the same."""
+    return any(
+        isinstance(node, ast.ClassDef)
+        and any("Dataset" in ast.unparse(base) for base in node.bases)
+        and re.search(r"\b(rand|randn|randint)\(", site.source(node))
+        for site in whole.sites
+        for node in ast.walk(site.tree)
+    )
 
 
 def shuffled_beside_sampler(whole: Whole) -> Iterator[Mutant]:

@@ -72,12 +72,19 @@ def global_rank_as_device(whole: Whole) -> Iterator[Mutant]:
     for site in whole.sites:
         for call in site.calls_of("torch.cuda.set_device", "torch.nn.parallel.DistributedDataParallel"):
             dist = site.alias("torch.distributed")
-            new = f"{dist}.get_rank()" if dist and call.lineno % 2 else 'int(os.environ["RANK"])'
             function = site.function(call)
+            # Before the group is made, get_rank() raises an error, which is another defect.
+            late = all(
+                site.function(init) is not function or init.lineno < call.lineno
+                for init in site.calls_of(_INIT)
+            )
+            new = f"{dist}.get_rank()" if dist and late and call.lineno % 2 else 'int(os.environ["RANK"])'
             if (new.startswith("int") and site.alias("os") != "os") or (
                 function and function not in whole.reached
             ):
                 continue
+            if re.search(r"(?<![a-z_])(global_)?rank\b", site.source(call)):
+                continue  # It may be the global rank already.
             if site.dotted(call.func) == "torch.cuda.set_device":
                 if len(call.args) != 1 or re.search(r"%|device_count", site.source(call)):
                     continue
@@ -144,8 +151,28 @@ def save_without_guard(whole: Whole) -> Iterator[Mutant]:
             ]
             if any(MENTIONS_RANK.search(site.source(each.test)) for each in inner):
                 continue
+            if _lacks_names(site, node):
+                continue  # The other ranks would stop with a NameError, which is another defect.
             text, by = _unguarded(site, node)
             yield from made("save without a guard", site, text, moved(site.lines_of(saves[0]), by), "CKPT008")
+
+
+def _lacks_names(site: Site, node: ast.If) -> bool:
+    """Whether what stands in a block uses a variable that only ranks under another test have set."""
+    function = site.function(node)
+    if function is None:
+        return False
+    inside = set(ast.walk(node))
+    for used in inside:
+        if isinstance(used, ast.Name) and isinstance(used.ctx, ast.Load):
+            stores = [
+                each
+                for each in ast.walk(function)
+                if isinstance(each, ast.Name) and each.id == used.id and isinstance(each.ctx, ast.Store)
+            ]
+            if stores and not any(each in inside or not site.under_rank(each) for each in stores):
+                return True
+    return False
 
 
 def _unguarded(site: Site, node: ast.If) -> tuple[str | None, int]:

@@ -189,11 +189,11 @@ class Site:
         if given is not None:
             return self.replaced([(self.span(given.value), value)])
         end = self.span(call)[1] - 1
-        before = self._bytes[:end].rstrip()
-        comma = "" if before.endswith((b",", b"(")) else ", "
+        kept = self._bytes[:end].rstrip()
+        comma = "" if kept.endswith((b",", b"(")) else ", "
         if b"#" in self._bytes[:end].splitlines()[-1]:
             return None
-        return self.replaced([((len(before), len(before)), f"{comma}{name}={value}")])
+        return self.replaced([((len(kept), len(kept)), f"{comma}{name}={value}")])
 
     def is_open(self, call: ast.Call) -> bool:
         """Whether a call has `**arguments` or `*arguments`."""

@@ -91,7 +91,11 @@ def sources() -> Iterator[Source]:
     """The sources that the table names."""
     for row in json.loads(Path(__file__).with_name("programs.json").read_text("utf-8")):
         yield Source(
-            **{name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+            row["package"],
+            row["version"],
+            tuple(row["programs"]),
+            row.get("sha256", ""),
+            tuple(row.get("below", ())),
         )
 
 

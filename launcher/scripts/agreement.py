@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from launcher.scripts.arguments import is_open
 from launcher.scripts.ranks import VARIABLES
 from launcher.scripts.scopes import (
     Binding,
@@ -165,4 +166,8 @@ class Agreement:
         if called == "enumerate" and isinstance(counter, ast.Tuple) and counter.elts:
             counter = counter.elts[0]
             return isinstance(counter, ast.Name) and counter.id == name
-        return called == "range" and isinstance(counter, ast.Name) and self.holds(loop.iter)
+        if called != "range" or not isinstance(counter, ast.Name) or is_open(loop.iter):
+            return False
+        # Where it ends says how many rounds there are, not which number this one has.
+        starts = loop.iter.args[:1] if len(loop.iter.args) > 1 else []
+        return all(self.holds(each) for each in (*starts, *loop.iter.args[2:]))

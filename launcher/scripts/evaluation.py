@@ -34,6 +34,7 @@ from launcher.scripts.values import (
     UNKNOWN,
     Constant,
     Defined,
+    Either,
     External,
     Instance,
     Made,
@@ -200,6 +201,8 @@ class Evaluation:
             return self.value(whole.node.elts[item], environment)
         if isinstance(whole, Instance) and whole.item is None:
             return Instance(whole.name, whole.call, item)
+        if isinstance(whole, Either):  # Such as the results of a function with several returns.
+            return joined(self._part(each, item, environment) for each in whole.values)
         return UNKNOWN
 
     def _imported(self, binding: Binding) -> Value:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 
+from launcher.scripts.arguments import argument
 from launcher.scripts.program import Program
+from launcher.scripts.values import Constant, Several
 
 _SPAWNING = (
     "torch.multiprocessing.spawn",
@@ -20,6 +22,9 @@ _SPAWNING = (
     "ray.train.torch.TorchTrainer",
 )
 
+_TOOLS = frozenset({"java", "git", "ffmpeg", "ffprobe", "nvidia-smi", "perl", "tar", "wget", "curl", "aws"})
+"""Programs that are no rank and start none."""
+
 _OTHER_LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "LSB_", "AZ_BATCH", "FLUX_")
 """How the variables of launchers begin that set no MASTER_ADDR and MASTER_PORT."""
 
@@ -28,7 +33,11 @@ _OTHER_LIBRARIES = frozenset({"mpi4py", "ray", "submitit", "hostlist", "pyspark"
 
 def spawns(program: Program) -> list[ast.Call]:
     """The calls by which a program starts processes itself, on the host where it runs."""
-    found = [call for call, _ in program.calls(*_SPAWNING)]
+    found = [
+        call
+        for call, name in program.calls(*_SPAWNING)
+        if name != "subprocess.Popen" or not _runs_another_program(program, call)
+    ]
     contexts = (
         call
         for file in program.files
@@ -37,6 +46,18 @@ def spawns(program: Program) -> list[ast.Call]:
         if any(each.arg in ("target", "nprocs") for each in call.keywords)
     )
     return [*found, *(call for call in contexts if call not in found)]
+
+
+def _runs_another_program(program: Program, call: ast.Call) -> bool:
+    """Whether a command surely is none that could be a rank or start one: `["java", "-jar", ...]`."""
+    given = argument(call, "args", 0)
+    value = None if given is None else program.value(given)
+    if isinstance(value, Several) and value.node.elts:
+        value = program.value(value.node.elts[0])
+    if not isinstance(value, Constant) or not isinstance(value.value, str) or not value.value.strip():
+        return False
+    name = value.value.split()[0].rpartition("/")[2]
+    return name in _TOOLS
 
 
 def is_for_one_host(program: Program) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from launcher.scripts.arguments import argument
 from launcher.scripts.distributed import DDP, FSDP, FULLY_SHARD
 from launcher.scripts.origins import may_be
-from launcher.scripts.scopes import FunctionNode, ancestors, last_name, scope_of
+from launcher.scripts.scopes import BindingKind, FunctionNode, ancestors, last_name, scope_of
 from launcher.scripts.values import Defined
 
 if TYPE_CHECKING:
@@ -17,8 +17,14 @@ if TYPE_CHECKING:
 
 Loop = ast.For | ast.AsyncFor | ast.While
 
+_STEPS_TO_THE_MODEL = 3
+"""So many assignments lead at most from a loss to the call that is given the model."""
+
 _SHARED = ("reduce", "gather", "broadcast", "agree", "sync", "vote", "consensus", "any_rank", "all_ranks")
 """In the names of what makes ranks see the same."""
+
+_SHARING_NOTHING = ("batchnorm", "batch_norm", "synchronize", "reducelr")
+"""In the names of what only sounds so: converting a model to SyncBatchNorm, waiting for the device."""
 
 
 def training_loops(program: Program) -> Iterator[Loop]:
@@ -62,14 +68,42 @@ def runs_wrapped(program: Program, block: ast.AST) -> bool:
     around = [each for each in within_function(block) if isinstance(each, ast.With)]
     if any("join" in ast.unparse(item.context_expr).lower() for each in around for item in each.items):
         return False
-    return any(is_forward(program, each) for each in calls)
+    return any(is_forward(program, each) for each in calls) or any(
+        _is_wrapped(program, given)
+        for each in _making_the_loss(program, calls)
+        for given in (*each.args, *(keyword.value for keyword in each.keywords))
+    )
+
+
+def _making_the_loss(program: Program, calls: list[ast.Call]) -> Iterator[ast.Call]:
+    """The calls whose results backward starts from, through the variables that hold them."""
+    waiting = [(call.func, 0) for call in calls if last_name(call.func) == "backward"]
+    seen: set[ast.AST] = set()
+    while waiting:
+        node, depth = waiting.pop()
+        for part in ast.walk(node):
+            if isinstance(part, ast.Call) and part in calls:
+                yield part
+            elif isinstance(part, ast.Name) and depth < _STEPS_TO_THE_MODEL:
+                for binding in program.evaluation.sources(part):
+                    if binding.kind is BindingKind.ASSIGNED and binding.node not in seen and binding.value:
+                        seen.add(binding.node)
+                        waiting.append((binding.value, depth + 1))
 
 
 def is_forward(program: Program, call: ast.Call) -> bool:
     """Whether a call is the forward pass of a model that DDP or FSDP may wrap over all ranks."""
-    if not isinstance(call.func, ast.Name | ast.Attribute):
+    model = call.func
+    if isinstance(model, ast.Attribute) and model.attr == "forward":
+        model = model.value
+    return _is_wrapped(program, model)
+
+
+def _is_wrapped(program: Program, model: ast.expr) -> bool:
+    """Whether an expression is a model that DDP or FSDP may wrap over all ranks."""
+    if not isinstance(model, ast.Name | ast.Attribute):
         return False
-    wrappers = may_be(program, call.func, DDP, FSDP) or _sharded_in_place(program, call.func)
+    wrappers = may_be(program, model, DDP, FSDP) or _sharded_in_place(program, model)
     groups = ("process_group", "device_mesh", "mesh")
     return bool(wrappers) and not any(argument(each, name) for each in wrappers for name in groups)
 
@@ -105,4 +139,4 @@ def trains(program: Program, block: ast.AST, deeper: int = 2) -> bool:
 def makes_ranks_agree(call: ast.Call) -> bool:
     """Whether a call, by its name, makes the ranks see the same value."""
     name = ast.unparse(call.func).lower()
-    return any(word in name for word in _SHARED)
+    return any(word in name for word in _SHARED) and not any(word in name for word in _SHARING_NOTHING)

@@ -42,6 +42,12 @@ RANKS = [
     ("look(dist.get_rank() if x else 0)", GLOBAL),
     ("def f():\n if x:\n  return 0\n return dist.get_rank()\nlook(f())", GLOBAL),
     ("def f():\n return int(os.environ['RANK']), 1\nr, n = f()\nlook(r)", GLOBAL),
+    ("def f():\n if x:\n  return 0, 1\n return dist.get_rank(), 2\nr, n = f()\nlook(r)", GLOBAL),
+    (
+        "def f():\n if x:\n  return 0, 1\n if y:\n  return int(os.environ['RANK']), 2\n"
+        " return dist.get_rank(), 2\nlook(f()[0])",
+        GLOBAL,
+    ),
     ("R = None\ndef f():\n global R\n R = int(os.environ['RANK'])\nf()\nlook(R)", GLOBAL),
     ("args = parse()\nargs.rank = int(os.environ['RANK'])\ndef f(args):\n look(args.rank)\nf(args)", GLOBAL),
     (

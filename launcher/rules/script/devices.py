@@ -64,7 +64,11 @@ def device_is_not_the_global_rank(program: Program) -> Iterator[Finding]:
         return
     for node, index in _indices(program):
         value = program.value(index)
-        if not isinstance(value, RankValue) or value.kind is not RankKind.GLOBAL or _is_for_one_host(node):
+        if (
+            not isinstance(value, RankValue)
+            or value.kind is not RankKind.GLOBAL
+            or _is_for_one_host(program, node)
+        ):
             continue
         yield found(
             distribution.HARD_CODED_TOPOLOGY,
@@ -244,9 +248,10 @@ def _stays(program: Program, node: ast.AST) -> bool:
     return is_part_of_the_start(program, node)
 
 
-def _is_for_one_host(node: ast.AST) -> bool:
+def _is_for_one_host(program: Program, node: ast.AST) -> bool:
+    """Whether a test around a node may let one host alone come by; `local_rank != -1` is of all of them."""
     for outer in ancestors(node):
-        if isinstance(outer, ast.If | ast.IfExp):
+        if isinstance(outer, ast.If | ast.IfExp) and program.guards.truth(outer.test) is not True:
             names = {getattr(each, "attr", getattr(each, "id", "")) for each in ast.walk(outer.test)}
             if any(part in str(name).lower() for name in names for part in _KNOWS_THE_HOST):
                 return True

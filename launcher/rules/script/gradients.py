@@ -205,6 +205,8 @@ def steps_use_synchronised_gradients(program: Program) -> Iterator[Finding]:
             ]
             inside = [each for each in inside if each.lineno >= block.body[0].lineno]
             step = next((each for each in inside if _steps(program, each)), None)
+            if step is None and _is_the_models(program, call):
+                step = _unknown_step(program, inside)
             if step is not None and not _averages(program):
                 yield found(
                     ddp.ACCUMULATION_OR_CLIPPING_WRONG,
@@ -235,6 +237,32 @@ def _steps(program: Program, call: ast.Call) -> bool:
     )
 
 
+def _is_the_models(program: Program, no_sync: ast.Call) -> bool:
+    """Not of a library whose optimizers know of it, such as Accelerate's."""
+    return not (program.qualified(no_sync.func) or "").startswith(("accelerate.", "lightning.", "deepspeed."))
+
+
+def _unknown_step(program: Program, inside: list[ast.Call]) -> ast.Call | None:
+    """The step, behind a backward, of what the same function tells to forget gradients: an optimizer is told
+    so, a schedule has none."""
+    backward = next((each for each in inside if last_name(each.func) == "backward"), None)
+    for call in inside:
+        stepping = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if backward is None or stepping is None or last_name(call.func) != "step":
+            continue
+        if program.qualified(call.func) is not None or call.lineno <= backward.lineno:
+            continue
+        written = ast.dump(stepping)
+        for each in file_of(call).calls_of.get("zero_grad", ()):
+            if (
+                isinstance(each.func, ast.Attribute)
+                and ast.dump(each.func.value) == written
+                and scope_of(each) is scope_of(call)
+            ):
+                return call
+    return None
+
+
 def _averages(program: Program) -> bool:
     """Whether a program may average models or gradients by itself, as local SGD does.
 
@@ -253,6 +281,8 @@ def _averages(program: Program) -> bool:
 
 def _may_average(program: Program, call: ast.Call) -> bool:
     called = program.value(call.func)
+    if isinstance(called, External) and called.name.startswith("torch.optim."):
+        return False  # ReduceLROnPlateau.
     outer = scope_of(call).function
     places: list[ast.AST] = [file_of(call).tree if outer is None else outer.node]
     if isinstance(called, Defined):

@@ -13,10 +13,16 @@ from launcher.scripts.arguments import argument, constant, is_open
 from launcher.scripts.edits import Places
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import file_of
-from launcher.scripts.values import UNKNOWN, External, Instance
+from launcher.scripts.values import UNKNOWN, External, Instance, alternatives
 
-_OTHER_PARSERS = frozenset({"jsonargparse", "tap", "simple_parsing", "configargparse", "click", "typer"})
-"""Libraries whose parsers may understand `type=bool`, or that are no argparse at all."""
+_OTHER_PARSERS = frozenset({"jsonargparse", "tap", "simple_parsing", "click", "typer"})
+"""Libraries whose parsers may understand `type=bool`, or that are no argparse at all.
+
+Not configargparse, which hands what stands in a file to argparse as words of the command line (its
+`convert_item_to_command_line_arg`).
+"""
+
+_PARSERS = ("argparse.", "configargparse.")
 
 
 @finds(Stage.SCRIPT, job_runtime.ENTRY_POINT_MISSING)
@@ -66,7 +72,7 @@ def _is_argparse(program: Program, call: ast.Call) -> bool:
     parser = program.value(call.func.value)
     if parser is UNKNOWN:
         return any(each.module == "argparse" for file in program.files for each in file.imports)
-    return isinstance(parser, Instance) and parser.name.startswith("argparse.")
+    return all(isinstance(each, Instance) and each.name.startswith(_PARSERS) for each in alternatives(parser))
 
 
 def _fix(program: Program, call: ast.Call, kind: ast.expr) -> Fix | None:

@@ -10,14 +10,14 @@ from launcher.failure_modes.model import Finding, Fix, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.closure import Closure
 from launcher.rules.script.finding import found, note
-from launcher.rules.script.loaders import loaders_of
+from launcher.rules.script.loaders import Loaders, loaders_of
+from launcher.rules.script.sampler_uses import goes_nowhere, is_only_asked, uses_of
 from launcher.scripts.arguments import argument, is_open
 from launcher.scripts.edits import without_keyword
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import (
     Binding,
     ancestors,
-    file_of,
     parent_of,
     scope_of,
 )
@@ -114,7 +114,9 @@ def _depends_on(loader: ast.Call, sampler: ast.expr) -> bool:
 def samplers_are_used(program: Program) -> Iterator[Finding]:
     """A DistributedSampler that no DataLoader gets: the variable is never read but for set_epoch and len.
 
-    The loader beside it then gives every rank the whole dataset, though the script looks right.
+    The loader beside it then gives every rank the whole dataset, though the script looks right. One that a
+    function gives back, or an object keeps, counts where that function also makes the loader of the same
+    dataset by which the program trains, and nothing that gets the sampler draws from it.
 
     Bad: `sampler = DistributedSampler(dataset); loader = DataLoader(dataset, shuffle=True)`
     Good: `sampler = DistributedSampler(dataset); loader = DataLoader(dataset, sampler=sampler)`
@@ -126,7 +128,9 @@ def samplers_are_used(program: Program) -> Iterator[Finding]:
         binding = _kept_in(sampler)
         if binding is None or not loaders.calls:
             continue
-        if any(_counts_as_use(use) for use in _uses(program, binding)):
+        if not all(is_only_asked(use) for use in uses_of(program, binding)) and not (
+            _trains_beside(loaders, sampler) and goes_nowhere(program, sampler)
+        ):
             continue
         if not any(_is_of(loader, sampler) for loader, _ in _unsplit(program)):
             yield found(
@@ -143,6 +147,18 @@ def _is_of(loader: ast.Call, sampler: ast.Call) -> bool:
     return one is not None and other is not None and ast.dump(one) == ast.dump(other)
 
 
+def _trains_beside(loaders: Loaders, sampler: ast.Call) -> bool:
+    """Whether the function that makes a sampler makes the loader of the same dataset, which has none, and by
+    which the program trains."""
+    return any(
+        scope_of(loader) is scope_of(sampler)
+        and _is_of(loader, sampler)
+        and loaders.samplers_of(loader) == frozenset()
+        for loop in loaders.training_loops
+        for loader in loop.loaders
+    )
+
+
 def _kept_in(sampler: ast.Call) -> Binding | None:
     """The one variable of a function or module to which a sampler is assigned."""
     statement = parent_of(sampler)
@@ -155,30 +171,6 @@ def _kept_in(sampler: ast.Call) -> Binding | None:
         return None
     bindings = scope_of(statement).bindings.get(target.id, [])
     return next((each for each in bindings if each.node is statement), None)
-
-
-def _uses(program: Program, binding: Binding) -> Iterator[ast.expr]:
-    """Where a variable is read: also by other files where it is a module's."""
-    file, scope = file_of(binding.node), scope_of(binding.node)
-    for use in file.names.get(binding.name, ()):
-        if scope_of(use).holder_of(binding.name) is scope:
-            yield use
-    if isinstance(scope.node, ast.Module | ast.ClassDef):
-        for other in program.files:
-            yield from other.attributes.get(binding.name, ())
-            if other is not file:
-                yield from other.names.get(binding.name, ())
-
-
-def _counts_as_use(use: ast.expr) -> bool:
-    parent = parent_of(use)
-    if isinstance(parent, ast.Attribute) and parent.attr == "set_epoch":
-        return False
-    if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id == "len":
-        return False
-    if isinstance(parent, ast.Compare):
-        return False
-    return not (isinstance(parent, ast.If | ast.IfExp) and parent.test is use)
 
 
 @finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
@@ -210,7 +202,17 @@ def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
             )
 
 
-_OF_ALL_HOSTS = frozenset({"WORLD_SIZE", "torch.distributed.get_world_size", "OMPI_COMM_WORLD_SIZE"})
+_OF_ALL_HOSTS = frozenset(
+    {
+        "WORLD_SIZE",
+        "OMPI_COMM_WORLD_SIZE",
+        "torch.distributed.get_world_size",
+        "accelerate.Accelerator.num_processes",
+        "accelerate.PartialState.num_processes",
+        "lightning.fabric.Fabric.world_size",
+        "lightning.pytorch.Trainer.world_size",
+    }
+)
 
 
 @finds(Stage.SCRIPT, data.SAMPLER_SEED_DIFFERS)

@@ -11,8 +11,8 @@ from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
 from launcher.scripts.guard import Guard
 from launcher.scripts.program import Program
-from launcher.scripts.scopes import file_of, last_name, scope_of
-from launcher.scripts.values import RankKind, RankValue
+from launcher.scripts.scopes import file_of, last_name, parameters_of, parent_of, scope_of
+from launcher.scripts.values import Defined, External, ModuleOf, RankKind, RankValue
 from launcher.scripts.wrapped import (
     Loop,
     calls_in,
@@ -83,9 +83,9 @@ def _departures(loop: Loop) -> Iterator[tuple[ast.expr, ast.stmt]]:
 def _seen_alone(program: Program, test: ast.expr, loop: Loop) -> str | None:
     """How a test depends on what one rank alone sees; None where it does not, or that is not known."""
     parts = [part for each in _with_sources(program, test) for part in ast.walk(each)]
-    names = {part.id for part in parts if isinstance(part, ast.Name)}
+    names = {part.id for part in parts if isinstance(part, ast.Name) and _is_a_variable(program, part)}
     if any(makes_ranks_agree(each) for each in parts if isinstance(each, ast.Call)) or _shared_before(
-        names, test, loop
+        program, names, test, loop
     ):
         return None
     for part in parts:
@@ -112,15 +112,47 @@ def _with_sources(program: Program, test: ast.expr) -> Iterator[ast.expr]:
                     yield binding.value
 
 
-def _shared_before(names: set[str], test: ast.expr, loop: Loop) -> bool:
+def _is_a_variable(program: Program, name: ast.Name) -> bool:
+    """Not a module or a member of one: `torch` in `torch.cuda.synchronize()` is nothing to agree on."""
+    return not isinstance(program.value(name), External | ModuleOf)
+
+
+def _shared_before(program: Program, names: set[str], test: ast.expr, loop: Loop) -> bool:
     """Whether anything in the function makes the ranks agree on one of these names."""
     scope = scope_of(test)
     for call in file_of(loop).calls:
         if scope_of(call) is scope and makes_ranks_agree(call):
             given = {each.id for each in ast.walk(call) if isinstance(each, ast.Name)}
-            if given & names:
+            if given & names and not _shares_a_copy(program, call, names):
                 return True
     return False
+
+
+def _shares_a_copy(program: Program, call: ast.Call, names: set[str]) -> bool:
+    """Whether a function of the program reduces a copy of what it is given, and its result goes elsewhere:
+    `reduced = mean(loss)`, which begins with `tensor.clone()`."""
+    statement, called = parent_of(call), program.value(call.func)
+    if not isinstance(statement, ast.Assign) or not isinstance(called, Defined):
+        return False
+    targets = {
+        each.id for target in statement.targets for each in ast.walk(target) if isinstance(each, ast.Name)
+    }
+    function = called.node
+    if targets & names or not isinstance(function, ast.FunctionDef):
+        return False
+    parameters = {each.arg for each in parameters_of(function)}
+    reading = [each for each in ast.walk(function) if isinstance(each, ast.Name) and each.id in parameters]
+    return all(isinstance(each.ctx, ast.Load) and not _is_changed(each) for each in reading) and any(
+        isinstance(each, ast.Call) and last_name(each.func) == "clone" for each in ast.walk(function)
+    )
+
+
+def _is_changed(name: ast.Name) -> bool:
+    """Whether a use of a variable may change its tensor: handed to a call, kept, or by a method of its."""
+    parent = parent_of(name)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr.endswith("_") or parent.attr in ("data", "grad")
+    return isinstance(parent, ast.Call | ast.keyword | ast.Starred | ast.Assign | ast.List | ast.Tuple)
 
 
 def _is_loss(program: Program, asked: ast.expr, loop: Loop) -> bool:

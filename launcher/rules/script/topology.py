@@ -10,7 +10,7 @@ from launcher.failure_modes import distribution, nccl
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found
-from launcher.scripts.arguments import argument, constant
+from launcher.scripts.arguments import argument, constant, is_open
 from launcher.scripts.certainty import runs_with, surely_runs
 from launcher.scripts.changed_variables import ChangedVariable, changed_variables
 from launcher.scripts.launching import has_another_launcher, is_for_one_host
@@ -96,7 +96,8 @@ def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
     With more processes than that, some are ranks that do not exist; with fewer, the start waits for those
     that never come.
 
-    Silent for one process, and in a program that spawns its processes itself.
+    Silent for one process, and in a program that spawns its processes itself. Of several calls that make the
+    group, one under a test counts only where its ranks come from the launcher's variables, and as a warning.
 
     Bad: `init_process_group("nccl", world_size=8, rank=rank)`, `world_size=torch.cuda.device_count()`. Good:
     `init_process_group("nccl")`, which reads WORLD_SIZE.
@@ -111,14 +112,18 @@ def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
         keyword, position = ("world_size", 3) if name == GROUP else ("num_replicas", 1)
         given = argument(call, keyword, position)
         value = None if given is None else program.value(given)
-        if given is None or not (
-            (only and name == GROUP and _is_called(program, call)) or surely_runs(program, call)
-        ):
+        if given is None:
             continue
+        called = name == GROUP and _is_called(program, call)
+        severity = None
+        if not ((only and called) or surely_runs(program, call)):
+            if not called or not _asks_the_launcher(program, call):
+                continue
+            severity = Severity.WARNING
         if isinstance(value, Constant) and type(value.value) is int and value.value > 1:
-            yield _world_size(given, f"{keyword} is fixed to {value.value}")
+            yield _world_size(given, f"{keyword} is fixed to {value.value}", severity)
         elif value == WorldSize("torch.cuda.device_count"):
-            yield _world_size(given, f"{keyword} is the number of GPUs of one host")
+            yield _world_size(given, f"{keyword} is the number of GPUs of one host", severity)
     for change in _overwritten(program, "WORLD_SIZE"):
         size = constant(program, change.value)
         if size is not None and str(size.value).isdigit() and int(str(size.value)) > 1:
@@ -154,6 +159,14 @@ def rank_is_the_global_one(program: Program) -> Iterator[Finding]:
                 change.node,
                 "RANK is set to the rank on the host: several hosts claim the same, and the start hangs",
             )
+
+
+def _asks_the_launcher(program: Program, call: ast.Call) -> bool:
+    """Whether a call that makes the group has its ranks from what the launcher has set, and none other's."""
+    method = argument(call, "init_method", 1)
+    if is_open(call) or argument(call, "rank", 4) is not None or argument(call, "store", 5) is not None:
+        return False
+    return method is None or program.value(method) in (Constant("env://"), Constant(None))
 
 
 def _is_called(program: Program, node: ast.AST) -> bool:
@@ -209,12 +222,13 @@ def _address(program: Program, node: ast.AST, what: str, host: str) -> Finding:
     return found(distribution.HARD_CODED_TOPOLOGY, node, message, severity=severity)
 
 
-def _world_size(node: ast.AST, what: str) -> Finding:
+def _world_size(node: ast.AST, what: str, severity: Severity | None = None) -> Finding:
     return found(
         distribution.HARD_CODED_TOPOLOGY,
         node,
         f"{what}: with any other number of processes the start hangs, or samples are left out",
         remedy="Leave it out: WORLD_SIZE, which the launcher sets, is read.",
+        severity=severity,
     )
 
 

@@ -58,6 +58,8 @@ def told(findings: list[Finding]) -> list[tuple[str, str]]:
         'with open("model.pt", "wb") as file:\n    torch.save(state, file)',
         'from safetensors.torch import save_file\nsave_file(state, "model.safetensors")',
         'torch.jit.save(scripted, "model.pt")',
+        'for epoch in range(read()):\n    torch.save(state, "model-%02d.pt" % epoch)',
+        'for epoch in range(2, read(), 3):\n    torch.save(state, "model-%02d.pt" % epoch)',
         'import joblib\njoblib.dump(state, filename=args.out + "/state")',
         "from transformers import AutoModelForCausalLM\nm = AutoModelForCausalLM.from_pretrained(args.name)\n"
         "m.save_pretrained(args.out)",
@@ -81,6 +83,7 @@ def test_a_save_that_every_rank_runs_with_one_path_is_found(program: ReadProgram
         "torch.save(state, io.BytesIO())",
         "torch.save(state, tempfile.mktemp())",
         "torch.save(state, somewhere())",
+        'for epoch in range(somewhere(), 9):\n    torch.save(state, f"{epoch}.pt")',
         'def save():\n    torch.save(state, "model.pt")\nif rank == 0:\n    save()',
         'def save():\n    if rank:\n        return\n    torch.save(state, "model.pt")\nsave()',
         'def save():\n    torch.save(state, "model.pt")',

@@ -37,6 +37,7 @@ def judge(program: ReadProgram, text: str, start: str = START) -> list[str]:
         'device = torch.device("cuda", dist.get_rank())',
         'device = torch.device(f"cuda:{dist.get_rank()}")',
         "rank = dist.get_rank()\nmodel = DDP(model.to(local_rank), device_ids=[rank])",
+        "if local_rank != -1:\n    torch.cuda.set_device(dist.get_rank())",
         'x = x.to(f"cuda:{dist.get_rank()}")',
         "x = x.cuda(dist.get_rank())",
         "def main(rank):\n    torch.cuda.set_device(rank)\nmain(dist.get_rank())",

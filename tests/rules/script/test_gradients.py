@@ -132,6 +132,15 @@ def test_clipping_by_the_whole_norm_is_right(program: ReadProgram, text: str) ->
         ),
         ("with m.no_sync():\n    scaler.scale(m(x)).backward()\n    scaler.step(optimizer)", Severity.ERROR),
         ("with m.no_sync(), other():\n    if last:\n        optimizer.step()", Severity.ERROR),
+        (
+            "with m.no_sync():\n    unknown.zero_grad()\n    m(x).backward()\n    unknown.step()",
+            Severity.ERROR,
+        ),
+        (
+            "def epoch(model, o):\n    with model.no_sync():\n        model(x).backward()\n"
+            "        o.step()\n    o.zero_grad()\nepoch(m, make(m))",
+            Severity.ERROR,
+        ),
         ("loss = m(x)\nwith m.no_sync():\n    loss.backward()", Severity.WARNING),
         ("loss = m(x)\nwith m.no_sync():\n    (loss / 4).backward()", Severity.WARNING),
         ("loss = m(x)\nwith m.no_sync():\n    scaler.scale(loss).backward()", Severity.WARNING),
@@ -165,7 +174,13 @@ with m.no_sync():
 
 
 @pytest.mark.parametrize(
-    ("what", "found"), [("print(each)", 1), ("dist.all_reduce(each)", 0), ("reduced(each)", 0)]
+    ("what", "found"),
+    [
+        ("print(each)", 1),
+        ("torch.optim.lr_scheduler.ReduceLROnPlateau(each)", 1),
+        ("dist.all_reduce(each)", 0),
+        ("reduced(each)", 0),
+    ],
 )
 def test_figures_that_are_averaged_are_no_models(program: ReadProgram, what: str, found: int) -> None:
     assert len(judge(program, FIGURES.format(what))) == found
@@ -180,6 +195,10 @@ def test_figures_that_are_averaged_are_no_models(program: ReadProgram, what: str
         "with m.no_sync():\n    loss = loss_of(m, x)\n    loss.backward()",
         "with m.no_sync():\n    train_step(m, x)",
         "with m.no_sync():\n    m(x).backward()\n    scheduler.step()",
+        "with m.no_sync():\n    m(x).backward()\n    unknown.step()",
+        "with m.no_sync():\n    unknown.step()\n    m(x).backward()\nunknown.zero_grad()",
+        "import accelerate\na = accelerate.Accelerator()\nwith a.no_sync(m):\n    m(x).backward()\n"
+        "    unknown.step()\nunknown.zero_grad()",
         "with m.no_sync():\n    m(x).backward()\n    optimizer.step()\naverage_parameters(m)",
         "context = m.no_sync() if more else nullcontext()\nwith context:\n    m(x).backward()",
         "loss = unknown(x)\nwith unknown.no_sync():\n    loss.backward()",

@@ -29,6 +29,11 @@ def judge(program: ReadProgram, text: str, **others: str) -> list[Finding]:
         PARSER + 'parser.add_argument("--amp", nargs="?", const=True, type=bool)',
         "import argparse\ndef options(parser):\n    parser.add_argument('--amp', type=bool)",
         "from argparse import ArgumentParser\np = ArgumentParser()\np.add_argument('--amp', type=bool)",
+        "import configargparse\np = configargparse.ArgumentParser()\np.add_argument('--amp', type=bool)",
+        "try:\n    import configargparse as c\nexcept ImportError:\n    import argparse as c\n"
+        "p = c.ArgumentParser()\np.add_argument('--amp', type=bool)",
+        "import argparse\ntry:\n    import configargparse\n    p = configargparse.ArgumentParser()\n"
+        "except ImportError:\n    p = argparse.ArgumentParser()\np.add_argument('--amp', type=bool)",
         PARSER + 'sub = parser.add_subparsers().add_parser("x")\nsub.add_argument("--amp", type=bool)',
     ],
 )
@@ -51,6 +56,8 @@ def test_type_bool_is_found(program: ReadProgram, text: str) -> None:
         PARSER + 'def bool(text):\n    return text == "true"\nparser.add_argument("--amp", type=bool)',
         PARSER + 'parser.add_argument("--epochs", type=int)',
         "from jsonargparse import ArgumentParser\np = ArgumentParser()\np.add_argument('--amp', type=bool)",
+        "import argparse, mine\np = argparse.ArgumentParser() if x else mine.lib.Parser()\n"
+        "p.add_argument('--amp', type=bool)",
         "import click\n@click.option('--amp', type=bool)\ndef main(amp): ...",
         "import mine\np = mine.Parser()\np.add_argument('--amp', type=bool)",
         "from lightning.pytorch.cli import LightningArgumentParser\n"

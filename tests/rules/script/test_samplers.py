@@ -217,12 +217,77 @@ def test_a_sampler_that_is_read_is_used(program: ReadProgram, text: str) -> None
     assert told(program, text) == []
 
 
+RECIPE = """
+class Recipe:
+    def __init__(self):
+        self.model = DistributedDataParallel(model)
+        self.sampler, self.loader = self.data(unknown())
+
+    def data(self, dataset):
+        sampler = DistributedSampler(dataset, num_replicas=world_size, rank=rank)
+        loader = DataLoader(dataset, {given})
+        return sampler, loader
+
+    def train(self):
+        for epoch in range(3):
+            self.sampler.set_epoch(epoch)
+            for batch in self.loader:
+                self.model(batch).backward()
+{more}
+
+recipe = Recipe()
+recipe.train()
+"""
+
+
+@shows(data.samplers_are_used)
+@pytest.mark.parametrize("given", ["batch_size=8", "batch_size=8, shuffle=True", "sampler=None"])
+def test_a_sampler_that_is_handed_on_and_drawn_from_nowhere_is_found(
+    program: ReadProgram, given: str
+) -> None:
+    text = RECIPE.format(given=given, more="")
+    assert told(program, text) == [("DATA003", "DistributedSampler")]
+
+
+@leaves_alone(data.samplers_are_used)
+@pytest.mark.parametrize(
+    ("given", "more"),
+    [
+        pytest.param("sampler=sampler", "", id="given to the loader"),
+        pytest.param("batch_sampler=batches(sampler)", "", id="given on"),
+        pytest.param("batch_size=8", "        self.other = make(self.sampler)", id="drawn from elsewhere"),
+        pytest.param("batch_size=8", "        print(list(self.sampler))", id="read elsewhere"),
+        pytest.param("batch_size=8", "        self.spare = [self.sampler]", id="kept where nobody sees"),
+        pytest.param("batch_sampler=unknown", "", id="the loader may have one"),
+    ],
+)
+def test_a_sampler_that_is_handed_on_and_may_be_drawn_from_is_left_alone(
+    program: ReadProgram, given: str, more: str
+) -> None:
+    assert told(program, RECIPE.format(given=given, more=more)) == []
+
+
 def test_the_rank_on_the_host_among_all_ranks_is_found(program: ReadProgram) -> None:
     text = "use(DistributedSampler(dataset, num_replicas=world_size, rank=local_rank))"
     assert told(program, text) == [("DATA003", "DistributedSampler")]
     assert told(program, "use(DistributedSampler(dataset, rank=local_rank))") == [
         ("DATA003", "DistributedSampler")
     ]
+
+
+@shows(data.samplers_count_all_ranks)
+@pytest.mark.parametrize(
+    "size",
+    [
+        "from accelerate import Accelerator\nsize = Accelerator().num_processes\n",
+        "from lightning.fabric import Fabric\nfabric = Fabric()\nsize = fabric.world_size\n",
+    ],
+)
+def test_the_rank_on_the_host_beside_a_librarys_number_of_all_ranks_is_found(
+    program: ReadProgram, size: str
+) -> None:
+    text = size + "use(DistributedSampler(dataset, num_replicas=size, rank=local_rank))"
+    assert told(program, text) == [("DATA003", "DistributedSampler")]
 
 
 @leaves_alone(data.samplers_count_all_ranks)

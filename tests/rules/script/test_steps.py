@@ -15,6 +15,13 @@ START = """
 import math, sys, time, torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+def reduce_copy(tensor):
+    copy = tensor.clone()
+    dist.all_reduce(copy)
+    return copy
+def reduce_in_place(tensor):
+    dist.all_reduce(tensor)
+    return tensor.clone()
 rank = dist.get_rank()
 model = torch.nn.Linear(1, 1)
 model = DistributedDataParallel(model)
@@ -44,6 +51,9 @@ def indented(text: str) -> str:
         ("value = loss.item()\nif math.isnan(value):\n    continue", "this rank's own"),
         ("bad = torch.isnan(loss)\nif bad:\n    continue", "this rank's own"),
         ("if loss.isnan():\n    continue", "this rank's own"),
+        ("torch.cuda.synchronize()\nif torch.isnan(loss):\n    continue", "this rank's own"),
+        ("dist.all_reduce(torch.ones(1))\nif torch.isnan(loss):\n    continue", "this rank's own"),
+        ("shown = reduce_copy(loss)\nif torch.isnan(loss):\n    continue", "this rank's own"),
         ("if time.time() - begun > 3600:\n    break", "clocks"),
         ("spent = time.time() - begun\nif spent > 3600:\n    break", "clocks"),
         ("if batch and time.monotonic() > 9:\n    break", "clocks"),
@@ -65,6 +75,9 @@ def test_a_step_that_one_rank_skips_is_found(program: ReadProgram, text: str, wh
         "dist.all_reduce(loss)\nif torch.isnan(loss):\n    continue",
         "bad = torch.isnan(loss)\ndist.all_reduce(bad)\nif bad:\n    continue",
         "mean = reduce_mean(loss)\nif math.isnan(mean):\n    continue",
+        "loss = reduce_copy(loss)\nif torch.isnan(loss):\n    continue",
+        "shown = reduce_in_place(loss)\nif torch.isnan(loss):\n    continue",
+        "shown = reduced(loss)\nif torch.isnan(loss):\n    continue",
         "if step >= 10:\n    break",
         "if torch.isnan(batch).any():\n    print(1)",
         "spent = time.time() - begun\nif rank == 0:\n    print(spent)",
@@ -94,6 +107,32 @@ def test_a_model_that_was_sharded_in_place_is_wrapped(
     start = start.replace("model = DistributedDataParallel(model)", wrapping)
     text = start + indented("if torch.isnan(loss):\n    continue") + END
     assert len(judge(program, text)) == found
+
+
+@pytest.mark.parametrize(
+    ("made", "found"),
+    [
+        ("loss = model.forward(batch).sum()", 1),
+        ("loss = diffusion.losses(model, batch)['loss'].mean()", 1),
+        ("losses = criterion(batch, net=model)\nloss = losses.sum()", 1),
+        ("loss = criterion(model.module, batch)", 0),
+        ("loss = other(batch)\nshow(model)", 0),
+        ("loss = other.forward(batch)", 0),
+    ],
+)
+def test_a_wrapped_model_runs_where_it_is_called_or_makes_the_loss(
+    program: ReadProgram, made: str, found: int
+) -> None:
+    text = START.replace("    loss = model(batch).sum()\n", indented(made))
+    assert len(judge(program, text + indented("if torch.isnan(loss):\n    continue") + END)) == found
+
+
+def test_a_model_with_synchronised_statistics_is_nothing_that_ranks_agree_on(program: ReadProgram) -> None:
+    converted = (
+        "model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)\nmodel = DistributedDataParallel"
+    )
+    text = START.replace("model = DistributedDataParallel", converted)
+    assert len(judge(program, text + indented("if torch.isnan(loss):\n    continue") + END)) == 1
 
 
 def test_a_bare_model_skips_what_it_likes(program: ReadProgram) -> None:

@@ -43,6 +43,10 @@ def told(findings: list[Finding]) -> list[tuple[str, Severity]]:
         'dist.init_process_group("nccl", world_size=8, rank=int(os.environ["RANK"]))',
         'dist.init_process_group("nccl", world_size=torch.cuda.device_count(), rank=int(os.environ["RANK"]))',
         'if sys.argv[1:]:\n    dist.init_process_group("nccl", world_size=8)',
+        'import subprocess\nsubprocess.Popen(["java", "-jar", jar])\n'
+        'dist.init_process_group("nccl", world_size=8)',
+        'import subprocess\ncommand = ["/usr/bin/git", "log"]\nsubprocess.Popen(command)\n'
+        'dist.init_process_group("nccl", world_size=8)',
         'def start():\n    dist.init_process_group("nccl", world_size=8)\nif sys.argv[1:]:\n    start()',
         'os.environ["WORLD_SIZE"] = "8"' + GROUP,
         GROUP + "from torch.utils.data.distributed import DistributedSampler\n"
@@ -51,6 +55,18 @@ def told(findings: list[Finding]) -> list[tuple[str, Severity]]:
 )
 def test_an_address_or_a_size_in_the_script_is_found(program: ReadProgram, text: str) -> None:
     assert told(judge(program, text)) == [("DIST006", Severity.ERROR)]
+
+
+@shows(topology.world_size_is_the_launchers, naming="world_size")
+@pytest.mark.parametrize("method", ["", ', init_method="env://"'])
+def test_a_size_under_a_test_is_a_warning_where_the_launcher_numbers_the_ranks(
+    program: ReadProgram, method: str
+) -> None:
+    text = f'if sys.argv[1:]:\n    dist.init_process_group("nccl", world_size=2{method})\n'
+
+    found = judge(program, text + 'else:\n    dist.init_process_group("gloo")')
+
+    assert told(found) == [("DIST006", Severity.WARNING)]
 
 
 @leaves_alone(topology.world_size_is_the_launchers, naming="world_size")
@@ -79,8 +95,12 @@ def test_an_address_or_a_size_in_the_script_is_found(program: ReadProgram, text:
         'dist.init_process_group("nccl", init_method=f"tcp://{host}:{port}", rank=r, world_size=w)',
         'dist.init_process_group("nccl", world_size=int(os.environ["WORLD_SIZE"]), rank=r)',
         'dist.init_process_group("nccl", world_size=w, rank=r)',
-        # Which of two calls runs nobody can tell, nor whether one runs that nobody calls.
-        'if sys.argv[1:]:\n    dist.init_process_group("nccl", world_size=2)\nelse:\n'
+        'import subprocess\nsubprocess.Popen([sys.executable, "work.py"])\n'
+        'dist.init_process_group("nccl", world_size=8)',
+        # Which of two calls runs nobody can tell, nor where its ranks come from; nor who calls a function.
+        'if sys.argv[1:]:\n    dist.init_process_group("nccl", world_size=2, rank=r)\nelse:\n'
+        '    dist.init_process_group("nccl")',
+        'if sys.argv[1:]:\n    dist.init_process_group("nccl", sys.argv[1], world_size=2)\nelse:\n'
         '    dist.init_process_group("nccl")',
         'def unused():\n    dist.init_process_group("nccl", world_size=8)',
         "from torch.utils.data.distributed import DistributedSampler\n"
