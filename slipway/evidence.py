@@ -68,6 +68,9 @@ _SPECIFIC: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
 )
+_OUR_OWN = re.compile(r"^slipway\.CheckpointError: (?P<code>[A-Z]{3,4}\d{3}) ", re.MULTILINE)
+"""What slipway.CheckpointManager raises names its code itself."""
+
 _CLOSED_BY_PEER = re.compile(
     r"Connection (?:was )?(?:likely )?(?:closed|reset)(?: by (?:remote )?peer|\.)|ncclRemoteError"
     r"|socketProgress: Connection closed",
@@ -190,6 +193,9 @@ def _tail(text: str) -> str:
 
 
 def _code(text: str) -> str:
+    told = _OUR_OWN.search(text)
+    if told:
+        return told["code"]
     for code, pattern in _SPECIFIC:
         if pattern.search(text):
             return code

@@ -15,10 +15,10 @@ from pathlib import Path
 from slipway.evidence import Evidence, judge
 
 REPORTS: tuple[str, ...] = (
-    "CKPT007", "CODE001", "CODE002", "CODE005", "DISK001", "DIST008", "IAM002", "MEM001", "MEM002",
-    "NCCL004", "NCCL006", "NCCL009", "STOP001",
+    "CKPT003", "CKPT004", "CKPT005", "CKPT007", "CKPT009", "CODE001", "CODE002", "CODE005", "DISK001",
+    "DIST008", "IAM002", "MEM001", "MEM002", "NCCL004", "NCCL006", "NCCL009", "STOP001",
 )  # fmt: skip
-"""Every failure mode that the boot may report at run time."""
+"""Every failure mode that the boot, or what scripts use of this package, may report at run time."""
 
 STOPPED = "STOP001"
 """The code of what was asked to end, printed alone: the service asks for no reason then."""

@@ -74,6 +74,7 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             checkpoints.NOTHING_TO_RESUME_FROM,
             checkpoints.PATH_NOT_KEPT,
             checkpoints.RANKS_WRITE_SAME_FILE,
+            checkpoints.NOT_WHAT_WAS_SAVED,
         ),
         "FSx and S3": (
             storage.LUSTRE_NOT_AVAILABLE,

@@ -135,3 +135,19 @@ RANKS_WRITE_SAME_FILE = FailureMode(
     ),
     sources=(sources.CHECKPOINTS_GUIDE, sources.TRAINING_STORAGE),
 )
+
+NOT_WHAT_WAS_SAVED = FailureMode(
+    code="CKPT009",
+    title="checkpoint damaged, or of another model or data set",
+    cause=(
+        "A file of the checkpoint is missing, cut off or changed on its disk, or the checkpoint belongs to "
+        "another model, optimizer or data set. torch.load and torch.distributed.checkpoint read a flipped "
+        "bit as a wrong value without a word, and a job that resumes from it trains on with wrong weights."
+    ),
+    remedy=(
+        "`slipway.CheckpointManager` compares every file with its SHA-256 before it loads and takes the "
+        "checkpoint before; where none is left, remove the folder to train from the start, or restore it "
+        "from a copy. For another model or data set, build both as they were when it was saved."
+    ),
+    sources=(sources.TORCH_DISTRIBUTED_CHECKPOINT,),
+)

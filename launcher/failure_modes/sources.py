@@ -143,6 +143,9 @@ TORCH_EXTENSION_BUILDS: Final = Source(
 LIGHTNING_CLUSTER: Final = Source(
     "PyTorch Lightning documentation: run on an on-prem cluster (torchrun)", date(2026, 11, 22)
 )
+TORCH_DISTRIBUTED_CHECKPOINT: Final = Source(
+    "PyTorch documentation: torch.distributed.checkpoint", date(2026, 11, 22)
+)
 TORCH_DDP: Final = Source("PyTorch documentation: DistributedDataParallel", date(2026, 11, 21))
 TORCH_DDP_NOTES: Final = Source("PyTorch documentation: notes/ddp", date(2026, 11, 21))
 TORCH_FSDP: Final = Source("PyTorch documentation: FullyShardedDataParallel", date(2026, 11, 21))

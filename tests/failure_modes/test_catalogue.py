@@ -29,7 +29,7 @@ def test_the_catalogue_holds_exactly_the_documented_codes_in_their_order() -> No
 
 
 def test_none_of_the_modes_is_lost() -> None:
-    assert len(CATALOGUE) == 99
+    assert len(CATALOGUE) == 100
 
 
 @each_mode

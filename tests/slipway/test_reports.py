@@ -16,7 +16,7 @@ from slipway.failure import REPORTS
 def codes_written() -> set[str]:
     """The codes of failure modes that stand as strings in the container's code, the list itself left out."""
     written: set[str] = set()
-    for file in Path(str(slipway.__file__)).parent.glob("*.py"):
+    for file in Path(str(slipway.__file__)).parent.rglob("*.py"):
         for statement in ast.parse(file.read_text("utf-8")).body:
             if isinstance(statement, ast.AnnAssign) and ast.unparse(statement.target) == "REPORTS":
                 continue
