@@ -31,6 +31,7 @@ from slipway.source import CODE_DIGEST_VARIABLE, unpack, verify
 from slipway.starting import HostRun, alone, under_torchrun
 from slipway.task import Task, parse_task, script_words
 from slipway.torchrun import failed_ranks
+from slipway.uploads.beside import begin_uploads
 
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
@@ -118,15 +119,19 @@ def run(
     start = under_torchrun if torchrun else alone
     assembly = assemble(container, rendezvous, environment)
     try:
-        ended = start(
-            HostRun(task, container, rendezvous, program, inner, masking), stop, beside=meeting.look
-        )
+        uploads = begin_uploads(task, inner, assembly, stop)
+        try:
+            ended = start(
+                HostRun(task, container, rendezvous, program, inner, masking), stop, beside=meeting.look
+            )
+        finally:
+            uploads.end()
     finally:
         assembly.close()
     if ended.exit_code == 0 and stop.at is None:
         meeting.tell_of_the_end()
         tell_of_lost_work(container, inner, started)
-    return conclude(task, container, ended, stop)
+    return conclude(task, container, ended, stop) or uploads.verdict(container.failure_file)
 
 
 def with_folders(

@@ -29,6 +29,8 @@ class Task:
     module: str | None = None
     argument_style: str = "spaced"
     requirements: str | None = None
+    copies_checkpoints: bool = False
+    """Whether the boot copies checkpoints to SLIPWAY_CHECKPOINT_URI (slipway/uploads)."""
 
     @property
     def name(self) -> str:
@@ -52,6 +54,7 @@ def parse_task(arguments: Sequence[str]) -> Task:
     program.add_argument("--module")
     parser.add_argument("--argument-style", choices=STYLES, default="spaced")
     parser.add_argument("--requirements")
+    parser.add_argument("--checkpoint-sync", choices=["slipway"])
     options = parser.parse_args(own)
     return Task(
         strategy=options.strategy,
@@ -61,6 +64,7 @@ def parse_task(arguments: Sequence[str]) -> Task:
         module=options.module,
         argument_style=options.argument_style,
         requirements=options.requirements,
+        copies_checkpoints=options.checkpoint_sync == "slipway",
     )
 
 

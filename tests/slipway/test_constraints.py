@@ -26,7 +26,7 @@ def test_the_syntax_is_that_of_python_3_8(file: Path) -> None:
     assert future or len(tree.body) == 1, "annotations such as `int | None` need the future import"
 
 
-MAY_USE = {"checkpoints": {"torch"}}
+MAY_USE = {"checkpoints": {"torch"}, "uploads": {"boto3", "botocore", "s3transfer"}}
 """What the files of a folder may import besides, where they use it and not at their top."""
 
 
