@@ -14,6 +14,7 @@ from launcher.jobs.inputs import RESERVED_CHANNEL
 from launcher.jobs.specification import JobSpec
 from launcher.planning.request_parts import (
     ARGUMENT_STYLE_OPTION,
+    CHECKPOINT_SYNC_OPTION,
     ENTRY_POINT_OPTION,
     MODULE_OPTION,
     PROCESSES_OPTION,
@@ -84,6 +85,8 @@ class BootStrategy:
             arguments += (ARGUMENT_STYLE_OPTION, job.code.argument_style)
         if requirements is not None:
             arguments += (REQUIREMENTS_OPTION, requirements)
+        if job.checkpoint is not None and job.checkpoint.sync == "slipway":
+            arguments += (CHECKPOINT_SYNC_OPTION, job.checkpoint.sync)
         if job.code.arguments:
             arguments += ("--", *job.code.arguments)
         return Entry(BOOT_ENTRYPOINT, arguments)
