@@ -115,7 +115,7 @@ class Uploads:
 
     def _state(self) -> object:
         """What changes while something goes on, here or on another host."""
-        others = self._whole.said() if self._first else {}
+        others = self._whole.talk.said() if self._first else {}
         return (
             [*self._whole.to_do(), *self._plain.missing()],
             [(told["own"], told["progress"]) for told in others.values()],
@@ -137,8 +137,8 @@ class Uploads:
         if self._whole.not_removed is not None:
             why = cause_of(self._whole.not_removed)
             self._warn(f"remove {why.kind}", f"a deleted checkpoint stays in {self._uri}: {why.sentence}")
-        if self._whole.silent is not None:
-            self._warn("silent", f"no checkpoint can be completed in {self._uri}: {self._whole.silent}")
+        if self._whole.talk.silent is not None:
+            self._warn("silent", f"no checkpoint can be completed in {self._uri}: {self._whole.talk.silent}")
 
     def _warn(self, kind: str, text: str) -> None:
         if kind not in self._told:
@@ -162,7 +162,7 @@ class Uploads:
         awaited = self._whole.awaited() if self._first else []
         if awaited:
             return f"the files of {', '.join(awaited)} did not come"
-        return str(self._whole.silent or "they changed, or were written, to the very end")
+        return str(self._whole.talk.silent or "they changed, or were written, to the very end")
 
     @staticmethod
     def _say(text: str) -> None:

@@ -9,49 +9,27 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from slipway.checkpoints.manifest import FILE_NAME, CheckpointFile, CheckpointManifest
 from slipway.checkpoints.shelf import folders, step_of, stored
-from slipway.hosts.wire import FirstHostSilent
 from slipway.uploads.places import Place
+from slipway.uploads.talking import Hosts, Talk, manifest_name
 
-_SAID, _LED = "checkpoints/said", "checkpoints/led"
 _MOST_WITHDRAWN = 1000
 """Names of checkpoints that are gone which the first host still tells of."""
 
 _SAY_SECONDS, _MOST_FAILURES = 5.0, 3
 
 
-class Hosts(Protocol):
-    """The part of an Assembly that this needs."""
-
-    @property
-    def current(self) -> str:
-        """This host's name."""
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """All hosts of the job."""
-
-    @property
-    def is_first(self) -> bool:
-        """Whether this host is the one that writes manifests."""
-
-    def post(self, topic: str, value: Any) -> None:
-        """Raises FirstHostSilent."""
-
-    def read(self, topic: str) -> Mapping[str, Any]:
-        """Raises FirstHostSilent."""
-
-
 class WholeCheckpoints:
     """The checkpoints below `folder` that have a manifest, and how far they have come to `place`."""
 
     def __init__(self, folder: Path, place: Place, hosts: Hosts) -> None:
-        self._folder, self._place, self._hosts = folder, place, hosts
+        self._folder, self._place = folder, place
+        self.talk, self._leads = Talk(hosts), hosts.is_first
         self._host = manifest_name(hosts.current)
         self._there: dict[str, int] = {}
         self._own: set[str] = set()
@@ -61,8 +39,8 @@ class WholeCheckpoints:
         self._parsed: dict[str, CheckpointManifest] = {}
         self._hosts_names = {manifest_name(host) for host in hosts.hosts}
         self._failures, self._said_at = 0, 0.0
+        self._heard: set[str] = set()
         self.not_removed: Exception | None = None
-        self.silent: FirstHostSilent | None = None
 
     def look(self) -> None:
         """Know what an earlier start has put there; the first host removes what that left incomplete.
@@ -79,7 +57,7 @@ class WholeCheckpoints:
             if manifest in files:
                 self._complete.add(checkpoint)
                 self._files[checkpoint] = [name for name in files if name != manifest]
-            elif self._hosts.is_first and checkpoint not in here:
+            elif self._leads and checkpoint not in here:
                 self._place.remove(files)
 
     def copy(self, until: Callable[[], bool]) -> dict[str, Exception]:
@@ -88,21 +66,25 @@ class WholeCheckpoints:
         Returns what failed, by name.
         """
         here = self._here()
-        led = self._read(_LED).get("led", {}) if not self._hosts.is_first else {}
-        failed = self._copy_own(here, led.get("wanted"), led.get("withdrawn", ()), self._telling(until))
+        self._own = {name for name in self._own if name in here}
+        due = [name for name in here if name not in self._own | self._complete]
+        failed = self._copy_own(here, due, self._telling(until)) if due else {}
         self._failures = self._failures + 1 if failed else 0
-        self._say(left=False)
-        if self._hosts.is_first:
+        # A host that has nothing to tell may outlive the first one without waiting for it.
+        if due or self._own != self._heard:
+            self._say(left=False)
+        if self._leads:
             failed.update(self._lead(here, until))
         return failed
 
     def leave(self) -> None:
-        """Say that this host copies no more."""
-        self._say(left=True)
+        """Say that this host copies no more, where another one may wait for it."""
+        if not self._leads and self.to_do():
+            self._say(left=True)
 
     def to_do(self) -> list[str]:
         """The checkpoints here for which this host has to do something still, or the first one to wait."""
-        if not self._hosts.is_first:
+        if not self._leads:
             return [name for name in self._here() if name not in self._own | self._complete]
         gone = self._gone()
         return [
@@ -116,17 +98,13 @@ class WholeCheckpoints:
 
         What is there is whole for the first host; the others know of their own files alone.
         """
-        there = self._complete if self._hosts.is_first else self._own | self._complete
+        there = self._complete if self._leads else self._own | self._complete
         newest = max((_step(name) for name in there), default=-1)
         return [name for name in self._here() if _step(name) > newest]
 
-    def said(self) -> dict[str, Any]:
-        """What the hosts have said of how far they are, by their names in manifests."""
-        return {manifest_name(host): told for host, told in self._read(_SAID).items()}
-
     def awaited(self) -> list[str]:
         """The hosts whose files of the newest checkpoint are missing."""
-        said = self.said()
+        said = self.talk.said()
         for name, manifest in self._here().items():
             if name not in self._complete:
                 return sorted(host for host in _writers(manifest) if name not in _own_of(said, host))
@@ -134,7 +112,7 @@ class WholeCheckpoints:
 
     def _gone(self) -> dict[str, list[str]]:
         """What the hosts had copied that copy no more."""
-        return {host: told["own"] for host, told in self.said().items() if told["left"]}
+        return {host: told["own"] for host, told in self.talk.said().items() if told["left"]}
 
     def _left(self, manifest: CheckpointManifest, gone: Mapping[str, list[str]]) -> list[list[str]]:
         """What those of its hosts have copied that copy no more; hosts of another job have copied nothing."""
@@ -153,16 +131,10 @@ class WholeCheckpoints:
         return {name: self._parsed[name] for name in sorted(self._parsed, reverse=True)}
 
     def _copy_own(
-        self,
-        here: Mapping[str, CheckpointManifest],
-        wanted: str | None,
-        withdrawn: Any,
-        until: Callable[[], bool],
+        self, here: Mapping[str, CheckpointManifest], due: Sequence[str], until: Callable[[], bool]
     ) -> dict[str, Exception]:
-        due = [name for name in here if name not in self._own | self._complete]
-        if not due:
-            return {}
-        name = wanted if wanted in due else due[0]
+        led = {} if self._leads else self.talk.led()
+        name = led["wanted"] if led.get("wanted") in due else due[0]
         own = [entry for entry in here[name].files if entry.host == self._host]
         failed = self._place.put(
             {
@@ -172,7 +144,7 @@ class WholeCheckpoints:
             },
             until,
         )
-        if name in withdrawn or name not in self._here():
+        if name in led.get("withdrawn", ()) or name not in self._here():
             # It was deleted while it went: nobody has to have it any more.
             with contextlib.suppress(Exception):
                 self._place.remove([_below(name, entry) for entry in own])
@@ -184,28 +156,28 @@ class WholeCheckpoints:
     def _lead(
         self, here: Mapping[str, CheckpointManifest], until: Callable[[], bool]
     ) -> dict[str, Exception]:
-        said = self.said()
+        said = self.talk.said()
         failed: dict[str, Exception] = {}
         for name, manifest in here.items():
+            self._files[name] = [_below(name, entry) for entry in manifest.files]
             if name in self._complete or not all(name in _own_of(said, host) for host in _writers(manifest)):
                 continue
             whole = f"{name}/{FILE_NAME}"
             failed.update(self._place.put({whole: self._folder / name / FILE_NAME}, until))
             if whole not in failed:
                 self._complete.add(name)
-                self._files[name] = [_below(name, entry) for entry in manifest.files]
         try:
             self._withdraw(here)
         except Exception as error:  # botocore makes its exceptions when they are raised
             self.not_removed = error
         wanted = next((name for name in here if name not in self._complete), None)
-        self._post(_LED, {"wanted": wanted, "withdrawn": self._withdrawn})
+        self.talk.lead({"wanted": wanted, "withdrawn": self._withdrawn})
         return failed
 
     def _withdraw(self, here: Mapping[str, CheckpointManifest]) -> None:
         """Remove what is deleted here, the manifest first, where something newer is whole here and there."""
         newest = max((_step(name) for name in self._complete if name in here), default=-1)
-        for name in sorted(self._complete):
+        for name in sorted(self._files):
             if name not in here and _step(name) < newest:
                 self._place.remove([f"{name}/{FILE_NAME}", *self._files[name]])
                 self._complete.discard(name)
@@ -227,31 +199,10 @@ class WholeCheckpoints:
 
     def _say(self, *, left: bool) -> None:
         self._said_at = time.monotonic()
-        here = folders(self._folder)
-        self._own = {name for name in self._own if name in here}
         # What is sent again and again is no progress.
         progress = self._place.progress if self._failures < _MOST_FAILURES else 0
-        self._post(_SAID, {"own": sorted(self._own), "progress": progress, "left": left})
-
-    def _post(self, topic: str, value: Any) -> None:
-        try:
-            self._hosts.post(topic, value)
-        except FirstHostSilent as silent:
-            self.silent = silent
-
-    def _read(self, topic: str) -> dict[str, Any]:
-        """What is said under a topic by host; what the first host leads with, under `led`."""
-        try:
-            told = dict(self._hosts.read(topic))
-        except FirstHostSilent as silent:
-            self.silent = silent
-            return {}
-        return {"led": next(iter(told.values()), {})} if topic == _LED else told
-
-
-def manifest_name(host: str) -> str:
-    """A host's name as manifests have it (slipway/checkpoints/manager.py)."""
-    return "".join(one if one.isascii() and (one.isalnum() or one in ".-") else "-" for one in host)[:253]
+        if self.talk.say({"own": sorted(self._own), "progress": progress, "left": left}):
+            self._heard = set(self._own)
 
 
 def _own_of(said: Mapping[str, Any], host: str) -> list[str]:

@@ -167,5 +167,23 @@ def test_a_silent_first_host_is_told_and_own_files_go_on(job: Job, monkeypatch: 
     job.assemblies[0].close()
     monkeypatch.setattr(job.assemblies[1]._line, "_patience", 0.0)
     job.rounds(1, 1)
-    assert job.hosts[1].silent is not None
+    assert job.hosts[1].talk.silent is not None
     assert list(tree(job.prefix)) == [f"{name}/rank-00002.pt"]
+
+
+def test_a_host_with_nothing_to_tell_does_not_need_the_first_one(job: Job) -> None:
+    save(5, *job.disks)
+    job.rounds(2)
+    job.assemblies[0].close()
+    job.rounds(3, 1)
+    job.hosts[1].leave()
+    assert job.hosts[1].talk.silent is None
+
+
+def test_files_of_a_checkpoint_that_was_never_whole_go_when_it_is_deleted(job: Job) -> None:
+    half = save(5, *job.disks)
+    job.rounds(1, 1, 0)
+    delete(half, *job.disks)
+    whole = save(6, *job.disks)
+    job.rounds(3)
+    assert {name.split("/")[0] for name in tree(job.prefix)} == {whole}
