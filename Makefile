@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 
-.PHONY: setup demo facts gallery test second-day peers lint audit bench attack synth lock wheel wheel-check docs clean
+.PHONY: setup demo facts gallery test second-day checkpoint-kills peers lint audit bench attack synth lock wheel wheel-check docs clean
 
 setup: .venv/installed node_modules/installed
 
@@ -52,6 +52,10 @@ gallery: setup
 # A deployed cluster is changed and destroyed: every field of the cluster file, and one story with the CDK CLI.
 second-day: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m second_day tests/stacks/second_day
+
+# 200 interruptions of trainings that save and resume, in saves too, and damaged files: same weights at the end?
+checkpoint-kills: setup
+	$(BIN)/python -W ignore -m attack.checkpoint_kills --kills 200 --steps 300
 
 # What the SageMaker SDK's and parallelcluster's own tests ask, asked of us, and where we answer otherwise.
 peers: setup

@@ -23,7 +23,7 @@ from slipway.checkpoints.restoring import restore
 from slipway.checkpoints.roll_call import PATIENCE, RollCall
 from slipway.checkpoints.sampler import GlobalSampler
 from slipway.checkpoints.sharded import Shards, is_sharded, state_of
-from slipway.checkpoints.writer import Snapshot, Writer, same_step
+from slipway.checkpoints.writer import CheckpointWriter, Snapshot, same_step
 from slipway.uploads.mirror import mirror_of
 
 EXIT_SECONDS = 60.0
@@ -105,7 +105,7 @@ class CheckpointManager:
         call = self._connect(where)
         snapshot = self._snapshot(call, step, where, model, optimizer, extra, sampler)
         self._saved = step
-        writer = Writer(self.folder, call, self._hosts, self._token, self.keep)
+        writer = CheckpointWriter(self.folder, call, self._hosts, self._token, self.keep)
         self._thread = threading.Thread(
             target=self._write, args=(writer, snapshot), name="slipway checkpoint", daemon=True
         )
@@ -168,7 +168,7 @@ class CheckpointManager:
         self._copies.end()
         return Snapshot(step, own, whole, shards, position)
 
-    def _write(self, writer: Writer, snapshot: Snapshot) -> None:
+    def _write(self, writer: CheckpointWriter, snapshot: Snapshot) -> None:
         try:
             writer.write(snapshot)
         except CheckpointError as error:

@@ -13,7 +13,7 @@ from slipway.checkpoints.loading import Loader, Resumed, read, section
 from slipway.checkpoints.prefix import fitting, unwrapped
 from slipway.checkpoints.randomness import set_generators
 from slipway.checkpoints.sampler import GlobalSampler
-from slipway.checkpoints.sharded import METADATA, Reading, is_sharded
+from slipway.checkpoints.sharded import METADATA, ShardsLoad, is_sharded
 from slipway.checkpoints.writer import MODEL_FILE, rank_file
 
 
@@ -79,8 +79,8 @@ def together(loader: Loader, action: Callable[[], None]) -> None:
 def _read_sharded(
     loader: Loader, choice: Choice, folder: Path, checked: dict[str, Any], model: Any, optimizer: Any
 ) -> None:
-    plans: list[Reading] = []
-    together(loader, lambda: plans.append(Reading(folder, model, optimizer)))
+    plans: list[ShardsLoad] = []
+    together(loader, lambda: plans.append(ShardsLoad(folder, model, optimizer)))
     loader.provide(choice, plans[0].files())
     together(loader, lambda: plans[0].load(checked["rest"], read))
 

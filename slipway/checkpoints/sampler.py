@@ -22,6 +22,7 @@ class GlobalSampler:
     gets as many batches as the others.
 
     Train over `sampler.follow(loader)`: a loader reads ahead, and only what was handed to the loop counts.
+    `epoch` is the one that training is in, 0 at first.
 
     Raises ValueError where the ranks cannot share a global batch evenly, or the data set has fewer samples
     than one.
@@ -61,6 +62,7 @@ class GlobalSampler:
         for batch in self._begun(loader):
             self.samples += self.global_batch
             yield batch
+        self._turn()
 
     def position(self) -> dict[str, Any]:
         """Where training stands, in global samples: for the manifest. Raises RuntimeError if not followed."""

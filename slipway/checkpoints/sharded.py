@@ -168,7 +168,7 @@ class Shards:
         return [f"{FOLDER}/{name}" for name in names]
 
 
-class Reading:
+class ShardsLoad:
     """A sharded checkpoint that is to go into a model and its optimizer, resharded where they are."""
 
     def __init__(self, folder: Path, model: Any, optimizer: Any) -> None:

@@ -48,7 +48,7 @@ class Snapshot:
     position: dict[str, Any] | None
 
 
-class Writer:
+class CheckpointWriter:
     """Writes the snapshots of one rank below `shelf`, and keeps the newest `keep` checkpoints there.
 
     `hosts` are the ranks' hosts by rank, `token` the same 8 hex digits on all ranks of this start.

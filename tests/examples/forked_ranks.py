@@ -3,7 +3,8 @@
 The ranks are forked from a process that has made the script's expensive imports already. That has to be
 one without other threads, so tests run this as a program: `SCRIPT RANKS` on the command line, a JSON list
 of runs on standard input. A run has a `folder`, `arguments`, and where it is interrupted an `interruption`:
-so many `seconds` after a line with the `text` the `signal` goes to the `ranks`. Prints a JSON list of each
+so many `seconds` after a line with the `text` the `signal` goes to the `ranks`, and where `others` is given,
+so many seconds later SIGKILL to all others, as torchrun ends them. Prints a JSON list of each
 run's output.
 """
 
@@ -59,6 +60,10 @@ def run(
                 time.sleep(interruption["seconds"])
                 for rank in interruption["ranks"]:
                     os.kill(ranks[rank].pid, interruption["signal"])
+                if "others" in interruption:
+                    time.sleep(interruption["others"])
+                    for process in ranks:
+                        process.kill()
                 interruption = None
     for process in ranks:
         process.join()

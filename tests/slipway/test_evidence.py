@@ -166,3 +166,9 @@ def test_a_library_that_the_script_can_do_without_is_not_why_it_failed() -> None
     )
     evidence = judge(chain, 1, CODE)
     assert (evidence.code, evidence.message) == ("CODE001", "ValueError: no optimizer")
+
+
+@pytest.mark.parametrize("code", ["CKPT003", "CKPT005", "CKPT009", "DISK001"])
+def test_what_the_checkpoint_manager_raises_names_its_code_itself(code: str) -> None:
+    output = traceback(f"slipway.CheckpointError: {code} why")
+    assert judge(output, 1, CODE).code == code

@@ -56,7 +56,15 @@ def test_another_number_of_ranks_continues_with_the_samples_of_an_unbroken_run(
 
 def test_each_epoch_has_an_order_of_its_own(as_rank: Any) -> None:
     taken, position = steps(as_rank, 1, None, 8)
-    assert taken[:4] != taken[4:] and position["epoch"] == 1
+    assert taken[:4] != taken[4:] and (position["epoch"], position["samples"]) == (1, 48)
+
+
+def test_after_the_last_batch_of_an_epoch_comes_the_next_one() -> None:
+    sampler = slipway.GlobalSampler(DATA, 10)
+    passes = 0
+    while sampler.epoch < 3:
+        passes += len(list(sampler.follow(DataLoader(DATA, batch_sampler=sampler))))
+    assert passes == 15
 
 
 def test_without_shuffle_the_samples_come_in_their_order(as_rank: Any) -> None:
