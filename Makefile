@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 
-.PHONY: setup demo facts gallery test second-day checkpoint-kills peers lint audit bench attack synth lock wheel wheel-check docs clean
+.PHONY: setup demo facts gallery test second-day checkpoint-kills upload-kills peers lint audit bench attack synth lock wheel wheel-check docs clean
 
 setup: .venv/installed node_modules/installed
 
@@ -56,6 +56,10 @@ second-day: setup
 # 200 interruptions of trainings that save and resume, in saves too, and damaged files: same weights at the end?
 checkpoint-kills: setup
 	$(BIN)/python -W ignore -m attack.checkpoint_kills --kills 200 --steps 300
+
+# Ranks and hosts killed, disks lost, while checkpoints go to an S3 that is slow and busy: same weights at the end?
+upload-kills: setup
+	$(BIN)/python -W ignore -m attack.upload_kills --kills 50 --steps 1500
 
 # What the SageMaker SDK's and parallelcluster's own tests ask, asked of us, and where we answer otherwise.
 peers: setup
