@@ -19,7 +19,7 @@ import boto3
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import attack  # noqa: F401  # where the folder `tests` gets its name
-from slipway.uploads.bucket import Bucket
+from slipway.uploads.bucket import S3Place
 from tests.emulator.faulty_server import faulty_server
 
 BOUND = 1.1
@@ -46,7 +46,7 @@ def main() -> int:
         back = Path(folder) / "back.pt"
         client = boto3.client("s3", region_name="us-east-1")
         client.create_bucket(Bucket="checkpoints")
-        place = Bucket("s3://checkpoints/run", "us-east-1")
+        place = S3Place("s3://checkpoints/run", "us-east-1")
         times: dict[str, list[float]] = {"up": [], "up by boto3": [], "down": [], "down by boto3": []}
         for _ in range(TIMES):
             times["up by boto3"].append(

@@ -17,7 +17,7 @@ from slipway.processes import StopRequest
 from slipway.task import Task
 from slipway.uploads.causes import Failed, cause_of
 from slipway.uploads.mirror import VARIABLE as MIRROR_VARIABLE
-from slipway.uploads.places import Place, place_of
+from slipway.uploads.places import CheckpointPlace, place_of
 from slipway.uploads.plain import PlainFiles
 from slipway.uploads.watching import QUIET_SECONDS
 from slipway.uploads.whole import WholeCheckpoints
@@ -40,7 +40,7 @@ class Uploads:
     def __init__(
         self,
         folder: Path,
-        place: Place,
+        place: CheckpointPlace,
         assembly: Assembly,
         stop: StopRequest,
         *,

@@ -26,8 +26,8 @@ _AT_ONCE = 64
 """Files that are handed to the transfer manager together, which works on ten parts at a time."""
 
 
-class Bucket:
-    """Objects below a prefix; see `Place`."""
+class S3Place:
+    """Objects below a prefix; see `CheckpointPlace`."""
 
     def __init__(self, uri: str, region: str | None) -> None:
         """Raises ImportError without boto3, and what boto3 raises for a region that is not known."""
@@ -69,7 +69,7 @@ class Bucket:
                 self._bucket,
                 self._prefix + name,
                 extra_args={"Metadata": {_TIME: str(changed)}},
-                subscribers=[_Progress(self)],
+                subscribers=[_BytesSent(self)],
             )
 
         return self._transferred(list(files), begin, until)
@@ -80,7 +80,7 @@ class Bucket:
         def begin(manager: Any, name: str) -> Any:
             files[name].parent.mkdir(parents=True, exist_ok=True)
             return manager.download(
-                self._bucket, self._prefix + name, str(files[name]), subscribers=[_Progress(self)]
+                self._bucket, self._prefix + name, str(files[name]), subscribers=[_BytesSent(self)]
             )
 
         failed = self._transferred(list(files), begin, lambda: False)
@@ -138,18 +138,18 @@ class Bucket:
         return failed
 
 
-class _Progress:
+class _BytesSent:
     """What s3transfer tells of bytes that went."""
 
-    def __init__(self, bucket: Bucket) -> None:
-        self._bucket = bucket
+    def __init__(self, place: S3Place) -> None:
+        self._place = place
 
     def on_queued(self, future: Any, **_: Any) -> None:
         """Nothing has gone yet."""
 
     def on_progress(self, future: Any, bytes_transferred: int, **_: Any) -> None:
         """Some bytes have; those of a part that is sent again are taken back before."""
-        self._bucket.progress += max(0, bytes_transferred)
+        self._place.progress += max(0, bytes_transferred)
 
     def on_done(self, future: Any, **_: Any) -> None:
         """Asked of the future itself."""

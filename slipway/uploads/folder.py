@@ -12,7 +12,7 @@ _HALF = ".uploading"
 
 
 class Folder:
-    """Files below a folder; see `Place`."""
+    """Files below a folder; see `CheckpointPlace`."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -10,7 +10,7 @@ from pathlib import Path
 from slipway.checkpoints.manifest import FILE_NAME, MAX_BYTES
 from slipway.checkpoints.shelf import put, step_of
 from slipway.uploads.causes import cause_of
-from slipway.uploads.places import Place, place_of
+from slipway.uploads.places import CheckpointPlace, place_of
 
 VARIABLE = "SLIPWAY_CHECKPOINT_MIRROR"
 """Set by the boot for the ranks where it copies checkpoints: to where."""
@@ -22,7 +22,7 @@ MOST_CHECKPOINTS = 20
 class PlaceMirror:
     """The checkpoints in a place (see slipway/checkpoints/mirror.py)."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: CheckpointPlace) -> None:
         self._place = place
 
     def manifests(self) -> Mapping[str, str]:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from slipway.uploads.bucket import Bucket
+from slipway.uploads.bucket import S3Place
 from slipway.uploads.folder import Folder
 
 
-class Place(Protocol):
+class CheckpointPlace(Protocol):
     """Files under names with slashes. What a file's content is, is not seen before all of it is there."""
 
     progress: int
@@ -41,13 +41,13 @@ class Place(Protocol):
         ...
 
 
-def place_of(uri: str, region: str | None) -> Place:
+def place_of(uri: str, region: str | None) -> CheckpointPlace:
     """The place behind `s3://bucket/prefix` or the path of a folder.
 
     Raises ImportError where it is on S3 and there is no boto3.
     """
     if uri.startswith("s3://"):
-        return Bucket(uri, region)
+        return S3Place(uri, region)
     return Folder(Path(uri))
 
 

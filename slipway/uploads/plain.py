@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slipway.checkpoints.shelf import step_of
-from slipway.uploads.places import Place, is_name
-from slipway.uploads.watching import QUIET_SECONDS, Quiet, Signature, files_below, open_for_writing
+from slipway.uploads.places import CheckpointPlace, is_name
+from slipway.uploads.watching import QUIET_SECONDS, FileState, Quiet, files_below, open_for_writing
 
 
 class PlainFiles:
@@ -18,14 +18,14 @@ class PlainFiles:
     def __init__(
         self,
         folder: Path,
-        place: Place,
+        place: CheckpointPlace,
         *,
         seconds: float = QUIET_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._folder, self._place, self._seconds, self._clock = folder, place, seconds, clock
         self._quiet = Quiet()
-        self._there: dict[str, Signature] = {}
+        self._there: dict[str, FileState] = {}
 
     def bring(self) -> int:
         """Have here what an earlier start has put there, as SageMaker's own copying does; how many files.
@@ -80,7 +80,7 @@ class PlainFiles:
         """The names of the files here that are not there as they are here."""
         return [name for name, one in files_below(self._folder).items() if self._there.get(name) != one]
 
-    def _forget(self, found: dict[str, Signature]) -> None:
+    def _forget(self, found: dict[str, FileState]) -> None:
         """Remove what is deleted here, if it is what this host put there and something newer is there."""
         newest = max((one.changed for name, one in self._there.items() if name in found), default=0)
         for name in [name for name in self._there if name not in found]:

@@ -15,16 +15,16 @@ QUIET_SECONDS = 5.0
 _WRITING = os.O_WRONLY | os.O_RDWR
 
 
-class Signature(NamedTuple):
+class FileState(NamedTuple):
     """What tells a changed file from an unchanged one: bytes, and the time of its change in nanoseconds."""
 
     size: int
     changed: int
 
 
-def files_below(folder: Path) -> dict[str, Signature]:
+def files_below(folder: Path) -> dict[str, FileState]:
     """The files in a folder by name, without those of slipway.CheckpointManager; links are not followed."""
-    found: dict[str, Signature] = {}
+    found: dict[str, FileState] = {}
     for place, folders, names in os.walk(folder):
         if Path(place) == folder:
             folders[:] = [name for name in folders if step_of(name) is None]
@@ -36,7 +36,7 @@ def files_below(folder: Path) -> dict[str, Signature]:
                 continue
             if path.is_symlink() or not path.is_file():
                 continue
-            found[path.relative_to(folder).as_posix()] = Signature(status.st_size, status.st_mtime_ns)
+            found[path.relative_to(folder).as_posix()] = FileState(status.st_size, status.st_mtime_ns)
     return found
 
 
@@ -44,9 +44,9 @@ class Quiet:
     """Remembers since when each file has been what it is; times are in seconds of one clock."""
 
     def __init__(self) -> None:
-        self._since: dict[str, tuple[Signature, float]] = {}
+        self._since: dict[str, tuple[FileState, float]] = {}
 
-    def unchanged(self, found: Mapping[str, Signature], now: float, seconds: float) -> list[str]:
+    def unchanged(self, found: Mapping[str, FileState], now: float, seconds: float) -> list[str]:
         """The files that have been what they are for so many seconds."""
         self._since = {
             name: self._since[name] if self._since.get(name, (None, 0))[0] == one else (one, now)

@@ -15,7 +15,7 @@ from typing import Any
 
 from slipway.checkpoints.manifest import FILE_NAME, CheckpointFile, CheckpointManifest
 from slipway.checkpoints.shelf import folders, step_of, stored
-from slipway.uploads.places import Place
+from slipway.uploads.places import CheckpointPlace
 from slipway.uploads.talking import Hosts, Talk, manifest_name
 
 _MOST_WITHDRAWN = 1000
@@ -27,7 +27,7 @@ _SAY_SECONDS, _MOST_FAILURES = 5.0, 3
 class WholeCheckpoints:
     """The checkpoints below `folder` that have a manifest, and how far they have come to `place`."""
 
-    def __init__(self, folder: Path, place: Place, hosts: Hosts) -> None:
+    def __init__(self, folder: Path, place: CheckpointPlace, hosts: Hosts) -> None:
         self._folder, self._place = folder, place
         self.talk, self._leads = Talk(hosts), hosts.is_first
         self._host = manifest_name(hosts.current)

@@ -121,7 +121,7 @@ SIGNATURES = (
         mode=checkpoints.LARGE_UPLOAD_FAILS,
         role=LineRole.INITIATOR,
         literal="slipway: ckpt004 ",
-        pattern=re.compile(r"^slipway: CKPT004 (?P<what>.{1,900}?)\.? *$", re.MULTILINE),
+        pattern=re.compile(r"^slipway: CKPT004 (?P<what>.{1,900})", re.MULTILINE),
         example="slipway: CKPT004 algo-1: not copied to s3://team/runs/digits-1 and lost with the host: "
         "step-000000000012-1f6c22ab: S3 denies it (AccessDenied: Access Denied)",
         near_miss="INFO slipway: CKPT004 is explained by `launch explain`",

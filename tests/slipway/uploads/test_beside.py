@@ -16,7 +16,7 @@ from slipway.processes import StopRequest
 from slipway.rendezvous import Rendezvous
 from slipway.task import Task, parse_task
 from slipway.uploads.beside import NoUploads, Uploads, begin_uploads
-from slipway.uploads.bucket import Bucket
+from slipway.uploads.bucket import S3Place
 from slipway.uploads.folder import Folder
 from tests.emulator.faults import DENIED_S3, SLOW_DOWN
 from tests.slipway.hosts.test_assembly import container, two_free_ports
@@ -39,7 +39,9 @@ def disk(tmp_path: Path) -> Path:
     return tmp_path / "disk"
 
 
-def begun(disk: Path, place: Folder | Bucket, assembly: Assembly, stop: StopRequest | None = None) -> Uploads:
+def begun(
+    disk: Path, place: Folder | S3Place, assembly: Assembly, stop: StopRequest | None = None
+) -> Uploads:
     uploads = Uploads(disk, place, assembly, stop or StopRequest(), uri=URI, look=0.02, quiet=0.0)
     uploads.begin()
     return uploads
@@ -70,7 +72,7 @@ def test_what_is_saved_is_there_while_the_job_runs_and_the_rest_at_its_end(
 def test_a_lost_checkpoint_fails_the_job_by_name_and_its_cause_is_said_once(
     disk: Path, tmp_path: Path, alone: Assembly, s3: EmulatedS3, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    uploads = begun(disk, Bucket(URI, "us-east-1"), alone)
+    uploads = begun(disk, S3Place(URI, "us-east-1"), alone)
     s3.server.rule("PutObject", *[DENIED_S3] * 1000)
     name = save(1, disk)
     (disk / "best.pt").write_text("x")
@@ -95,7 +97,7 @@ def test_an_older_checkpoint_that_did_not_go_is_no_loss(
     save(2, disk)
     # The newest goes first: its file and its manifest pass, what comes then is denied.
     s3.server.rule("PutObject", None, None, *[DENIED_S3] * 1000)
-    uploads = Uploads(disk, Bucket(URI, "us-east-1"), alone, StopRequest(), uri=URI, look=60, quiet=0.0)
+    uploads = Uploads(disk, S3Place(URI, "us-east-1"), alone, StopRequest(), uri=URI, look=60, quiet=0.0)
     uploads.begin()
     uploads.end()
     assert uploads.lost == []
@@ -106,7 +108,7 @@ def test_an_s3_that_is_busy_for_long_loses_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("slipway.uploads.bucket._ATTEMPTS", 1)
-    uploads = begun(disk, Bucket(URI, "us-east-1"), alone)
+    uploads = begun(disk, S3Place(URI, "us-east-1"), alone)
     s3.server.rule("PutObject", SLOW_DOWN, SLOW_DOWN)
     name = save(1, disk)
     uploads.end()
@@ -162,7 +164,7 @@ def test_two_hosts_that_end_at_different_times_lose_nothing(disk: Path, tmp_path
 def test_a_prefix_that_cannot_be_read_starts_no_script(disk: Path, alone: Assembly, s3: EmulatedS3) -> None:
     s3.server.rule("ListObjectsV2", DENIED_S3)
     with pytest.raises(BootError, match=rf"^CKPT004 algo-1 cannot read {URI}.*denies it.*not started"):
-        begun(disk, Bucket(URI, "us-east-1"), alone)
+        begun(disk, S3Place(URI, "us-east-1"), alone)
 
 
 def test_an_image_without_boto3_starts_no_script(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slipway.uploads import bucket
-from slipway.uploads.bucket import Bucket
+from slipway.uploads.bucket import S3Place
 from slipway.uploads.causes import cause_of
 from tests.emulator.faults import DENIED_S3, EXPIRED_S3, SLOW_DOWN
 from tests.slipway.uploads.conftest import URI, EmulatedS3
@@ -20,9 +20,9 @@ LARGE = 20 * 1024 * 1024
 
 
 @pytest.fixture
-def place(s3: EmulatedS3, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+def place(s3: EmulatedS3, monkeypatch: pytest.MonkeyPatch) -> S3Place:
     monkeypatch.setattr(bucket, "_ATTEMPTS", 2)
-    return Bucket(URI, "us-east-1")
+    return S3Place(URI, "us-east-1")
 
 
 def written(file: Path, content: bytes) -> Path:
@@ -31,7 +31,9 @@ def written(file: Path, content: bytes) -> Path:
     return file
 
 
-def test_files_go_there_and_come_back_with_their_times(tmp_path: Path, s3: EmulatedS3, place: Bucket) -> None:
+def test_files_go_there_and_come_back_with_their_times(
+    tmp_path: Path, s3: EmulatedS3, place: S3Place
+) -> None:
     content = {"model.pt": os.urandom(LARGE), "deep/optimizer.pt": b"small", "empty.pt": b""}
     files = {name: written(tmp_path / "here" / name, each) for name, each in content.items()}
     os.utime(files["model.pt"], ns=(5, 1_700_000_000_123_456_789))
@@ -49,14 +51,14 @@ def test_files_go_there_and_come_back_with_their_times(tmp_path: Path, s3: Emula
     assert place.changed("model.pt") is None
 
 
-def test_a_text_is_read_up_to_its_bound(tmp_path: Path, place: Bucket) -> None:
+def test_a_text_is_read_up_to_its_bound(tmp_path: Path, place: S3Place) -> None:
     place.put({"manifest.json": written(tmp_path / "a", b"x" * 100)}, never)
     assert place.text("manifest.json", 100) == b"x" * 100
     with pytest.raises(ValueError, match=r"manifest.json has more than 99 bytes"):
         place.text("manifest.json", 99)
 
 
-def test_a_busy_s3_is_asked_again(tmp_path: Path, s3: EmulatedS3, place: Bucket) -> None:
+def test_a_busy_s3_is_asked_again(tmp_path: Path, s3: EmulatedS3, place: S3Place) -> None:
     s3.server.rule("PutObject", SLOW_DOWN)
     assert place.put({"a.pt": written(tmp_path / "a.pt", b"x")}, never) == {}
     assert s3.keys() == ["a.pt"]
@@ -71,7 +73,7 @@ def test_a_busy_s3_is_asked_again(tmp_path: Path, s3: EmulatedS3, place: Bucket)
     ],
 )
 def test_one_file_that_fails_is_named_with_its_cause_and_the_others_are_there(
-    tmp_path: Path, s3: EmulatedS3, place: Bucket, fault: object, kind: str, passes: bool
+    tmp_path: Path, s3: EmulatedS3, place: S3Place, fault: object, kind: str, passes: bool
 ) -> None:
     s3.server.rule("CreateMultipartUpload", *[fault] * 5)  # type: ignore[list-item]
     files = {"large.pt": written(tmp_path / "a", bytes(LARGE)), "small.pt": written(tmp_path / "b", b"x")}
@@ -83,22 +85,22 @@ def test_one_file_that_fails_is_named_with_its_cause_and_the_others_are_there(
 
 
 def test_a_bucket_that_is_not_there_and_one_that_is_not_reached_are_told_apart(
-    tmp_path: Path, s3: EmulatedS3, place: Bucket, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, s3: EmulatedS3, place: S3Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Exception) as missing:
-        Bucket("s3://nowhere/x", "us-east-1").sizes()
+        S3Place("s3://nowhere/x", "us-east-1").sizes()
     assert cause_of(missing.value).kind == "no bucket"
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{unused.getsockname()[1]}")
         with pytest.raises(Exception) as unreached:
-            Bucket(URI, "us-east-1").sizes()
+            S3Place(URI, "us-east-1").sizes()
     assert cause_of(unreached.value).kind == "no route"
     assert "gateway endpoint to S3" in cause_of(unreached.value).sentence
 
 
 def test_when_time_is_over_what_runs_is_given_up_and_nothing_half_is_there(
-    tmp_path: Path, s3: EmulatedS3, place: Bucket
+    tmp_path: Path, s3: EmulatedS3, place: S3Place
 ) -> None:
     gate = s3.server.hold("UploadPart", answered=False)
 
@@ -113,6 +115,6 @@ def test_when_time_is_over_what_runs_is_given_up_and_nothing_half_is_there(
     assert s3.keys() == []
 
 
-def test_a_full_disk_is_told_as_such(place: Bucket) -> None:
+def test_a_full_disk_is_told_as_such(place: S3Place) -> None:
     assert cause_of(OSError(28, "No space left on device", "/x")).kind == "no space"
     assert cause_of(PermissionError(13, "Permission denied", "/x")).sentence == "Permission denied (/x)"

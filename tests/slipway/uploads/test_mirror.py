@@ -9,7 +9,7 @@ import torch
 
 import slipway
 from slipway.checkpoints.shelf import step_of
-from slipway.uploads.bucket import Bucket
+from slipway.uploads.bucket import S3Place
 from slipway.uploads.folder import Folder
 from slipway.uploads.mirror import PlaceMirror, mirror_of
 from tests.emulator.faults import DENIED_S3
@@ -19,10 +19,10 @@ from tests.slipway.uploads.disks import never, save, tree
 
 
 @pytest.fixture
-def prefix(tmp_path: Path, s3: EmulatedS3, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+def prefix(tmp_path: Path, s3: EmulatedS3, monkeypatch: pytest.MonkeyPatch) -> S3Place:
     """The checkpoints of the steps 1 to 3 on S3, of a host whose disk is lost."""
     saved(tmp_path / "lost", 1, 2, 3)
-    place = Bucket(URI, "us-east-1")
+    place = S3Place(URI, "us-east-1")
     files = {
         path.relative_to(tmp_path / "lost").as_posix(): path for path in (tmp_path / "lost").rglob("*.*")
     }
@@ -38,20 +38,20 @@ def resumed_here() -> tuple[int | None, float]:
     return got and got.step, float(model.weight[0, 0].detach())
 
 
-def test_what_the_disk_has_lost_is_fetched(tmp_path: Path, prefix: Bucket) -> None:
+def test_what_the_disk_has_lost_is_fetched(tmp_path: Path, prefix: S3Place) -> None:
     assert resumed_here() == (3, 3)
     newest = max(path.name for path in (tmp_path / "disk").iterdir())
     assert tree(tmp_path / "disk" / newest) == tree(tmp_path / "lost" / newest)
 
 
-def test_one_without_a_manifest_is_passed_over(tmp_path: Path, prefix: Bucket, s3: EmulatedS3) -> None:
+def test_one_without_a_manifest_is_passed_over(tmp_path: Path, prefix: S3Place, s3: EmulatedS3) -> None:
     newest = max(path.name for path in (tmp_path / "lost").iterdir())
     prefix.remove([f"{newest}/manifest.json"])
     assert resumed_here() == (2, 2)
 
 
 def test_one_whose_files_are_not_what_they_were_is_refused_aloud(
-    tmp_path: Path, prefix: Bucket, s3: EmulatedS3, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, prefix: S3Place, s3: EmulatedS3, capsys: pytest.CaptureFixture[str]
 ) -> None:
     newest = max(path.name for path in (tmp_path / "lost").iterdir())
     content = bytearray((tmp_path / "lost" / newest / "model.pt").read_bytes())
@@ -62,7 +62,7 @@ def test_one_whose_files_are_not_what_they_were_is_refused_aloud(
 
 
 def test_a_prefix_that_cannot_be_read_is_an_error_and_no_start_from_nothing(
-    prefix: Bucket, s3: EmulatedS3
+    prefix: S3Place, s3: EmulatedS3
 ) -> None:
     s3.server.rule("ListObjectsV2", DENIED_S3)
     with pytest.raises(slipway.CheckpointError, match=r"^CKPT009 the mirror .* cannot be read: S3 denies it"):
@@ -70,7 +70,7 @@ def test_a_prefix_that_cannot_be_read_is_an_error_and_no_start_from_nothing(
 
 
 def test_a_manager_with_a_folder_of_its_own_gets_nothing_from_the_jobs(
-    tmp_path: Path, prefix: Bucket
+    tmp_path: Path, prefix: S3Place
 ) -> None:
     assert resumed(tmp_path / "another") == (None, -1)
 

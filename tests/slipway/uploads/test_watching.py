@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from slipway.uploads.watching import Quiet, Signature, files_below, open_for_writing
+from slipway.uploads.watching import FileState, Quiet, files_below, open_for_writing
 
-ONE, TWO = Signature(10, 1), Signature(20, 2)
+ONE, TWO = FileState(10, 1), FileState(20, 2)
 
 
 def test_a_file_is_finished_once_it_was_unchanged_for_so_long() -> None:
