@@ -27,8 +27,12 @@ URI_VARIABLE = "SLIPWAY_CHECKPOINT_URI"
 FOLDER_VARIABLE = "SLIPWAY_CHECKPOINT_DIR"
 
 LOOK_SECONDS = 1.0
-PATIENCE_SECONDS = 120.0
-"""So long the end waits while nothing goes on, neither here nor on a host whose files are missing."""
+PATIENCE_SECONDS = 60.0
+"""So long the end waits while nothing goes on, neither here nor on a host whose files are missing: a host
+that copies tells so every 5 s, one that failed tries again after 30 s at most."""
+
+FAREWELL_SECONDS = 10.0
+"""So long the first host stays for the others' last word, which they would wait longer to say in vain."""
 
 _LONGEST_PAUSE = 30.0
 _MOST_NAMED = 5
@@ -90,6 +94,9 @@ class Uploads:
             time.sleep(min(self._look, 1.0))
         self._whole.leave()
         self._tell_of_losses()
+        until = time.monotonic() + min(patience, FAREWELL_SECONDS)
+        while self._first and not self._whole.all_left() and time.monotonic() < until:
+            time.sleep(self._look / 10)
 
     def verdict(self, failure_file: Path) -> int:
         """The exit code of a job that is a success otherwise: 1 where its checkpoints are lost."""

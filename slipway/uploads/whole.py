@@ -78,9 +78,14 @@ class WholeCheckpoints:
         return failed
 
     def leave(self) -> None:
-        """Say that this host copies no more, where another one may wait for it."""
-        if not self._leads and self.to_do():
+        """Say that this host copies no more, where the first one may wait for it."""
+        if folders(self._folder):
             self._say(left=True)
+
+    def all_left(self) -> bool:
+        """On the first host: whether nobody has anything to tell it any more."""
+        left = {host for host, told in self.talk.said().items() if told["left"]}
+        return not folders(self._folder) or left >= self._hosts_names
 
     def to_do(self) -> list[str]:
         """The checkpoints here for which this host has to do something still, or the first one to wait."""

@@ -176,7 +176,6 @@ def test_a_host_with_nothing_to_tell_does_not_need_the_first_one(job: Job) -> No
     job.rounds(2)
     job.assemblies[0].close()
     job.rounds(3, 1)
-    job.hosts[1].leave()
     assert job.hosts[1].talk.silent is None
 
 
@@ -187,3 +186,16 @@ def test_files_of_a_checkpoint_that_was_never_whole_go_when_it_is_deleted(job: J
     whole = save(6, *job.disks)
     job.rounds(3)
     assert {name.split("/")[0] for name in tree(job.prefix)} == {whole}
+
+
+def test_a_host_that_has_not_got_the_manifest_says_that_it_leaves(job: Job) -> None:
+    name = save(5, *job.disks)
+    (job.disks[1] / name / "manifest.json").unlink()
+    job.rounds(2)
+    assert job.hosts[0].to_do() == [name]
+    for host in job.hosts[1:]:
+        host.leave()
+    assert job.hosts[0].to_do() == []
+    assert not job.hosts[0].all_left()
+    job.hosts[0].leave()
+    assert job.hosts[0].all_left()
