@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 
-.PHONY: setup demo facts gallery test second-day peers lint audit bench attack stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions
+.PHONY: setup demo facts gallery test second-day peers lint audit bench attack stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills
 
 setup: .venv/installed node_modules/installed
 
@@ -59,6 +59,10 @@ checkpoint-kills: setup
 # The boot under Python 3.8 to 3.10 and PyTorch 1.11 and 1.12, where these interpreters are at hand.
 old-versions: setup
 	$(BIN)/python -m scripts.old_versions
+
+# Ranks and hosts killed, disks lost, while checkpoints go to an S3 that is slow and busy: same weights at the end?
+upload-kills: setup
+	$(BIN)/python -W ignore -m attack.upload_kills --kills 50 --steps 1500
 
 # What the SageMaker SDK's and parallelcluster's own tests ask, asked of us, and where we answer otherwise.
 peers: setup

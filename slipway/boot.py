@@ -33,6 +33,7 @@ from slipway.source import CODE_DIGEST_VARIABLE, unpack, verify
 from slipway.starting import HostRun, all_of, alone, under_torchrun
 from slipway.task import Task, parse_task, script_words
 from slipway.torchrun import failed_ranks
+from slipway.uploads.beside import begin_uploads
 from slipway.watchdog.judgement import StallVerdict
 from slipway.watchdog.of_host import watching, with_pipes
 
@@ -132,18 +133,22 @@ def run(
         inner = {**(with_pipes(inner) if task.watchdog else inner), **secrets}
         # After the gate: on a dead mount this would never return.
         make_folders(inner)
-        with watching(task, container, inner, assembly, stop) as watchdog:
-            beside = [meeting.look, watchdog.end_stalled] if watchdog else [meeting.look]
-            run_here = HostRun(task, container, rendezvous, program, inner, masking)
-            ended = start(run_here, stop, beside=all_of(*beside))
-            if watchdog is not None and watchdog.ends:
-                verdict = watchdog.verdict
+        uploads = begin_uploads(task, inner, assembly, stop)
+        try:
+            with watching(task, container, inner, assembly, stop) as watchdog:
+                beside = [meeting.look, watchdog.end_stalled] if watchdog else [meeting.look]
+                run_here = HostRun(task, container, rendezvous, program, inner, masking)
+                ended = start(run_here, stop, beside=all_of(*beside))
+                if watchdog is not None and watchdog.ends:
+                    verdict = watchdog.verdict
+        finally:
+            uploads.end()
     finally:
         assembly.close()
     if ended.exit_code == 0 and stop.at is None:
         meeting.tell_of_the_end()
         tell_of_lost_work(container, inner, started)
-    return conclude(task, container, ended, stop, verdict)
+    return conclude(task, container, ended, stop, verdict) or uploads.verdict(container.failure_file)
 
 
 def with_folders(

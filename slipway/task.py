@@ -35,6 +35,8 @@ class Task:
     requirements: str | None = None
     watchdog: StallLimits | None = None
     gate: str = "off"
+    copies_checkpoints: bool = False
+    """Whether the boot copies checkpoints to SLIPWAY_CHECKPOINT_URI (slipway/uploads)."""
 
     @property
     def name(self) -> str:
@@ -61,6 +63,7 @@ def parse_task(arguments: Sequence[str]) -> Task:
     parser.add_argument("--watchdog-stall", default="off", help="off, auto, or seconds without a step")
     parser.add_argument("--watchdog-first-step", type=float, default=1800, help="seconds before the first")
     parser.add_argument("--gate", choices=MODES, default="off")
+    parser.add_argument("--checkpoint-sync", choices=["slipway"])
     options = parser.parse_args(own)
     return Task(
         strategy=options.strategy,
@@ -72,6 +75,7 @@ def parse_task(arguments: Sequence[str]) -> Task:
         requirements=options.requirements,
         watchdog=_limits(options.watchdog_stall, options.watchdog_first_step),
         gate=options.gate,
+        copies_checkpoints=options.checkpoint_sync == "slipway",
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.cluster.manifest import CLUSTER_TAG
+from launcher.jobs.checkpoint import CHECKPOINT_URI_VARIABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ def parse_running_job(described: Mapping[str, Any]) -> RunningJob:
     return RunningJob(
         name=described["TrainingJobName"],
         status=described.get("TrainingJobStatus", "InProgress"),
-        checkpoints=described.get("CheckpointConfig", {}).get("S3Uri"),
+        checkpoints=described.get("CheckpointConfig", {}).get("S3Uri")
+        or described.get("Environment", {}).get(CHECKPOINT_URI_VARIABLE),
         # Where the service chooses the type, the job has none before that.
         instance_type=resources.get("SelectedInstanceType") or resources.get("InstanceType"),
         hosts=int(resources.get("SelectedInstanceCount") or resources.get("InstanceCount", 0)),

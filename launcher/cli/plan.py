@@ -188,7 +188,7 @@ def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> No
             "cost": cost_in_words(view, plan.region),
             "image": str(view.image),
             "channels": "\n".join(map(_channel, view.channels)) or "none",
-            "checkpoints": view.checkpoints.moved_by_service or "none",
+            "checkpoints": view.checkpoints.prefix or "none",
             "output": str(view.output_uri),
         }
     _print_rows({name: shown_text(plan, text, *_FIELDS.get(name, ())) for name, text in rows.items()})

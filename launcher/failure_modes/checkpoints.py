@@ -59,13 +59,16 @@ LARGE_UPLOAD_FAILS = FailureMode(
     cause=(
         "SageMaker's own upload of the checkpoint folder can fail on large checkpoints; the whole job then "
         "ends with 'InternalServerError: We encountered an internal error', however healthy the training "
-        "was."
+        "was. With `checkpoint.sync: slipway` the boot copies, and what it could not copy by the job's end "
+        "is lost with the hosts."
     ),
     remedy=(
-        "Write to `checkpoint.lustre`, or set `checkpoint.sync: slipway` and let the script upload to "
-        "SLIPWAY_CHECKPOINT_URI itself, with retries. A script that calls `aws s3 sync` must check its exit "
-        "code (subprocess.run with check=True): the function in AWS's guide does not, and loses checkpoints "
-        "in silence."
+        "Write to `checkpoint.lustre`, or set `checkpoint.sync: slipway`: under torchrun, smp version 2 and "
+        "none the boot then copies checkpoints to S3 with retries, says why where it cannot, and lets no job "
+        "succeed whose newest checkpoint is lost; what it names is to be put right first. Elsewhere the "
+        "script itself uploads to SLIPWAY_CHECKPOINT_URI. A script that calls `aws s3 sync` must check its "
+        "exit code (subprocess.run with check=True): the function in AWS's guide does not, and loses "
+        "checkpoints in silence."
     ),
     sources=(sources.MODEL_PARALLEL_GUIDE,),
     # SageMaker's internal errors: what its own RetryStrategy repeats.

@@ -16,8 +16,9 @@ WITH_CHECKPOINTS = FailureMode(
     ),
     remedy=(
         "Leave `debugger: false`; where it is true, the plan turns Debugger off and says so. To keep it, "
-        "set `checkpoint.sync: slipway`, which takes the checkpoints out of the request; the script itself "
-        "must then upload them to SLIPWAY_CHECKPOINT_URI."
+        "set `checkpoint.sync: slipway`, which takes the checkpoints out of the request: under torchrun, smp "
+        "version 2 and none the boot copies them to S3; elsewhere the script itself must upload them to "
+        "SLIPWAY_CHECKPOINT_URI."
     ),
     sources=(sources.DEBUGGER_REFERENCE, sources.DATA_PARALLEL_GUIDE, sources.PYTHON_SDK),
     notices=(notices.DEBUGGER_CLOSED,),

@@ -11,7 +11,7 @@ from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH, channel_folde
 from launcher.jobs.values import Part, S3Uri
 
 CHECKPOINT_URI_VARIABLE = "SLIPWAY_CHECKPOINT_URI"
-"""The environment variable with the S3 prefix to which the script moves checkpoints itself."""
+"""The environment variable with the S3 prefix to which checkpoints go that the service does not move."""
 
 CHECKPOINT_DIR_VARIABLE = "SLIPWAY_CHECKPOINT_DIR"
 """The environment variable with the folder in which the script finds and saves checkpoints."""
@@ -33,7 +33,7 @@ class Checkpoint(Part):
     )
     sync: Literal["sagemaker", "slipway"] = Field(
         "sagemaker",
-        description=f"Who moves checkpoints to S3; slipway: the script itself, to {CHECKPOINT_URI_VARIABLE}.",
+        description="Who copies checkpoints to S3; slipway: the boot, while the job runs and at its end.",
     )
     resume_from: str | None = Field(None, description="A job's name or an S3 URI.")
 

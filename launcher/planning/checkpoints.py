@@ -21,7 +21,7 @@ class PlannedCheckpoints:
     `local_path` is where the script writes them in the container. They are kept either below `s3_uri`, a
     prefix that ends in the job's own unique name, or in `lustre`, a directory of the cluster's file system
     in which the job has one of its own. `by_service` says whether SageMaker copies them to S3; otherwise
-    the script uploads them itself, or they are on the file system already.
+    the boot does, where it starts the script, else the script itself, or they are on the file system already.
     """
 
     local_path: str

@@ -96,7 +96,7 @@ def _algorithm(job: JobSpec, image: str, entry: Entry | None) -> dict[str, Any]:
 
 
 def _checkpoints(checkpoints: PlannedCheckpoints | None) -> dict[str, str]:
-    """SageMaker's own synchronisation with S3; empty where there is none, or the script uploads."""
+    """SageMaker's own synchronisation with S3; empty where there is none, or others upload."""
     if checkpoints is None or checkpoints.s3_uri is None or not checkpoints.by_service:
         return {}
     return {"S3Uri": checkpoints.s3_uri, "LocalPath": checkpoints.local_path}

@@ -34,6 +34,8 @@ STALL_OPTION, FIRST_STEP_OPTION = "--watchdog-stall", "--watchdog-first-step"
 same file)."""
 GATE_OPTION = "--gate"
 """Tells the boot what comes of a host that is not sound (`slipway/gate/verdict.py`)."""
+CHECKPOINT_SYNC_OPTION = "--checkpoint-sync"
+"""Tells it to copy checkpoints to their prefix by itself, with the value `slipway` (`slipway/uploads`)."""
 
 PROCESSES_OPTION = "--processes-per-host"
 """Tells the boot how many processes to start on a host (the same file)."""
@@ -71,8 +73,8 @@ class CheckpointPlaces:
     """Where a job's checkpoints go.
 
     `moved_by_service` is the prefix that SageMaker keeps equal to `local_path`, `moved_by_script` the one
-    that only the container's environment names; each is None where there is none. `directory` is where the
-    environment tells the script to write, None where it says nothing.
+    that only the container's environment names, for the boot or the script; each is None where there is
+    none. `directory` is where the environment tells the script to write, None where it says nothing.
     """
 
     moved_by_service: str | None

@@ -71,7 +71,7 @@ def settings(
         *network_settings(job, facts, software),
         *_compiler(job, facts, processes_per_host),
         *(_debugging(facts, with_boot) if job.profile == "debug" else ()),
-        *_checkpoints(checkpoints),
+        *_checkpoints(checkpoints, with_boot),
     )
     tensorflow = job.framework is not None and job.framework.name == "tensorflow"
     return [
@@ -203,7 +203,7 @@ def _debugging(facts: InstanceFacts | None, with_boot: bool) -> Iterator[Setting
         )
 
 
-def _checkpoints(checkpoints: PlannedCheckpoints | None) -> Iterator[Setting]:
+def _checkpoints(checkpoints: PlannedCheckpoints | None, with_boot: bool) -> Iterator[Setting]:
     """What no configuration file of the container tells: where checkpoints lie, and where they are kept."""
     if checkpoints is None:
         return
@@ -220,7 +220,8 @@ def _checkpoints(checkpoints: PlannedCheckpoints | None) -> Iterator[Setting]:
         yield Setting(
             CHECKPOINT_URI_VARIABLE,
             checkpoints.s3_uri,
-            "where the script itself uploads checkpoints, in SageMaker's place",
+            f"where {'the boot copies' if with_boot else 'the script itself uploads'} checkpoints, "
+            "in SageMaker's place",
             (sources.JOB_FILE,),
         )
 

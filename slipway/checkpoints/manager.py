@@ -24,6 +24,7 @@ from slipway.checkpoints.roll_call import PATIENCE, RollCall
 from slipway.checkpoints.sampler import GlobalSampler
 from slipway.checkpoints.sharded import Shards, is_sharded, state_of
 from slipway.checkpoints.writer import CheckpointWriter, Snapshot, same_step
+from slipway.uploads.mirror import mirror_of
 
 EXIT_SECONDS = 60.0
 """How long a process that ends waits for its last save. A host that SageMaker stops has 120 s in all."""
@@ -38,7 +39,8 @@ class CheckpointManager:
     Make one on every rank. `folder` (default: SLIPWAY_CHECKPOINT_DIR) may be on a disk of each host or on
     one that all share; the newest `keep` checkpoints stay there. Every rank calls `save` and `resume`.
     `patience` is for how many seconds ranks wait for one that does not come, before it is named (CKPT003).
-    `mirror` has copies of checkpoints elsewhere, for what no host has.
+    `mirror` has copies of checkpoints elsewhere, for what no host has; with `checkpoint.sync: slipway` that
+    is the job's prefix.
 
     Models may be plain, in DistributedDataParallel, compiled, or sharded (FSDP, DTensor; from torch 2.2 on).
     A plain model is taken to be the same on all ranks. What is saved is loaded as plain data: from torch
@@ -53,7 +55,8 @@ class CheckpointManager:
         patience: float = PATIENCE,
         mirror: Mirror | None = None,
     ) -> None:
-        folder = folder or os.environ.get("SLIPWAY_CHECKPOINT_DIR")
+        own = os.environ.get("SLIPWAY_CHECKPOINT_DIR")
+        folder = folder or own
         if not folder:
             raise ValueError(
                 "there is no folder for checkpoints: SLIPWAY_CHECKPOINT_DIR is not set, as in a job without "
@@ -62,7 +65,9 @@ class CheckpointManager:
         if keep < 1:
             raise ValueError(f"keep={keep} keeps no checkpoint, so there would be none to resume from")
         self.folder, self.keep = Path(folder), keep
-        self._patience, self._mirror = patience, mirror
+        # The boot copies the job's own folder, and no other.
+        copied = mirror_of(os.environ) if mirror is None and own and self.folder == Path(own) else None
+        self._patience, self._mirror = patience, mirror or copied
         self._call: RollCall | None = None
         self._hosts: list[str] = []
         self._token = ""

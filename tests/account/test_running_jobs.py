@@ -96,3 +96,8 @@ def test_a_job_whose_type_the_service_chose_holds_hosts_of_that_type() -> None:
     started = parse_running_job({"TrainingJobName": "other", "ResourceConfig": resources})
     assert (waiting.instance_type, started.instance_type) == (None, "ml.p5e.48xlarge")
     assert started.hosts == 2
+
+
+def test_checkpoints_that_the_container_copies_are_read_from_its_environment() -> None:
+    described = {"TrainingJobName": "a", "Environment": {"SLIPWAY_CHECKPOINT_URI": "s3://team/runs/a"}}
+    assert parse_running_job(described).checkpoints == "s3://team/runs/a"

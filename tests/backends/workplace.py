@@ -64,12 +64,14 @@ class Workplace:
         environment: dict[str, str] | None = None,
         arguments: tuple[str, ...] = (),
         resume_from: str | None = None,
+        options: tuple[str, ...] = (),
         **request: Any,
     ) -> TrainingPlan:
         source = self.folder / "src"
         source.mkdir(exist_ok=True)
         (source / "train.py").write_text(textwrap.dedent(script))
         words = ["--strategy", strategy, "--processes-per-host", str(processes), "--entry-point", "train.py"]
+        words += options
         return TrainingPlan(
             job={
                 "distribution": {"strategy": strategy, "processes_per_host": processes},

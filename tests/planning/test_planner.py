@@ -386,6 +386,8 @@ def test_checkpoints_that_the_container_moves_are_not_the_services(
     request = plan_of(checkpoint={"s3_uri": "s3://mine/runs", "sync": "slipway"}).request
     assert "CheckpointConfig" not in request
     assert request["Environment"]["SLIPWAY_CHECKPOINT_URI"] == "s3://mine/runs/digits-0unique"
+    arguments = request["AlgorithmSpecification"]["ContainerArguments"]
+    assert arguments[arguments.index("--checkpoint-sync") + 1] == "slipway"
 
 
 def test_checkpoints_that_the_service_moves_are_no_business_of_the_script(
@@ -394,6 +396,7 @@ def test_checkpoints_that_the_service_moves_are_no_business_of_the_script(
     request = plan_of(checkpoint={"s3_uri": "s3://mine/runs"}).request
     assert request["CheckpointConfig"]["S3Uri"] == "s3://mine/runs/digits-0unique"
     assert "SLIPWAY_CHECKPOINT_URI" not in request["Environment"]
+    assert "--checkpoint-sync" not in request["AlgorithmSpecification"]["ContainerArguments"]
 
 
 def test_the_settings_carry_their_reasons_and_what_the_user_chose_instead(

@@ -444,3 +444,37 @@ def test_arguments_that_look_like_torchruns_reach_the_script(boot: Boot) -> None
     out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0, err
     assert json.loads(out.splitlines()[-1].partition("]:")[2]) == words
+
+
+SAVING = """
+import os, pathlib
+folder = pathlib.Path(os.environ["SLIPWAY_CHECKPOINT_DIR"])
+print("found", sorted(path.name for path in folder.iterdir()))
+(folder / "model.pt").write_text("weights")
+"""
+
+
+def test_checkpoints_are_copied_to_their_prefix_and_come_back_at_a_start(tmp_path: Path) -> None:
+    prefix = tmp_path / "prefix"
+    for host, found in (("first", []), ("second", ["model.pt"])):
+        boot = Boot(tmp_path / host)
+        process = boot.start(
+            SAVING, "--checkpoint-sync", "slipway", environment={"SLIPWAY_CHECKPOINT_URI": str(prefix)}
+        )
+        out, _ = process.communicate(timeout=PATIENCE_SECONDS)
+        assert process.returncode == 0
+        assert f"found {found}" in out
+        assert (prefix / "model.pt").read_text() == "weights"
+
+
+def test_a_job_whose_checkpoints_are_lost_fails_and_names_them(boot: Boot, tmp_path: Path) -> None:
+    boot.root = tmp_path / "host"
+    prefix = tmp_path / "a-file"
+    prefix.write_text("where the folder should be")
+    process = boot.start(
+        SAVING, "--checkpoint-sync", "slipway", environment={"SLIPWAY_CHECKPOINT_URI": str(prefix)}
+    )
+    _, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 1
+    assert boot.failure.startswith(f"CKPT004 algo-1: not copied to {prefix} and lost with the host: model.pt")
+    assert f"slipway: {boot.failure}" in err

@@ -29,7 +29,10 @@ def test_the_syntax_is_that_of_python_3_8(file: Path) -> None:
     assert future or len(tree.body) == 1, "annotations such as `int | None` need the future import"
 
 
-MAY_USE = {"agreement": {"torch"}, "batches": {"torch"}, "health": {"torch"}}
+MAY_USE = {
+    **dict.fromkeys(("agreement", "batches", "checkpoints", "gate", "health"), {"torch"}),
+    "uploads": {"boto3", "botocore", "s3transfer"},
+}
 """What the files of a folder may import besides, where they use it and not at their top."""
 
 

@@ -20,10 +20,19 @@ from launcher.backends.interface import BackendError
 from launcher.backends.local.hosts import ROOT_VARIABLE, Host, hosts_of
 from launcher.backends.local.interpreter import python_environment
 from launcher.backends.local.mapping import below, leads_inside
-from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, CHECKPOINT_DIR_VARIABLE
+from launcher.jobs.checkpoint import (
+    CHECKPOINT_CHANNEL,
+    CHECKPOINT_DIR_VARIABLE,
+    CHECKPOINT_URI_VARIABLE,
+)
 from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH, channel_folder
 from launcher.jobs.inputs import RESERVED_CHANNEL
-from launcher.planning.request_parts import REQUIREMENTS_OPTION, RequestChannel, S3Channel
+from launcher.planning.request_parts import (
+    CHECKPOINT_SYNC_OPTION,
+    REQUIREMENTS_OPTION,
+    RequestChannel,
+    S3Channel,
+)
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import SourcePackage
 from launcher.source.packaging import BOOT_NAME, SOURCE_NAME, build_boot, build_source
@@ -62,7 +71,8 @@ def lay_out(
     """Create the hosts' folders as a container finds /opt/ml when it starts; returns the hosts.
 
     `folder` is the job's own and holds `checkpoints`, which all hosts share as they share a prefix on
-    S3. Raises BackendError where the source cannot be packed.
+    S3; where the boot copies there, each host has a folder of its own. Raises BackendError where the source
+    cannot be packed.
     """
     hosts = hosts_of(folder, request.hosts or 1)
     (folder / "checkpoints").mkdir(exist_ok=True)
@@ -80,7 +90,10 @@ def lay_out(
             (data / channel).symlink_to(source.resolve(), target_is_directory=True)
         checkpoints = Path(below(host.root, _checkpoint_path(request)))
         checkpoints.parent.mkdir(parents=True, exist_ok=True)
-        checkpoints.symlink_to(folder / "checkpoints", target_is_directory=True)
+        if _copied_by_boot(request):
+            checkpoints.mkdir()
+        else:
+            checkpoints.symlink_to(folder / "checkpoints", target_is_directory=True)
         on_lustre = _lustre_checkpoints(request)
         if on_lustre is not None:
             mounted = Path(below(host.root, on_lustre))
@@ -133,6 +146,7 @@ def host_environment(
         CHECKPOINT_DIR_VARIABLE: below(root, _checkpoint_path(request)),
         **devices,
         **requested,
+        **({CHECKPOINT_URI_VARIABLE: str(_shared(host))} if _copied_by_boot(request) else {}),
         **machine,
         ROOT_VARIABLE: str(root),
         "SLIPWAY_RENDEZVOUS": rendezvous,
@@ -222,6 +236,16 @@ def _checkpoint_path(request: RequestView) -> str:
     """The job's checkpoint path; one outside /opt/ml cannot be had here and becomes the default."""
     path = request.checkpoints.local_path.rstrip("/")
     return path if leads_inside(path) else DEFAULT_CHECKPOINT_PATH
+
+
+def _copied_by_boot(request: RequestView) -> bool:
+    """Whether the hosts have checkpoints of their own, and the boot copies them to the job's folder."""
+    return CHECKPOINT_SYNC_OPTION in request.boot_options
+
+
+def _shared(host: Host) -> Path:
+    """What stands for the job's prefix on S3; absolute, as the boot works elsewhere."""
+    return (host.job_folder / "checkpoints").resolve()
 
 
 def _lustre_checkpoints(request: RequestView) -> str | None:

@@ -6,11 +6,13 @@ How training code lays out checkpoints, and what it writes last:
   (pytorch, distributed/checkpoint/filesystem.py, finish); the transformers Trainer `trainer_state.json`
   (huggingface/transformers, trainer.py, _save_checkpoint);
 - a file per rank, the rank in its name (`step-500-rank3.pt`, `mp_rank_00_model_states.pt`);
-- DeepSpeed and Megatron name the newest complete one in a file of its own, written last.
+- DeepSpeed and Megatron name the newest complete one in a file of its own, written last;
+- slipway.CheckpointManager gives each checkpoint a manifest, written last, which names its files and sizes.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -33,6 +35,10 @@ _RANK = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+")
+_MANAGED = re.compile(r"step-\d{12}-[0-9a-f]{8}")
+"""A folder of slipway.CheckpointManager: step, and a token of the start that saved it."""
+
+MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +59,15 @@ class CheckpointChoice:
 
 
 def choose_checkpoint(
-    objects: Iterable[StoredObject], pointers: Mapping[str, str] | None = None
+    objects: Iterable[StoredObject],
+    pointers: Mapping[str, str] | None = None,
+    manifests: Mapping[str, str] | None = None,
 ) -> CheckpointChoice:
     """The newest complete checkpoint among the objects below a prefix.
 
-    `pointers` holds the texts of the files in POINTERS that are there. A checkpoint is all that bears the
+    `pointers` holds the texts of the files in POINTERS that are there, `manifests` those of MANIFEST by the
+    folder that each is in. What slipway.CheckpointManager saved counts where its manifest does and all its
+    files are there with their sizes. Of other files a checkpoint is all that bears the
     same numbers in its top-level name, but for a rank's (`model-500.pt` with `optimizer-500.pt`); the
     highest numbers are the newest. Names that have their numbers to themselves (`resnet50.pt` beside
     `checkpoint-3.pt`) count as another series, and each series gives its newest. What has no number (a
@@ -68,10 +78,12 @@ def choose_checkpoint(
     Files under the names of unfinished work are left out everywhere.
     """
     kept = [each for each in objects if not _UNFINISHED.search(each.name) and not each.name.endswith("/")]
+    managed = _newest_managed([each for each in kept if is_managed(each)], manifests or {})
+    kept = [each for each in kept if not is_managed(each)]
     pointed = {POINTERS[file](text) for file, text in (pointers or {}).items()}
-    names: list[str] = []
-    chosen = [each for each in kept if not _numbers(each)]
-    passed: list[str] = []
+    names = list(managed.names)
+    chosen = [*(each for each in kept if not _numbers(each)), *managed.objects]
+    passed = list(managed.incomplete)
     for steps in _series([each for each in kept if _numbers(each)]):
         newest_first = sorted(steps, reverse=True)
         complete = _complete(steps, pointed)
@@ -81,6 +93,39 @@ def choose_checkpoint(
         newer = newest_first[: newest_first.index(step)]
         passed += sorted({_top(each) for step in newer for each in steps[step]})
     return CheckpointChoice(names, chosen, passed)
+
+
+def is_managed(item: StoredObject) -> bool:
+    """Whether an object lies in a folder of slipway.CheckpointManager."""
+    return "/" in item.name and _MANAGED.fullmatch(_top(item)) is not None
+
+
+def _newest_managed(objects: Sequence[StoredObject], manifests: Mapping[str, str]) -> CheckpointChoice:
+    """The newest of slipway.CheckpointManager's that is whole; its manifest is the last of the objects."""
+    passed: list[str] = []
+    for folder in sorted({_top(each) for each in objects}, reverse=True):
+        there = {each.name: each for each in objects if _top(each) == folder}
+        files = _files_of(manifests.get(folder, ""))
+        found = [there.get(f"{folder}/{name}") for name, size in files.items()]
+        whole = [
+            each for each in found if each is not None and each.size == files[each.name[len(folder) + 1 :]]
+        ]
+        if files and len(whole) == len(files):
+            return CheckpointChoice([folder], [*whole, there[f"{folder}/{MANIFEST}"]], passed)
+        passed.append(folder)
+    return CheckpointChoice([], [], passed)
+
+
+def _files_of(manifest: str) -> dict[str, int]:
+    """The names and sizes that a manifest tells; nothing where it is none.
+
+    The resuming job reads it strictly (slipway/checkpoints/manifest.py) and verifies every file.
+    """
+    try:
+        files = json.loads(manifest)["files"]
+        return {str(each["name"]): int(each["bytes"]) for each in files}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return {}
 
 
 _Steps = dict[tuple[int, ...], list[StoredObject]]

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from launcher.aws.errors import aws_errors
 from launcher.backends.interface import BackendError, OnProgress, Progress
 from launcher.backends.sagemaker.checkpoint_choice import (
+    MANIFEST,
     POINTERS,
     CheckpointChoice,
     StoredObject,
     choose_checkpoint,
+    is_managed,
 )
 from launcher.backends.sagemaker.transfers import ByteCounter, transfer_config
 from launcher.text.uris import split_uri
@@ -26,6 +28,10 @@ COPIES_AT_ONCE = 8
 
 _POINTER_BYTES = 1024
 """A pointer's text is a name; more of it is something else."""
+
+_MANIFEST_BYTES = 32 * 1024 * 1024
+_MOST_MANIFESTS = 20
+"""A manager keeps three checkpoints; its own bound of a manifest is the same."""
 
 
 def copy_checkpoint(
@@ -90,7 +96,8 @@ def _newest(s3: Any, source: str) -> CheckpointChoice:
     bucket, prefix = split_uri(source.rstrip("/") + "/")
     with aws_errors(f"look for checkpoints below {source} (s3:ListBucket, s3:GetObject)"):
         objects = _objects_below(s3, bucket, prefix)
-        return choose_checkpoint(objects, _pointers(s3, bucket, prefix, objects))
+        pointers = _pointers(s3, bucket, prefix, objects)
+        return choose_checkpoint(objects, pointers, _manifests(s3, bucket, prefix, objects))
 
 
 def _objects_below(s3: Any, bucket: str, prefix: str) -> list[StoredObject]:
@@ -111,6 +118,19 @@ def _pointers(s3: Any, bucket: str, prefix: str, objects: list[StoredObject]) ->
     }
 
 
+def _manifests(s3: Any, bucket: str, prefix: str, objects: list[StoredObject]) -> dict[str, str]:
+    """The texts of the newest manifests of slipway.CheckpointManager, by their folders."""
+    found = [each for each in objects if is_managed(each) and each.name.split("/")[1:] == [MANIFEST]]
+    newest = sorted(found, key=lambda each: each.name, reverse=True)[:_MOST_MANIFESTS]
+    return {
+        each.name.split("/")[0]: s3.get_object(Bucket=bucket, Key=prefix + each.name)["Body"]
+        .read()
+        .decode("utf-8", "replace")
+        for each in newest
+        if each.size <= _MANIFEST_BYTES
+    }
+
+
 def _copy(
     s3: Any, bucket: str, prefix: str, target: str, choice: CheckpointChoice, on_progress: OnProgress | None
 ) -> None:
@@ -126,10 +146,16 @@ def _copy(
         aws_errors(f"copy the checkpoint to {target} (s3:GetObject, s3:PutObject)"),
         ThreadPoolExecutor(COPIES_AT_ONCE) as pool,
     ):
-        copies = [pool.submit(copy, item) for item in choice.objects]
         try:
-            for done in copies:
-                done.result()
+            # What says that a checkpoint is whole is there last.
+            for last in (False, True):
+                copies = [
+                    pool.submit(copy, item)
+                    for item in choice.objects
+                    if (is_managed(item) and item.name.endswith(f"/{MANIFEST}")) == last
+                ]
+                for done in copies:
+                    done.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -118,6 +118,16 @@ SIGNATURES = (
         says="the upload failed:{why}",
     ),
     Signature(
+        mode=checkpoints.LARGE_UPLOAD_FAILS,
+        role=LineRole.INITIATOR,
+        literal="slipway: ckpt004 ",
+        pattern=re.compile(r"^slipway: CKPT004 (?P<what>.{1,900})", re.MULTILINE),
+        example="slipway: CKPT004 algo-1: not copied to s3://team/runs/digits-1 and lost with the host: "
+        "step-000000000012-1f6c22ab: S3 denies it (AccessDenied: Access Denied)",
+        near_miss="INFO slipway: CKPT004 is explained by `launch explain`",
+        says="{what}",
+    ),
+    Signature(
         mode=debugger.WITH_CHECKPOINTS,
         role=LineRole.INITIATOR,
         literal="smdebug does not currently support",

@@ -14,6 +14,7 @@ from launcher.jobs.inputs import RESERVED_CHANNEL
 from launcher.jobs.specification import JobSpec
 from launcher.planning.request_parts import (
     ARGUMENT_STYLE_OPTION,
+    CHECKPOINT_SYNC_OPTION,
     ENTRY_POINT_OPTION,
     FIRST_STEP_OPTION,
     GATE_OPTION,
@@ -90,6 +91,8 @@ class BootStrategy:
         arguments += watchdog_options(job)
         if requirements is not None:
             arguments += (REQUIREMENTS_OPTION, requirements)
+        if job.checkpoint is not None and job.checkpoint.sync == "slipway":
+            arguments += (CHECKPOINT_SYNC_OPTION, job.checkpoint.sync)
         if job.code.arguments:
             arguments += ("--", *job.code.arguments)
         return Entry(BOOT_ENTRYPOINT, arguments)

@@ -70,14 +70,16 @@ def what_restarts_has_a_checkpoint(subject: JobSubject) -> Iterator[Finding]:
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
 def own_sync_is_in_the_script(subject: JobSubject) -> Iterator[Finding]:
-    """With `sync: slipway` the service moves no checkpoint: the script has to."""
+    """With `sync: slipway` the boot copies checkpoints; where it starts nothing, the script has to."""
     checkpoint = subject.job.checkpoint
-    if checkpoint is not None and checkpoint.sync == "slipway":
+    if checkpoint is not None and checkpoint.sync == "slipway" and not subject.plan.with_boot:
         yield job_file.INVALID_VALUE.at(
             ("checkpoint", "sync"),
-            "checkpoint.sync: slipway takes checkpoints out of the service's hands: what the script itself "
-            f"does not upload to the prefix in {CHECKPOINT_URI_VARIABLE} is lost with the hosts",
-            remedy="Let the script upload there, checking every result, or leave `sync` out.",
+            "checkpoint.sync: slipway takes checkpoints out of the service's hands, and the images' toolkit, "
+            "which starts this strategy, copies none: what the script itself does not upload to the prefix "
+            f"in {CHECKPOINT_URI_VARIABLE} is lost with the hosts",
+            remedy="Leave `sync` out, use torchrun, smp version 2 or none, or let the script upload there "
+            "and check every result.",
             severity=Severity.WARNING,
         )
 

@@ -94,8 +94,8 @@ def _calls(subject: JobSubject) -> Iterator[tuple[Path, str, str | None]]:
     if job.checkpoint is not None and job.checkpoint.sync == "slipway":
         yield (
             ("checkpoint", "sync"),
-            "the script itself would upload its checkpoints, which it cannot when isolated: they would be "
-            "lost with the hosts",
+            "checkpoints would be copied to S3 from inside the container, which it cannot reach when "
+            "isolated: they would be lost with the hosts",
             "Let SageMaker move them: `sync: sagemaker`.",
         )
     if job.debug.remote:

@@ -83,3 +83,53 @@ def test_a_pointer_to_what_is_not_there_is_passed_over() -> None:
 def test_what_is_newer_and_not_complete_is_told() -> None:
     made = choice("step-1/a", "step-1/b", "step-2/a")
     assert (made.names, made.incomplete) == (["step-1"], ["step-2"])
+
+
+def managed(*steps: int, lacking: str = "") -> list[StoredObject]:
+    """What slipway.CheckpointManager saves at these steps, but for one file."""
+    names = [
+        f"step-{step:012d}-0a1b2c3d/{name}"
+        for step in steps
+        for name in ("model.pt", "shards/__0_0.distcp", "manifest.json")
+    ]
+    return [StoredObject(name, 10) for name in names if name != lacking]
+
+
+WHOLE = '{"files": [{"name": "model.pt", "bytes": 10}, {"name": "shards/__0_0.distcp", "bytes": 10}]}'
+SEVENTH, EIGHTH = "step-000000000007-0a1b2c3d", "step-000000000008-0a1b2c3d"
+
+
+def test_of_the_managers_the_newest_whole_one_is_taken_its_manifest_last() -> None:
+    found = choose_checkpoint(managed(7, 8), None, {SEVENTH: WHOLE, EIGHTH: WHOLE})
+    assert (found.names, found.incomplete) == ([EIGHTH], [])
+    assert [each.name for each in found.objects] == [
+        f"{EIGHTH}/{name}" for name in ("model.pt", "shards/__0_0.distcp", "manifest.json")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("objects", "manifest"),
+    [
+        pytest.param(managed(7, 8, lacking=f"{EIGHTH}/model.pt"), WHOLE, id="a file is missing"),
+        pytest.param(managed(7, 8), WHOLE.replace("10", "11", 1), id="a file has another size"),
+        pytest.param(managed(7, 8, lacking=f"{EIGHTH}/manifest.json"), None, id="no manifest"),
+        pytest.param(managed(7, 8), "[" * 100_000, id="no JSON"),
+        pytest.param(managed(7, 8), '{"files": [{"name": 1}]}', id="no manifest of ours"),
+        pytest.param(managed(7, 8), '{"files": []}', id="no files"),
+    ],
+)
+def test_one_of_the_managers_that_is_not_whole_is_passed_over(
+    objects: list[StoredObject], manifest: str | None
+) -> None:
+    texts = {SEVENTH: WHOLE} | ({EIGHTH: manifest} if manifest else {})
+    found = choose_checkpoint(objects, None, texts)
+    assert (found.names, found.incomplete) == ([SEVENTH], [EIGHTH])
+
+
+def test_where_none_of_the_managers_is_whole_nothing_is_taken() -> None:
+    assert choose_checkpoint(managed(7), None, {}).objects == []
+
+
+def test_the_managers_checkpoints_and_files_of_the_script_go_together() -> None:
+    objects = [*managed(7), StoredObject("config.json", 10), StoredObject("epoch-3.pt", 10)]
+    assert choose_checkpoint(objects, None, {SEVENTH: WHOLE}).names == [SEVENTH, "epoch-3.pt"]

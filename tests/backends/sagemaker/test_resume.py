@@ -89,6 +89,17 @@ def test_checkpoints_that_the_container_moves_are_found_as_well(
     assert stored(f"mine/{name}") == ["step-1.pt"]
 
 
+def test_of_the_managers_checkpoints_the_newest_whole_one_is_copied(
+    backend: SageMakerBackend, plan_of: PlanOf, store: Store, stored: Callable[[str], list[str]], ended: str
+) -> None:
+    whole, half = "step-000000000007-0a1b2c3d", "step-000000000008-0a1b2c3d"
+    body = b'{"files": [{"name": "model.pt", "bytes": 2}]}'
+    store(ended, f"{whole}/model.pt", f"{half}/model.pt", body=b"ab")
+    store(ended, f"{whole}/manifest.json", body=body)
+    name = backend.submit(plan_of(checkpoint={"resume_from": ended}))
+    assert stored(name) == [f"{whole}/manifest.json", f"{whole}/model.pt"]
+
+
 def test_the_pointer_of_deepspeed_is_followed(
     backend: SageMakerBackend, plan_of: PlanOf, store: Store, stored: Callable[[str], list[str]], ended: str
 ) -> None:

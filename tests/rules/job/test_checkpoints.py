@@ -85,12 +85,17 @@ def test_the_directory_on_lustre_is_made_by_somebody(
     ("checkpoint", "found"),
     [
         pytest.param({"lustre": "/c"}, None, id="the file system keeps them"),
-        pytest.param({"s3_uri": "s3://mine/c", "sync": "slipway"}, "warning", id="the script's own work"),
+        pytest.param({"s3_uri": "s3://mine/c", "sync": "slipway"}, None, id="the boot's work"),
         pytest.param({"s3_uri": "s3://mine/c"}, None, id="the service's work"),
     ],
 )
 def test_ways_of_checkpointing(severity_of, checkpoint: dict, found: str | None) -> None:
     assert severity_of("SPEC003", checkpoint=checkpoint) == found
+
+
+def test_where_the_toolkit_starts_the_ranks_nobody_but_the_script_uploads(severity_of) -> None:
+    checkpoint = {"s3_uri": "s3://mine/c", "sync": "slipway"}
+    assert severity_of("SPEC003", distribution={"strategy": "smddp"}, checkpoint=checkpoint) == "warning"
 
 
 @pytest.mark.parametrize(
