@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from launcher.scripts.agreement import Agreement
 from launcher.scripts.guard import Guard, Truth, opposite
-from launcher.scripts.scopes import FunctionNode, ancestors, last_name
-from launcher.scripts.values import External, Instance
+from launcher.scripts.scopes import FunctionNode, ancestors, file_of, last_name
+from launcher.scripts.values import External, Instance, RankKind
 
 if TYPE_CHECKING:
     from launcher.scripts.program import Program
@@ -25,7 +25,7 @@ _HARMLESS = (
 )
 """Decorators after which every rank still runs the function."""
 
-_TELLING = ("rank", "main", "master", "primary", "chief", "leader", "root")
+_TELLING = ("rank", "main", "master", "primary", "chief", "leader", "root", "node", "host")
 """In the names of what may be true on one rank alone, and also differ between hosts as an option."""
 
 _MAY_TELL = ("zero", "proc", "save", "writer")
@@ -75,6 +75,11 @@ class Participants:
 
     def _in_arm(self, test: ast.expr, in_body: bool) -> Truth:
         """Who comes into one arm of a test, or past one whose body leaves."""
+        if in_body and isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+            found: Truth = True
+            for each in test.values:
+                found = _narrower(found, self._in_arm(each, in_body=True))
+            return found
         truth = self.program.guards.truth(test)
         if isinstance(truth, Guard):
             if in_body:
@@ -82,8 +87,10 @@ class Participants:
             return truth.opposite() if truth.exact else None
         if truth is not None:
             return truth if in_body else opposite(truth)
+        if _is_main_guard(test) and file_of(test) is not self.program.entry:
+            return not in_body  # The module is imported.
         # Where all ranks agree, or nothing hints at a rank, all come here or none.
-        plain = _is_main_guard(test) or self.agreement.holds(test) or not self._hints_at_rank(test)
+        plain = _is_main_guard(test) or not self._hints_at_rank(test)
         return True if plain else None
 
     def _hints_at_rank(self, test: ast.expr) -> bool:
@@ -95,7 +102,8 @@ class Participants:
                 word = (node.id if isinstance(node, ast.Name) else node.attr).lower()
                 if any(each in word for each in _TELLING):
                     return True
-                if any(each in word for each in _MAY_TELL) and not self.agreement.holds(node):
+                hints = word.startswith(("is_", "should_")) or any(each in word for each in _MAY_TELL)
+                if hints and not self.agreement.holds(node):
                     return True
         return False
 
@@ -143,10 +151,11 @@ def _narrower(one: Truth, other: Truth) -> Truth:
     """Who runs what stands under both."""
     if one is False or other is False:
         return False
-    if isinstance(one, Guard):
-        return one
-    if isinstance(other, Guard):
-        return other
+    guards = [each for each in (one, other) if isinstance(each, Guard)]
+    if guards and None in (one, other) and guards[0].kind is not RankKind.GLOBAL:
+        return None  # `local_rank == 0 and self.is_first_host`: nobody knows whether it is one rank of all.
+    if guards:
+        return next((each for each in guards if each.kind is RankKind.GLOBAL), guards[0])
     return True if one is True and other is True else None
 
 

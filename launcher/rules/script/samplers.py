@@ -210,6 +210,22 @@ def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
             )
 
 
+def _is_taken_off(program: Program, seed: ast.expr) -> bool:
+    """Whether a rank is subtracted in what a seed is calculated from."""
+    waiting, seen = [seed], set[ast.AST]()
+    while waiting:
+        for node in ast.walk(waiting.pop()):
+            if node in seen:
+                continue
+            seen.add(node)
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+                if isinstance(program.value(node.right), RankValue):
+                    return True
+            elif isinstance(node, ast.Name | ast.Attribute):
+                waiting += [each.value for each in program.evaluation.sources(node) if each.value is not None]
+    return False
+
+
 _OF_ALL_HOSTS = frozenset({"WORLD_SIZE", "torch.distributed.get_world_size", "OMPI_COMM_WORLD_SIZE"})
 
 
@@ -218,7 +234,8 @@ def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
     """A DistributedSampler whose seed is calculated from the rank.
 
     Each rank takes every N-th sample of its own permutation: samples overlap, and others are never seen in an
-    epoch. Seeds of dropout and augmentation may and should differ; the sampler's must not.
+    epoch. Seeds of dropout and augmentation may and should differ; the sampler's must not. Where the rank is
+    taken off (`torch.initial_seed() - rank`), it may have been put on before, and nothing is said.
 
     Bad: `DistributedSampler(dataset, seed=seed + dist.get_rank())`
     Good: `DistributedSampler(dataset, seed=seed)`
@@ -228,7 +245,7 @@ def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
     for sampler in loaders_of(program).samplers:
         seed = argument(sampler, "seed", 4)
         value = None if seed is None or is_open(sampler) else program.value(seed)
-        if seed is not None and isinstance(value, RankValue):
+        if seed is not None and isinstance(value, RankValue) and not _is_taken_off(program, seed):
             yield found(
                 data.SAMPLER_SEED_DIFFERS,
                 seed,

@@ -271,6 +271,8 @@ def test_a_sampler_seed_that_differs_by_rank_is_found(program: ReadProgram, seed
         "DistributedSampler(dataset, rank=rank, num_replicas=world_size, seed=7)",
         "DistributedSampler(dataset, seed=seed)",
         "DistributedSampler(dataset, seed=world_size)",
+        "DistributedSampler(dataset, seed=torch.initial_seed() - rank)",
+        "DistributedSampler(dataset, seed=max(0, (base := 1 + seed_of(rank)) - rank - 1))",
         "DistributedSampler(dataset, **options)",
         "torch.manual_seed(42 + rank)",
         "RandomSampler(dataset, generator=torch.Generator().manual_seed(rank))",
