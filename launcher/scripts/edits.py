@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from launcher.failure_modes.model import Edit, Fix
 from launcher.scripts.index import FileIndex
-from launcher.scripts.scopes import file_of
+from launcher.scripts.scopes import file_of, parent_of
 
 MARK_OF_UTF8 = b"\xef\xbb\xbf"
 
@@ -128,6 +128,11 @@ class Places:
         before = self.file.text[begin : self.at(statement.lineno, statement.col_offset)]
         return before if not before.strip() else ""
 
+    def begins_its_line(self, statement: ast.stmt) -> bool:
+        """Whether nothing but white space is before a statement on its line."""
+        begin = self.begin(statement.lineno)
+        return not self.file.text[begin : self.at(statement.lineno, statement.col_offset)].strip()
+
     @property
     def newline(self) -> str:
         """How the file ends its lines, by its first one."""
@@ -153,11 +158,65 @@ def statement_before(statement: ast.stmt, written: str) -> Edit | None:
     """A new statement on its own line before another one; None where that does not begin its line."""
     file = file_of(statement)
     places = Places(file)
-    begin = places.begin(statement.lineno)
-    indentation = places.indentation(statement)
-    if file.text[begin : places.at(statement.lineno, statement.col_offset)] != indentation:
+    if not places.begins_its_line(statement):
         return None
+    begin, indentation = places.begin(statement.lineno), places.indentation(statement)
     return Edit(str(file.path), begin, begin, f"{indentation}{written}{places.newline}")
+
+
+def statement_after(statement: ast.stmt, *written: str) -> Edit | None:
+    """New lines after a statement, indented as it is; None where another one shares its last line."""
+    file = file_of(statement)
+    places = Places(file)
+    assert statement.end_lineno is not None
+    indentation, behind = places.indentation(statement), places.begin(statement.end_lineno + 1)
+    rest = file.text[places.span(statement)[1] : behind].strip()
+    if (rest and not rest.startswith("#")) or not places.begins_its_line(statement):
+        return None
+    end = places.newline
+    before = "" if file.text[:behind].endswith(("\n", "\r")) else end
+    text = before + "".join(f"{indentation}{line}{end}" for line in written)
+    return Edit(str(file.path), behind, behind, text)
+
+
+def below(statement: ast.stmt, head: str) -> tuple[Edit, ...] | None:
+    """A statement below a head such as `if ready:`, indented by one step more.
+
+    None where another statement shares one of its lines, or a text of several lines would change.
+    """
+    file = file_of(statement)
+    places = Places(file)
+    assert statement.end_lineno is not None
+    rest = file.text[places.span(statement)[1] : places.begin(statement.end_lineno + 1)].strip()
+    texts = (each for each in ast.walk(statement) if isinstance(each, ast.Constant | ast.JoinedStr))
+    long = any(each.lineno != each.end_lineno for each in texts)
+    if long or (rest and not rest.startswith("#")) or not places.begins_its_line(statement):
+        return None
+    indentation = places.indentation(statement)
+    step = "\t" if indentation.startswith("\t") else "    "
+    begins = [places.begin(line) for line in range(statement.lineno, statement.end_lineno + 1)]
+    first = Edit(str(file.path), begins[0], begins[0], f"{indentation}{head}{places.newline}{step}")
+    return first, *(Edit(str(file.path), begin, begin, step) for begin in begins[1:])
+
+
+def behind_its_test(statement: ast.stmt) -> Edit | None:
+    """The last statement of an `if` without other arms, after it instead; alone in it, in its place.
+
+    None where it is not, or a comment would go with the head.
+    """
+    test = parent_of(statement)
+    if not isinstance(test, ast.If) or test.orelse or test.body[-1] is not statement:
+        return None
+    file = file_of(statement)
+    places = Places(file)
+    start = places.at(statement.lineno, statement.col_offset)
+    head = places.at(test.lineno, test.col_offset)
+    if not places.begins_its_line(statement) or not file.text.startswith("if", head):
+        return None
+    begin = places.begin(statement.lineno) if len(test.body) > 1 else places.begin(test.lineno)
+    if len(test.body) == 1 and ("#" in file.text[begin:start] or not places.begins_its_line(test)):
+        return None
+    return Edit(str(file.path), begin, start, places.indentation(test))
 
 
 def without_keyword(call: ast.Call, name: str) -> Edit | None:

@@ -47,6 +47,15 @@ FIXABLE = {
         "sampler = DistributedSampler(dataset)\ntrain = DataLoader(dataset, sampler=sampler)\n"
         "for epoch in range(9):\n    for batch in train:\n        DDP(net)(batch).backward()",
     ],
+    "CKPT008": [
+        'torch.save(net.state_dict(), "model.pt")',
+        "torch.save(\n    net.state_dict(),  # all of it\n    'model.pt',\n)",
+    ],
+    "DDP004": [
+        "if rank == 0:\n    print('saved')\n    dist.barrier()",
+        "if rank == 0:\n    dist.all_reduce(\n        torch.ones(1),\n    )",
+    ],
+    "DDP006": ["def run():\n    pass\nif __name__ == '__main__':\n    run()"],
     "DDP007": [
         "scaler = torch.cuda.amp.GradScaler()\noptimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
         "scaler.scale(loss).backward()\ntorch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)\n"
@@ -127,7 +136,8 @@ def promises_hold(data: bytes) -> Repair:
         assert os.listdir(folder) == ["train.py"]  # noqa: PTH208 - names alone
 
         ast.parse(after_data)
-        assert counted(after) == counted(before) - Counter(each.code for each in done.fixed)
+        # Pieces with the same names may lose more than one finding by one fix.
+        assert counted(after) <= counted(before) - Counter(each.code for each in done.fixed)
         assert untouched(data, before) == [
             line for line in after_data.splitlines(keepends=True) if line in set(untouched(data, before))
         ]

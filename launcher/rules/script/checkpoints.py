@@ -9,6 +9,7 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
+from launcher.rules.script.rank_fixes import on_rank_zero
 from launcher.scripts.arguments import argument, is_open
 from launcher.scripts.distributed import starts
 from launcher.scripts.guard import Guard
@@ -64,6 +65,7 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 "middle of the write, and the file that is left may be torn",
                 remedy="Save on one rank, under `if dist.get_rank() == 0:`, or put the rank into the file's "
                 "name where each rank holds another part.",
+                fix=on_rank_zero(call),
             )
         elif (
             isinstance(who, Guard)

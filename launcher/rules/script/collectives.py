@@ -9,6 +9,7 @@ from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Related, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
+from launcher.rules.script.rank_fixes import on_every_rank
 from launcher.scripts.blocks import Parted
 from launcher.scripts.forwards import GATHERS
 from launcher.scripts.program import Program
@@ -111,6 +112,7 @@ def _parted(parted: Parted) -> Finding:
         "until the timeout",
         related=[note(guard.test, f"under `{test}`"), *_origin(run)],
         remedy=remedy,
+        fix=on_every_rank(run.node) if run.node is run.origin else None,
     )
 
 

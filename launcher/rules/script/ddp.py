@@ -9,6 +9,7 @@ from launcher.failure_modes import ddp
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
+from launcher.rules.script.rank_fixes import destroyed_at_the_end
 from launcher.scripts.arguments import argument, is_open
 from launcher.scripts.distributed import DDP, GROUP
 from launcher.scripts.guard import Guard
@@ -157,6 +158,7 @@ def groups_are_destroyed(program: Program) -> Iterator[Finding]:
             call,
             "the process group that is made here is never destroyed: a rank that exits with operations "
             "pending may keep another one from exiting",
+            fix=destroyed_at_the_end(program, call),
         )
 
 
