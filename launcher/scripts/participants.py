@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from launcher.scripts.agreement import Agreement
+from launcher.scripts.distributed import starts
 from launcher.scripts.guard import Guard, Truth, opposite
 from launcher.scripts.scopes import FunctionNode, ancestors, file_of, last_name
 from launcher.scripts.values import External, Instance, RankKind
@@ -44,6 +46,20 @@ class Participants:
         self.agreement = Agreement(program)
         self._functions: dict[ast.AST, Truth] = {}
 
+    @cached_property
+    def _starting(self) -> frozenset[tuple[str, bool]]:
+        """The tests under which alone the program joins others, as written, and whether they hold."""
+        found: frozenset[tuple[str, bool]] | None = None
+        for call, _ in starts(self.program):
+            around = set[tuple[str, bool]]()
+            inner: ast.AST = call
+            for outer in ancestors(call):
+                if isinstance(outer, ast.If) and inner is not outer.test:
+                    around.add(_written(outer.test, inner in outer.body))
+                inner = outer
+            found = frozenset(around) if found is None else found & around
+        return found or frozenset()
+
     def who(self, node: ast.AST) -> Truth:
         """True: every rank; a Guard: those ranks at most; False: none when distributed; None: unknown."""
         inner = node
@@ -80,6 +96,8 @@ class Participants:
             for each in test.values:
                 found = _narrower(found, self._in_arm(each, in_body=True))
             return found
+        if _written(test, not in_body) in self._starting:
+            return False
         truth = self.program.guards.truth(test)
         if isinstance(truth, Guard):
             if in_body:
@@ -157,6 +175,13 @@ def _narrower(one: Truth, other: Truth) -> Truth:
     if guards:
         return next((each for each in guards if each.kind is RankKind.GLOBAL), guards[0])
     return True if one is True and other is True else None
+
+
+def _written(test: ast.expr, holds: bool) -> tuple[str, bool]:
+    """A test without its `not`, and whether it holds."""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
+    return ast.unparse(test), holds
 
 
 def _is_main_guard(test: ast.expr) -> bool:

@@ -10,12 +10,14 @@ from launcher.failure_modes.model import Finding, Fix, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.closure import Closure
 from launcher.rules.script.finding import found, note
-from launcher.rules.script.loaders import loaders_of
+from launcher.rules.script.loaders import WRAPPERS, loaders_of
 from launcher.scripts.arguments import argument, is_open
 from launcher.scripts.edits import without_keyword
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import (
     Binding,
+    FunctionNode,
+    Scope,
     ancestors,
     file_of,
     parent_of,
@@ -60,8 +62,30 @@ def _unsplit(program: Program) -> Iterator[tuple[ast.Call, ast.For]]:
         for loader in loop.loaders - seen:
             seen.add(loader)
             dataset = loaders.given(loader, "dataset")
-            if dataset is not None and Closure(program, dataset).is_the_same_everywhere:
+            if dataset is None or not Closure(program, dataset).is_the_same_everywhere:
+                continue
+            if _is_of_several(program, loader, loop.node):
                 yield loader, loop.node
+
+
+def _is_of_several(program: Program, loader: ast.Call, loop: ast.For) -> bool:
+    """Whether what makes the ranks train one model belongs to a loop: of several trainers of a program, some
+    may be for one process. It stands in a file of the loop, or in a function that such a file calls."""
+    files = {program.entry, file_of(loader), file_of(loop)}
+    files |= {file_of(site) for site in _calls_of(program, scope_of(loop).function)}
+    for call, _ in program.calls(*WRAPPERS):
+        if file_of(call) in files:
+            return True
+        if any(file_of(site) in files for site in _calls_of(program, scope_of(call).function)):
+            return True
+    return False
+
+
+def _calls_of(program: Program, function: Scope | None) -> list[ast.Call]:
+    """Where a function is called, as far as that is known."""
+    if function is None or not isinstance(function.node, FunctionNode):
+        return []
+    return [site.call for site in program.evaluation.callers.of(function.node) or ()]
 
 
 @finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)

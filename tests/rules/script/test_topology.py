@@ -59,6 +59,8 @@ def test_an_address_or_a_size_in_the_script_is_found(program: ReadProgram, text:
     "text",
     [
         'os.environ.setdefault("MASTER_ADDR", "localhost")' + GROUP,
+        'os.environ["MASTER_ADDR"] = "localhost"\nif "SLURM_NTASKS" in os.environ:\n'
+        '    os.environ["MASTER_ADDR"] = os.environ["HOSTNAME"]' + GROUP,
         'if "MASTER_ADDR" not in os.environ:\n    os.environ["MASTER_ADDR"] = "localhost"' + GROUP,
         'if os.environ.get("RANK") is None:\n    os.environ["MASTER_ADDR"] = "localhost"' + GROUP,
         'os.environ["MASTER_ADDR"] = os.environ.get("MASTER_ADDR", "localhost")' + GROUP,
