@@ -17,7 +17,7 @@ from scripts.generated import ROOT
 
 DATA = ROOT / "benchmarks" / "real_programs"
 EARLIER = "earlier"
-HALVES = ("A", "B", "C", EARLIER)
+HALVES = ("A", "B", "C", "D", EARLIER)
 CONFIDENCE = 0.95
 
 

@@ -34,8 +34,9 @@ def test_a_package_that_was_fetched_can_be_fetched_again() -> None:
     fetched = [each for each in packages() if each.half != EARLIER]
     assert all(each.source and each.folder and each.version for each in fetched)
     assert all(each.sha256 for each in fetched if each.archive)
-    sources = {half: {each.source for each in fetched if each.half == half} for half in ("A", "B", "C")}
+    sources = {half: {each.source for each in fetched if each.half == half} for half in "ABCD"}
     assert not sources["C"] & (sources["A"] | sources["B"])
+    assert not sources["D"] & (sources["A"] | sources["B"] | sources["C"])
 
 
 @pytest.mark.parametrize(("true", "found", "bound"), [(23, 23, 0.878), (14, 24, 0.397), (0, 5, 0.0)])
