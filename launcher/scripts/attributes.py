@@ -187,8 +187,8 @@ def _is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
     In the function that makes the variable whose attribute it is, with no loop around both.
     """
     scope = scope_of(use)
-    if scope_of(store) is not scope or not isinstance(use.value, ast.Name):
-        return False
+    if scope_of(store) is not scope or not isinstance(use.value, ast.Name) or not hasattr(use, "lineno"):
+        return False  # What `getattr` reads has no place of its own.
     made = scope.bindings.get(use.value.id, ())
     if not made or any(each.kind is not BindingKind.ASSIGNED for each in made):
         return False
