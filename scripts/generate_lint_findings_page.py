@@ -23,7 +23,9 @@ TYPE_BOOL = "CODE002"
 
 _NAMES = {
     "A": "Half A: the rules were corrected by it",
-    "B": "Half B: only measured",
+    "B": "Half B: only measured, then corrected by, too",
+    "C": "Half C: fetched when the rules had been corrected by B; then corrected by it",
+    "D": "Half D: fetched when they had been corrected by C, and only measured",
     EARLIER: "Earlier: the rules were corrected by it, too",
 }
 
@@ -34,7 +36,7 @@ def generated() -> dict[Path, str]:
     parts = {
         "sizes": "".join(_sizes()),
         "figures": "".join(_figures(every)),
-        "codes": "".join(_codes([each for half in ("A", "B") for each in of_half(half, every)])),
+        "codes": "".join(_codes([each for half in ("A", "B", "C", "D") for each in of_half(half, every)])),
         "false": _table(each for each in every if each.now and not each.true and not each.later),
         "later": _table(each for each in every if each.later),
         "corrected": _table(each for each in every if not each.now),

@@ -17,7 +17,7 @@ from scripts.generated import ROOT
 
 DATA = ROOT / "benchmarks" / "real_programs"
 EARLIER = "earlier"
-HALVES = ("A", "B", EARLIER)
+HALVES = ("A", "B", "C", "D", EARLIER)
 CONFIDENCE = 0.95
 
 
@@ -104,7 +104,7 @@ def labels() -> list[Label]:
 
 
 def half_of(name: str) -> str:
-    """The half that a new package is of: by the parity of the first byte of its name's SHA-256."""
+    """The half, A or B, that a package of the first two is of: by the first byte of its name's SHA-256."""
     return "AB"[hashlib.sha256(name.lower().encode()).digest()[0] % 2]
 
 

@@ -60,7 +60,7 @@ def main() -> int:
         differ += differences(package, found_in(package, folder / package.folder))
         print(f"{package.name}: looked at", flush=True)
     print(*differ, sep="\n")
-    for half in ("A", "B"):
+    for half in ("A", "B", "C", "D"):
         counted = figures(each for each in of_half(half, labels()) if each.now)
         share, bound = counted.precision, counted.bound
         print(f"half {half}: {counted.true} of {counted.found} are true, {share:.0%} (at least {bound:.0%})")

@@ -11,7 +11,9 @@ from launcher.scripts.names import RESULTS, canonical
 from launcher.scripts.ranks import LOCAL_RANK_OPTIONS, rank_of
 from launcher.scripts.scopes import (
     Binding,
+    BindingKind,
     FunctionNode,
+    ancestors,
     dotted_name,
     file_of,
     last_name,
@@ -110,7 +112,7 @@ class Attributes:
                 for binding in file.set_attributes.get(node.attr, ())
                 if binding.name.split(".")[-2] == last
             ]
-        yield from found
+        yield from (each for each in found if not _is_set_later(each.node, node))
 
     def _of_object(self, definition: ast.ClassDef, name: str, depth: int, bound: bool = True) -> Value:
         """An attribute of an object of a class of the program: set by a method, a method, or inherited."""
@@ -152,12 +154,21 @@ class Attributes:
 
     def _optional(self, node: ast.Attribute) -> Value:
         """`args.local_rank` where a launcher hands `--local_rank` to the script's parser."""
-        if node.attr == "local_rank" and self.takes_local_rank:
+        if node.attr == "local_rank" and self.takes_local_rank and not self._is_counted_on:
             return RankValue(RankKind.LOCAL, "--local_rank")
         written = dotted_name(node)
         if written is not None and written in self.evaluation.callers.declared_ranks:
             return RankValue(RankKind.GLOBAL, "rank of init_process_group")
         return UNKNOWN
+
+    @cached_property
+    def _is_counted_on(self) -> bool:
+        """Whether something is added to an option `local_rank`: the ranks of the hosts before, best."""
+        return any(
+            binding.kind is BindingKind.CHANGED
+            for file in self.evaluation.program.mentioning("local_rank")
+            for binding in file.set_attributes.get("local_rank", ())
+        )
 
     @cached_property
     def takes_local_rank(self) -> bool:
@@ -168,6 +179,24 @@ class Attributes:
             for call in file.calls_of.get("add_argument", ())
             for argument in call.args
         )
+
+
+def _is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
+    """Whether an attribute is set behind its use: `set_device(args.gpu); args.gpu = get_rank()`.
+
+    In the function that makes the variable whose attribute it is, with no loop around both.
+    """
+    scope = scope_of(use)
+    if scope_of(store) is not scope or not isinstance(use.value, ast.Name) or not hasattr(use, "lineno"):
+        return False  # What `getattr` reads has no place of its own.
+    made = scope.bindings.get(use.value.id, ())
+    if not made or any(each.kind is not BindingKind.ASSIGNED for each in made):
+        return False
+    end = (use.end_lineno or use.lineno, use.end_col_offset or 0)
+    if (getattr(store, "lineno", 0), getattr(store, "col_offset", 0)) <= end:
+        return False
+    loops = {each for each in ancestors(use) if isinstance(each, ast.For | ast.AsyncFor | ast.While)}
+    return loops.isdisjoint(ancestors(store))
 
 
 def _method_of(node: ast.AST, definition: ast.ClassDef) -> FunctionNode | None:

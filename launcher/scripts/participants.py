@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from launcher.scripts.agreement import Agreement
+from launcher.scripts.distributed import starts
 from launcher.scripts.guard import Guard, Truth, opposite
-from launcher.scripts.scopes import FunctionNode, ancestors, last_name
-from launcher.scripts.values import External, Instance
+from launcher.scripts.scopes import FunctionNode, ancestors, file_of, last_name
+from launcher.scripts.values import External, Instance, RankKind
 
 if TYPE_CHECKING:
     from launcher.scripts.program import Program
@@ -25,7 +27,7 @@ _HARMLESS = (
 )
 """Decorators after which every rank still runs the function."""
 
-_TELLING = ("rank", "main", "master", "primary", "chief", "leader", "root")
+_TELLING = ("rank", "main", "master", "primary", "chief", "leader", "root", "node", "host")
 """In the names of what may be true on one rank alone, and also differ between hosts as an option."""
 
 _MAY_TELL = ("zero", "proc", "save", "writer")
@@ -43,6 +45,20 @@ class Participants:
         self.program = program
         self.agreement = Agreement(program)
         self._functions: dict[ast.AST, Truth] = {}
+
+    @cached_property
+    def _starting(self) -> frozenset[tuple[str, bool]]:
+        """The tests under which alone the program joins others, as written, and whether they hold."""
+        found: frozenset[tuple[str, bool]] | None = None
+        for call, _ in starts(self.program):
+            around = set[tuple[str, bool]]()
+            inner: ast.AST = call
+            for outer in ancestors(call):
+                if isinstance(outer, ast.If) and inner is not outer.test:
+                    around.add(_written(outer.test, inner in outer.body))
+                inner = outer
+            found = frozenset(around) if found is None else found & around
+        return found or frozenset()
 
     def who(self, node: ast.AST) -> Truth:
         """True: every rank; a Guard: those ranks at most; False: none when distributed; None: unknown."""
@@ -75,6 +91,13 @@ class Participants:
 
     def _in_arm(self, test: ast.expr, in_body: bool) -> Truth:
         """Who comes into one arm of a test, or past one whose body leaves."""
+        if in_body and isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+            found: Truth = True
+            for each in test.values:
+                found = _narrower(found, self._in_arm(each, in_body=True))
+            return found
+        if _written(test, not in_body) in self._starting:
+            return False
         truth = self.program.guards.truth(test)
         if isinstance(truth, Guard):
             if in_body:
@@ -82,8 +105,10 @@ class Participants:
             return truth.opposite() if truth.exact else None
         if truth is not None:
             return truth if in_body else opposite(truth)
+        if _is_main_guard(test) and file_of(test) is not self.program.entry:
+            return not in_body  # The module is imported.
         # Where all ranks agree, or nothing hints at a rank, all come here or none.
-        plain = _is_main_guard(test) or self.agreement.holds(test) or not self._hints_at_rank(test)
+        plain = _is_main_guard(test) or not self._hints_at_rank(test)
         return True if plain else None
 
     def _hints_at_rank(self, test: ast.expr) -> bool:
@@ -95,7 +120,8 @@ class Participants:
                 word = (node.id if isinstance(node, ast.Name) else node.attr).lower()
                 if any(each in word for each in _TELLING):
                     return True
-                if any(each in word for each in _MAY_TELL) and not self.agreement.holds(node):
+                hints = word.startswith(("is_", "should_")) or any(each in word for each in _MAY_TELL)
+                if hints and not self.agreement.holds(node):
                     return True
         return False
 
@@ -143,11 +169,19 @@ def _narrower(one: Truth, other: Truth) -> Truth:
     """Who runs what stands under both."""
     if one is False or other is False:
         return False
-    if isinstance(one, Guard):
-        return one
-    if isinstance(other, Guard):
-        return other
+    guards = [each for each in (one, other) if isinstance(each, Guard)]
+    if guards and None in (one, other) and guards[0].kind is not RankKind.GLOBAL:
+        return None  # `local_rank == 0 and self.is_first_host`: nobody knows whether it is one rank of all.
+    if guards:
+        return next((each for each in guards if each.kind is RankKind.GLOBAL), guards[0])
     return True if one is True and other is True else None
+
+
+def _written(test: ast.expr, holds: bool) -> tuple[str, bool]:
+    """A test without its `not`, and whether it holds."""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
+    return ast.unparse(test), holds
 
 
 def _is_main_guard(test: ast.expr) -> bool:

@@ -192,9 +192,22 @@ class Running:
                     node
                 ):
                     return True
+                if not isinstance(value, Defined) and self._hands_over(node, environment):
+                    return True
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
                 pending.extend(ast.iter_child_nodes(node))
         return False
+
+    def _hands_over(self, call: ast.Call, environment: Environment | None) -> bool:
+        """Whether a library is given a function that leads to a collective, which it may call at any time."""
+        given = (*call.args, *(each.value for each in call.keywords))
+        values = [
+            self.program.evaluation.value(each, environment)
+            for each in given
+            if isinstance(each, ast.Name | ast.Attribute)
+        ]
+        functions = [each.node for each in values if isinstance(each, Defined)]
+        return any(isinstance(each, FunctionNode) and self.matters(each) for each in functions)
 
     def exits(self, call: ast.Call) -> bool | None:
         """Whether a call ends the process: True with an error, False without, None where it does not."""

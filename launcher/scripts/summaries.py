@@ -19,6 +19,9 @@ _DEEPEST = 12
 """So many functions within functions are followed."""
 
 
+_MEMORIES = frozenset({"functools.cache", "functools.lru_cache"})
+
+
 class Summaries:
     """The functions of one program."""
 
@@ -53,7 +56,14 @@ class Summaries:
         if guard is not None:
             parted = [Parted(run, guard) for run in block.must if run.concerns(guard)]
             return Summary((), (), (*parted, *_unmatched(follow.parted, block.may)))
+        if not isinstance(function, ast.Module) and self._answers_from_memory(function):
+            return Summary((), tuple(block.may), tuple(_unmatched(follow.parted, block.may)))
         return Summary(tuple(block.must), tuple(block.may), tuple(_unmatched(follow.parted, block.may)))
+
+    def _answers_from_memory(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        """Whether a call of a function need not run it, as one with the same arguments has before."""
+        made = (each.func if isinstance(each, ast.Call) else each for each in function.decorator_list)
+        return any(self.program.qualified(each) in _MEMORIES for each in made)
 
     def parted(self) -> list[Parted]:
         """Where the ranks of the program part, in the order of its files, each place once."""

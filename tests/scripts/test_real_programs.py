@@ -24,11 +24,19 @@ def test_no_place_is_labelled_twice() -> None:
     assert len(places) == len(set(places))
 
 
-def test_the_half_of_a_new_package_is_that_of_its_name() -> None:
-    new = [each for each in packages() if each.half != EARLIER]
-    assert {half_of(each.name) for each in new} == {"A", "B"}
-    assert [each.name for each in new if each.half != half_of(each.name)] == []
-    assert all(each.source and each.folder for each in new)
+def test_a_package_of_the_first_two_halves_is_of_that_of_its_name() -> None:
+    halved = [each for each in packages() if each.half in ("A", "B")]
+    assert {half_of(each.name) for each in halved} == {"A", "B"}
+    assert [each.name for each in halved if each.half != half_of(each.name)] == []
+
+
+def test_a_package_that_was_fetched_can_be_fetched_again() -> None:
+    fetched = [each for each in packages() if each.half != EARLIER]
+    assert all(each.source and each.folder and each.version for each in fetched)
+    assert all(each.sha256 for each in fetched if each.archive)
+    sources = {half: {each.source for each in fetched if each.half == half} for half in "ABCD"}
+    assert not sources["C"] & (sources["A"] | sources["B"])
+    assert not sources["D"] & (sources["A"] | sources["B"] | sources["C"])
 
 
 @pytest.mark.parametrize(("true", "found", "bound"), [(23, 23, 0.878), (14, 24, 0.397), (0, 5, 0.0)])

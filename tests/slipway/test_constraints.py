@@ -30,7 +30,7 @@ def test_the_syntax_is_that_of_python_3_8(file: Path) -> None:
 
 
 MAY_USE = {
-    **dict.fromkeys(("agreement", "batches", "checkpoints", "gate", "health"), {"torch"}),
+    **{folder: {"torch"} for folder in ("agreement", "batches", "checkpoints", "gate", "health")},
     "uploads": {"boto3", "botocore", "s3transfer"},
 }
 """What the files of a folder may import besides, where they use it and not at their top."""

@@ -33,6 +33,7 @@ from launcher.rules.script.collectives import (
 )
 from launcher.rules.script.subject import ScriptSubject
 from launcher.scripts.program import Program, Unread
+from launcher.scripts.reach import Reach
 
 RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     collectives_are_run_by_every_rank,
@@ -54,6 +55,9 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *state_keys.RULES,
 )
 
+ALONE = (*options.RULES, checkpoints.keys_are_not_cut_by_partition, checkpoints.uploads_are_looked_at)
+"""The rules that hold for a program of one process as well."""
+
 JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
     *data.JOB_RULES,
     *kept.JOB_RULES,
@@ -65,12 +69,20 @@ JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
 def check_program(program: Program) -> list[Finding]:
     """The findings of every rule on the program alone, in the order of RULES; then what could not be read."""
     try:
-        findings = [finding for rule in RULES for finding in rule(program)]
+        reach = Reach(program)
+        rules = ALONE if reach.is_alone else RULES
+        findings = [each for rule in rules for each in rule(program) if _is_come_to(reach, each)]
     except RecursionError:
         entry = Unread(program.entry.path, "its expressions are nested too deeply to be followed")
         return [unread_finding(entry, imported=False)]
     told = _once_a_place(findings)
     return [*told, *(unread_finding(each, imported=True) for each in program.unread)]
+
+
+def _is_come_to(reach: Reach, finding: Finding) -> bool:
+    """Whether the program runs what a finding is about."""
+    place = finding.location
+    return place is None or place.line is None or reach.holds_line(place.file, place.line)
 
 
 def _once_a_place(findings: Iterable[Finding]) -> list[Finding]:

@@ -9,6 +9,7 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
+from launcher.rules.script.hosts_paths import is_a_hosts_own
 from launcher.rules.script.rank_fixes import on_rank_zero
 from launcher.scripts.arguments import argument, is_open
 from launcher.scripts.distributed import starts
@@ -42,8 +43,9 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     """`torch.save` that every rank, or one rank of each host, runs with one path.
 
     The ranks overwrite each other's file, in the middle of the write where the file system is shared. A path
-    that may differ between ranks, and a save that some ranks may not come to, say nothing. The same holds for
-    safetensors, joblib, torch.jit and save_pretrained of a transformers model.
+    that may differ between ranks, and a save that some ranks may not come to, say nothing; nor does one of
+    each host below /tmp, which each has for itself. The same holds for safetensors, joblib, torch.jit and
+    save_pretrained of a transformers model.
 
     Bad: `torch.save(model.state_dict(), "model.pt")`. Good: the same under `if dist.get_rank() == 0:`, or
     with `f"model-{rank}.pt"`. Source: developer guide, model-checkpoints.
@@ -73,6 +75,7 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
             and who.members == frozenset({0})
             and not who.outside
             and not _is_spawned(program, who)
+            and not is_a_hosts_own(program, path)
         ):
             yield found(
                 checkpoints.RANKS_WRITE_SAME_FILE,

@@ -14,7 +14,7 @@ from launcher.scripts.blocks import Parted
 from launcher.scripts.forwards import GATHERS
 from launcher.scripts.program import Program
 from launcher.scripts.running import CollectiveRun
-from launcher.scripts.scopes import file_of, last_name
+from launcher.scripts.scopes import ancestors, file_of, last_name
 from launcher.scripts.summaries import runs_of
 
 _ALIKE = frozenset(
@@ -68,7 +68,8 @@ def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
     The rank that raised waits in it for the others, which are in another collective or at their end: the
     error that began it is seen only when the timeout has passed. Silent where all ranks come there: by an
     exception that is raised on each of them, such as ImportError, or to a `finally` whose `try` runs no
-    collective for certain, so that the others may wait for nothing before.
+    collective for certain, so that the others may wait for nothing before; and of a two-sided barrier, in
+    whose first half the others wait until the `finally` releases them.
 
     Bad: `except OSError: dist.barrier()`. Good: let the exception end the process, or call the barrier behind
     the `try`, where every rank comes by.
@@ -139,9 +140,24 @@ def _in_handlers(program: Program) -> Iterator[tuple[CollectiveRun, str, int]]:
                         for run in runs_of(handler.body, program.summaries):
                             yield run, "except", handler.lineno
                 # Where the others wait in nothing before, they all meet here.
-                if runs_of([*statement.body, *statement.orelse], program.summaries):
+                waited = runs_of([*statement.body, *statement.orelse], program.summaries)
+                if waited:
+                    halves = {each.does for each in waited if _is_under_a_test(each.node, statement)}
                     for run in runs_of(statement.finalbody, program.summaries):
+                        # `if not main: barrier()`, and here `if main: barrier()`, which releases them.
+                        if run.does in halves and _is_under_a_test(run.node, statement):
+                            continue
                         yield run, "finally", statement.finalbody[0].lineno
+
+
+def _is_under_a_test(node: ast.AST, statement: ast.AST) -> bool:
+    """Whether a test within a statement decides who comes to a part of it."""
+    for outer in ancestors(node):
+        if outer is statement:
+            return False
+        if isinstance(outer, ast.If | ast.IfExp):
+            return True
+    return False
 
 
 def _alike(caught: ast.expr | None) -> bool:

@@ -15,11 +15,11 @@ from launcher.failure_modes.registry import finds
 from launcher.rules import variables
 from launcher.rules.script.finding import found
 from launcher.rules.script.topology import is_part_of_the_start
-from launcher.scripts.changed_variables import ChangedVariable, changed_variables
+from launcher.scripts.changed_variables import ChangedVariable, changed_variables, mentions_environment
 from launcher.scripts.edits import wrapped
 from launcher.scripts.plain_types import type_of
 from launcher.scripts.program import Program
-from launcher.scripts.scopes import file_of, scope_of
+from launcher.scripts.scopes import ancestors, file_of, scope_of
 from launcher.scripts.values import Constant
 
 _COMPILERS = frozenset(
@@ -171,7 +171,12 @@ def _meets_on_one_host(change: ChangedVariable, settings: list[tuple[ChangedVari
 
 
 def _counts(program: Program, change: ChangedVariable) -> bool:
-    return change.only_unset or is_part_of_the_start(program, change.node)
+    """Whether every process comes by a change, but for a test of whether the variable is set."""
+    node = change.node
+    if change.only_unset:
+        tests = (each for each in ancestors(node) if isinstance(each, ast.If))
+        node = next((each for each in tests if mentions_environment(program, each.test)), node)
+    return is_part_of_the_start(program, node)
 
 
 def _network_harm(name: str, value: str) -> str | None:

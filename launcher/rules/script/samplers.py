@@ -10,13 +10,15 @@ from launcher.failure_modes.model import Finding, Fix, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.closure import Closure
 from launcher.rules.script.finding import found, note
-from launcher.rules.script.loaders import Loaders, loaders_of
+from launcher.rules.script.loaders import WRAPPERS, Loaders, loaders_of
 from launcher.rules.script.sampler_uses import goes_nowhere, is_only_asked, uses_of
 from launcher.scripts.arguments import argument, is_open
 from launcher.scripts.edits import without_keyword
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import (
     Binding,
+    FunctionNode,
+    Scope,
     ancestors,
     parent_of,
     scope_of,
@@ -60,8 +62,30 @@ def _unsplit(program: Program) -> Iterator[tuple[ast.Call, ast.For]]:
         for loader in loop.loaders - seen:
             seen.add(loader)
             dataset = loaders.given(loader, "dataset")
-            if dataset is not None and Closure(program, dataset).is_the_same_everywhere:
+            if dataset is None or not Closure(program, dataset).is_the_same_everywhere:
+                continue
+            if _is_of_several(program, loader, loop.node):
                 yield loader, loop.node
+
+
+def _is_of_several(program: Program, loader: ast.Call, loop: ast.For) -> bool:
+    """Whether what makes the ranks train one model belongs to a loop: of several trainers of a program, some
+    may be for one process. It stands in a file of the loop, or in a function that such a file calls."""
+    files = {program.entry, file_of(loader), file_of(loop)}
+    files |= {file_of(site) for site in _calls_of(program, scope_of(loop).function)}
+    for call, _ in program.calls(*WRAPPERS):
+        if file_of(call) in files:
+            return True
+        if any(file_of(site) in files for site in _calls_of(program, scope_of(call).function)):
+            return True
+    return False
+
+
+def _calls_of(program: Program, function: Scope | None) -> list[ast.Call]:
+    """Where a function is called, as far as that is known."""
+    if function is None or not isinstance(function.node, FunctionNode):
+        return []
+    return [site.call for site in program.evaluation.callers.of(function.node) or ()]
 
 
 @finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
@@ -202,6 +226,22 @@ def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
             )
 
 
+def _is_taken_off(program: Program, seed: ast.expr) -> bool:
+    """Whether a rank is subtracted in what a seed is calculated from."""
+    waiting, seen = [seed], set[ast.AST]()
+    while waiting:
+        for node in ast.walk(waiting.pop()):
+            if node in seen:
+                continue
+            seen.add(node)
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+                if isinstance(program.value(node.right), RankValue):
+                    return True
+            elif isinstance(node, ast.Name | ast.Attribute):
+                waiting += [each.value for each in program.evaluation.sources(node) if each.value is not None]
+    return False
+
+
 _OF_ALL_HOSTS = frozenset(
     {
         "WORLD_SIZE",
@@ -220,7 +260,8 @@ def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
     """A DistributedSampler whose seed is calculated from the rank.
 
     Each rank takes every N-th sample of its own permutation: samples overlap, and others are never seen in an
-    epoch. Seeds of dropout and augmentation may and should differ; the sampler's must not.
+    epoch. Seeds of dropout and augmentation may and should differ; the sampler's must not. Where the rank is
+    taken off (`torch.initial_seed() - rank`), it may have been put on before, and nothing is said.
 
     Bad: `DistributedSampler(dataset, seed=seed + dist.get_rank())`
     Good: `DistributedSampler(dataset, seed=seed)`
@@ -230,7 +271,7 @@ def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
     for sampler in loaders_of(program).samplers:
         seed = argument(sampler, "seed", 4)
         value = None if seed is None or is_open(sampler) else program.value(seed)
-        if seed is not None and isinstance(value, RankValue):
+        if seed is not None and isinstance(value, RankValue) and not _is_taken_off(program, seed):
             yield found(
                 data.SAMPLER_SEED_DIFFERS,
                 seed,

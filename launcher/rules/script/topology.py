@@ -35,9 +35,9 @@ def address_is_the_launchers(program: Program) -> Iterator[Finding]:
     torchrun not even one host starts where the port differs too: its agent holds the store, and no rank
     would open another.
 
-    Silent where a value of the launcher stays, for one process alone, and where nobody can tell whether the
-    line runs. A program that spawns its processes itself can run on one host only: there it is
-    informational.
+    Silent where a value of the launcher stays, where a later line of the function may replace the address,
+    for one process alone, and where nobody can tell whether the line runs. A program that spawns its
+    processes itself can run on one host only: there it is informational.
 
     Bad: `os.environ["MASTER_ADDR"] = "localhost"`. Good: no such line, or
     `os.environ.setdefault("MASTER_ADDR", "localhost")` for a start without launcher.
@@ -48,6 +48,8 @@ def address_is_the_launchers(program: Program) -> Iterator[Finding]:
         return
     for change in _overwritten(program, "MASTER_ADDR"):
         address = constant(program, change.value)
+        if _is_replaced(program, change):
+            continue
         if address is None or not isinstance(address.value, str):
             continue
         yield _address(program, change.node, f"MASTER_ADDR is fixed to {address.value!r}", address.value)
@@ -210,6 +212,17 @@ def _overwritten(program: Program, name: str) -> Iterator[ChangedVariable]:
     for each in changes:
         if each.name == name and not each.only_unset and is_part_of_the_start(program, each.node):
             yield each
+
+
+def _is_replaced(program: Program, change: ChangedVariable) -> bool:
+    """Whether the same function goes on to set the variable to what is not written in the program."""
+    return any(
+        other.name == change.name
+        and scope_of(other.node) is scope_of(change.node)
+        and getattr(other.node, "lineno", 0) > getattr(change.node, "lineno", 0)
+        and constant(program, other.value) is None
+        for other in changed_variables(program)
+    )
 
 
 def _address(program: Program, node: ast.AST, what: str, host: str) -> Finding:

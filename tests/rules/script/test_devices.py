@@ -38,6 +38,12 @@ def judge(program: ReadProgram, text: str, start: str = START) -> list[str]:
         'device = torch.device(f"cuda:{dist.get_rank()}")',
         "rank = dist.get_rank()\nmodel = DDP(model.to(local_rank), device_ids=[rank])",
         "if local_rank != -1:\n    torch.cuda.set_device(dist.get_rank())",
+        "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
+        "args.gpu = dist.get_rank()\ntorch.cuda.set_device(args.gpu)",
+        "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
+        'args.gpu = dist.get_rank()\ntorch.cuda.set_device(getattr(args, "gpu", 0))',
+        "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
+        "for i in range(2):\n    torch.cuda.set_device(args.gpu)\n    args.gpu = dist.get_rank()",
         'x = x.to(f"cuda:{dist.get_rank()}")',
         "x = x.cuda(dist.get_rank())",
         "def main(rank):\n    torch.cuda.set_device(rank)\nmain(dist.get_rank())",
@@ -61,6 +67,8 @@ def test_the_global_rank_as_a_device_index_is_found(program: ReadProgram, text: 
         "from torch.testing._internal.common_distributed import MultiProcessTestCase\n"
         "torch.cuda.set_device(dist.get_rank())",
         "rank = 3\nscores = scores.to(rank)",
+        "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
+        "torch.cuda.set_device(args.gpu)\nargs.gpu = dist.get_rank()",
         "torch.manual_seed(dist.get_rank())",
         "model = DDP(model)",
     ],

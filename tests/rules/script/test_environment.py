@@ -85,6 +85,8 @@ for name, value in settings.items():
     [
         'os.environ["NCCL_DEBUG"] = "WARN"',
         'os.environ["NCCL_P2P_DISABLE"] = "0"',
+        'if not has_p2p():\n    if os.getenv("NCCL_P2P_DISABLE") is None:\n'
+        '        os.environ["NCCL_P2P_DISABLE"] = "1"',
         'os.environ["NCCL_IB_DISABLE"] = "0"',
         'os.environ["FI_PROVIDER"] = "efa"',
         'os.environ["FI_PROVIDER"] = "^tcp"',

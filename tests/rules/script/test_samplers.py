@@ -336,6 +336,8 @@ def test_a_sampler_seed_that_differs_by_rank_is_found(program: ReadProgram, seed
         "DistributedSampler(dataset, rank=rank, num_replicas=world_size, seed=7)",
         "DistributedSampler(dataset, seed=seed)",
         "DistributedSampler(dataset, seed=world_size)",
+        "DistributedSampler(dataset, seed=torch.initial_seed() - rank)",
+        "DistributedSampler(dataset, seed=max(0, (base := 1 + seed_of(rank)) - rank - 1))",
         "DistributedSampler(dataset, **options)",
         "torch.manual_seed(42 + rank)",
         "RandomSampler(dataset, generator=torch.Generator().manual_seed(rank))",
@@ -343,3 +345,34 @@ def test_a_sampler_seed_that_differs_by_rank_is_found(program: ReadProgram, seed
 )
 def test_a_common_seed_of_the_sampler_is_fine(program: ReadProgram, call: str) -> None:
     assert told(program, f"use({call})") == []
+
+
+TRAINERS = """
+import torch
+import torch.distributed as dist
+import torchvision
+from torch.utils.data import DataLoader
+import wrapping
+
+TRAINERS = {"alone": Alone, "wrapped": wrapping.Wrapped}
+dist.init_process_group("nccl")
+
+class Alone:
+    def train(self):
+        model = torch.nn.Linear(2, 2)
+        for batch in DataLoader(torchvision.datasets.ImageFolder("data"), shuffle=True):
+            model(batch).backward()
+
+def run(name):
+    TRAINERS[name]().train()
+"""
+
+
+def test_another_trainers_wrapper_says_nothing_of_a_loop(program: ReadProgram) -> None:
+    wrapped = "class Wrapped:\n    def train(self):\n        DistributedDataParallel(self.model)\n"
+    wrapping = "from torch.nn.parallel import DistributedDataParallel\n"
+    others = {"wrapping.py": wrapping + wrapped}
+    assert [each.code for each in data.training_data_is_split(program(TRAINERS, **others))] == []
+    calls = TRAINERS.replace("torch.nn.Linear(2, 2)", "wrapping.wrapped(torch.nn.Linear(2, 2))")
+    others = {"wrapping.py": wrapping + "def wrapped(model):\n    return DistributedDataParallel(model)\n"}
+    assert [each.code for each in data.training_data_is_split(program(calls, **others))] == ["DATA003"]

@@ -75,6 +75,8 @@ def test_a_size_under_a_test_is_a_warning_where_the_launcher_numbers_the_ranks(
     "text",
     [
         'os.environ.setdefault("MASTER_ADDR", "localhost")' + GROUP,
+        'os.environ["MASTER_ADDR"] = "localhost"\nif "SLURM_NTASKS" in os.environ:\n'
+        '    os.environ["MASTER_ADDR"] = os.environ["HOSTNAME"]' + GROUP,
         'if "MASTER_ADDR" not in os.environ:\n    os.environ["MASTER_ADDR"] = "localhost"' + GROUP,
         'if os.environ.get("RANK") is None:\n    os.environ["MASTER_ADDR"] = "localhost"' + GROUP,
         'os.environ["MASTER_ADDR"] = os.environ.get("MASTER_ADDR", "localhost")' + GROUP,
