@@ -20,6 +20,7 @@ from launcher.scripts.scopes import (
     FunctionNode,
     Scope,
     ancestors,
+    file_of,
     parent_of,
     scope_of,
 )
