@@ -11,14 +11,15 @@ import json
 import os
 import socket
 import sys
+import typing
 from collections.abc import Sequence
 from typing import Any
 
-Rows = list[list[float]]
+Rows = typing.List[typing.List[float]]  # noqa: UP006 - Python 3.8
 """A row of numbers of each rank, by rank."""
 
 
-class Pending:
+class PendingAnswer:
     """Rows that are on their way."""
 
     def __init__(self, together: Any, width: int, work: Any) -> None:
@@ -35,7 +36,7 @@ class Pending:
         return [numbers[begin : begin + self._width] for begin in range(0, len(numbers), self._width)]
 
 
-class Agreement:
+class SideGroup:
     """A gloo group of all ranks; every rank makes it and asks the same in the same order.
 
     Without a process group it is this process alone.
@@ -45,7 +46,7 @@ class Agreement:
         self.rank, self.world_size = ranks()
         self._group = _own_group() if self.world_size > 1 else None
 
-    def begin(self, row: Sequence[float]) -> Pending:
+    def begin(self, row: Sequence[float]) -> PendingAnswer:
         """Give this rank's row and go on; the others have as many numbers in theirs."""
         import torch
         import torch.distributed as dist
@@ -56,15 +57,15 @@ class Agreement:
         # One tensor from one list: each further operation on tensors would cost a step as much again.
         together = torch.tensor(numbers, dtype=torch.float64)
         if self._group is None:
-            return Pending(together, width, None)
-        return Pending(together, width, dist.all_reduce(together, group=self._group, async_op=True))
+            return PendingAnswer(together, width, None)
+        return PendingAnswer(together, width, dist.all_reduce(together, group=self._group, async_op=True))
 
     def ask(self, row: Sequence[float]) -> Rows:
-        """Give this rank's row and wait for the others'. Raises as `Pending.wait`."""
+        """Give this rank's row and wait for the others'. Raises as `PendingAnswer.wait`."""
         return self.begin(row).wait()
 
     def any_of(self, flags: Sequence[bool]) -> list[bool]:
-        """For each flag whether any rank has it set. Raises as `Pending.wait`."""
+        """For each flag whether any rank has it set. Raises as `PendingAnswer.wait`."""
         import torch
         import torch.distributed as dist
 
@@ -75,7 +76,7 @@ class Agreement:
         return [bool(flag) for flag in together.tolist()]
 
     def gather(self, value: Any) -> list[Any]:
-        """What each rank gave, by rank: something small that JSON takes. Raises as `Pending.wait`."""
+        """What each rank gave, by rank: something small that JSON takes. Raises as `PendingAnswer.wait`."""
         if self._group is None:
             return [value]
         import torch

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from slipway.agreement.group import Agreement, ranks
+from slipway.agreement.group import SideGroup, ranks
 from slipway.batches.counts import told, wanted
 from slipway.batches.epochs import Epochs
 from slipway.batches.lookahead import LookAhead
@@ -49,7 +49,7 @@ class EvenBatches:
         self.loader = loader
         self._mode, self._model = mode, model
         self._epochs = Epochs()
-        self._agreement: Agreement | None = None
+        self._agreement: SideGroup | None = None
         self._said = False
         self._length = length_of(loader)
         if mode != "join" and ranks()[1] > 1:
@@ -81,7 +81,7 @@ class EvenBatches:
     def _agree(self) -> list[int] | None:
         """Each rank's number of batches, by one all-reduce; None where a rank does not know its own."""
         if self._agreement is None:
-            self._agreement = Agreement()
+            self._agreement = SideGroup()
         own = length_of(self.loader)
         counts = [int(row[0]) for row in self._agreement.ask([own])]
         if min(counts) < 0:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from slipway.agreement.group import Agreement, host_name, named
+from slipway.agreement.group import SideGroup, host_name, named
 from slipway.batches.listing import difference, files_in, fingerprint, odd_ones
 from slipway.errors import SlipwayError
 
@@ -25,7 +25,7 @@ def sorted_inputs(where: str | os.PathLike[str], pattern: str = "*") -> list[str
     odds; FileNotFoundError where there is no such channel or folder, where no file fits or where a link
     leads nowhere; where that is so on another rank, SlipwayError (NCCL006).
     """
-    agreement = Agreement()
+    agreement = SideGroup()
     folder, entries, error = Path(), [], None
     try:
         folder = folder_of(where, os.environ)
@@ -70,7 +70,7 @@ def is_spread(where: str | os.PathLike[str], environment: Mapping[str, str]) -> 
 
 
 def _compare(
-    agreement: Agreement,
+    agreement: SideGroup,
     where: str | os.PathLike[str],
     entries: list[tuple[str, int]],
     error: OSError | None,
@@ -104,7 +104,7 @@ def _compare(
 
 
 def _refuse(
-    agreement: Agreement,
+    agreement: SideGroup,
     where: str | os.PathLike[str],
     entries: list[tuple[str, int]],
     all_ranks: list[dict[str, Any]],
@@ -126,7 +126,7 @@ def _refuse(
 
 
 def _first_difference(
-    agreement: Agreement,
+    agreement: SideGroup,
     entries: list[tuple[str, int]],
     all_ranks: list[dict[str, Any]],
     usual: int,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from slipway.agreement.group import Agreement, Pending, named
+from slipway.agreement.group import PendingAnswer, SideGroup, named
 from slipway.batches.counts import refuse_empty
 from slipway.errors import SlipwayError
 
@@ -24,7 +24,7 @@ _LONGEST = 300
 class LookAhead:
     """One epoch of one rank; `counts` are the batches of its own that each rank was seen to have."""
 
-    def __init__(self, agreement: Agreement, begin: Callable[[], Iterator[Any]], mode: str) -> None:
+    def __init__(self, agreement: SideGroup, begin: Callable[[], Iterator[Any]], mode: str) -> None:
         """`begin` starts the loader from its beginning; `mode` is "pad" or "drop"."""
         self.counts = [0] * agreement.world_size
         self._agreement, self._begin, self._mode = agreement, begin, mode
@@ -60,7 +60,7 @@ class LookAhead:
             return self._mode == "pad" or OUT not in states
         return False
 
-    def _look(self) -> Pending:
+    def _look(self) -> PendingAnswer:
         """Fetch the next batch and tell the others of it."""
         self._batch = _NOTHING
         if self._over:
@@ -91,12 +91,12 @@ class LookAhead:
                 'mode="drop", or a dataset that begins anew at each __iter__',
             )
 
-    def _say(self, state: int) -> Pending:
+    def _say(self, state: int) -> PendingAnswer:
         if self._error is not None:
             state = EMPTY if isinstance(self._error, SlipwayError) else RAISED
         return self._agreement.begin([state])
 
-    def _states(self, pending: Pending) -> list[int]:
+    def _states(self, pending: PendingAnswer) -> list[int]:
         """What all ranks say. Raises where one of them cannot go on."""
         states = [int(row[0]) for row in pending.wait()]
         failed = [rank for rank, state in enumerate(states) if state in (RAISED, EMPTY)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ _SHORTEST, _LONGEST = 0.001, 0.25
 _GRACE = 30.0
 """Seconds for which the others wait longer than rank 0 does, whose decision names who is missing."""
 
-Decide = Callable[[list[Any]], Any]
+Decide = typing.Callable[["list[Any]"], Any]
 
 
 class RollCall:

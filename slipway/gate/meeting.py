@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slipway.gate.findings import HostFinding, Report
 
-Stands = Mapping[str, Mapping[str, Any]]
+Stands = typing.Mapping[str, typing.Mapping[str, Any]]
 """By host how far its processes came (`slipway/gate/reducing.py`)."""
 
 _REMEDY = (

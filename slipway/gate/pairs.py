@@ -9,6 +9,7 @@ import socket
 import socketserver
 import threading
 import time
+import typing
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,7 +28,7 @@ PAIRS_SECONDS = 15.0
 
 LONGEST_GREETING = 4096
 
-Paths = Mapping[str, Mapping[str, Any]]
+Paths = typing.Mapping[str, typing.Mapping[str, Any]]
 """By host how the way there ended: `ended` is `ok` (with `offset`, by how many seconds its clock is ahead at
 least), `name`, `connection`, `stranger` or `late`, with a `reason` and the address."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import typing
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from slipway.gate.findings import HostFinding, Report
@@ -12,7 +13,7 @@ MOST_SECONDS_APART = 5.0
 """Beyond it the order of events in several hosts' logs is not that in which they happened."""
 
 _RULES = "let the security group admit all traffic from and to itself (EFA001, EFA002)"
-_MATRIX = Mapping[str, Mapping[str, Mapping[str, Any]]]
+_MATRIX = typing.Mapping[str, typing.Mapping[str, typing.Mapping[str, Any]]]
 
 
 def missing_hosts(missing: Sequence[str], hosts: Sequence[str], seconds: float) -> list[HostFinding]:

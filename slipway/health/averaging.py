@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from slipway.agreement.group import Agreement
+from slipway.agreement.group import SideGroup
 
 BUCKET = 25 * 2**20
 """Bytes that are sent at once, as DistributedDataParallel's `bucket_cap_mb` has it."""
 
 
-def average_gradients(model: Any, agreement: Agreement) -> None:
+def average_gradients(model: Any, agreement: SideGroup) -> None:
     """Average the gradients of a DistributedDataParallel model over its ranks, in its own group.
 
     A parameter that no rank used keeps none; where only some did, the others count as zeros, as there.

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from slipway.agreement.group import Agreement, host_name, ranks
+from slipway.agreement.group import SideGroup, host_name, ranks
 from slipway.batches.now import NOW
 from slipway.errors import SlipwayError
 from slipway.health.exhaustion import exhaustion
 from slipway.health.losses import Loss, not_finite
 from slipway.health.splitting import Splitting
-from slipway.health.steps import Step, Steps
+from slipway.health.steps import Step, AgreedSteps
 from slipway.health.watch import Watch
 
 NOT_FINITE = ("stop", "skip", "restore")
@@ -29,7 +29,7 @@ def guard(
     not_finite: str = "stop",
     restore: Callable[[], object] | None = None,
     out_of_memory: str = "stop",
-) -> Guard:
+) -> TrainingGuard:
     """A guard of this training; all ranks make one, and call it once a step.
 
     `not_finite` is for a loss that is nan or infinite on any rank: "stop" raises SlipwayError (NUM001) on
@@ -43,10 +43,10 @@ def guard(
         raise ValueError(f"out_of_memory={out_of_memory!r} is not one of {', '.join(OUT_OF_MEMORY)}")
     if (restore is not None) != (not_finite == "restore"):
         raise ValueError('restore= and not_finite="restore" belong together: what goes back to a checkpoint')
-    return Guard(model, optimizer, not_finite, restore, out_of_memory)
+    return TrainingGuard(model, optimizer, not_finite, restore, out_of_memory)
 
 
-class Guard:
+class TrainingGuard:
     """As a context manager it also looks at the last steps, when its block ends without an exception."""
 
     def __init__(
@@ -59,9 +59,9 @@ class Guard:
     ) -> None:
         self.optimizer = optimizer
         self._action, self._restore = action, restore
-        self._agreement = Agreement()
+        self._agreement = SideGroup()
         self._hosts = [str(host) for host in self._agreement.gather(host_name())]
-        self._steps = Steps(self._agreement)
+        self._steps = AgreedSteps(self._agreement)
         self._watch = Watch(model, self._hosts, self._agreement.rank)
         self._splitting = Splitting(model, self._agreement, self._hosts) if out_of_memory == "split" else None
         self._step = 0
@@ -104,7 +104,7 @@ class Guard:
         """
         return self._judge_all(self._steps.rest())
 
-    def __enter__(self) -> Guard:
+    def __enter__(self) -> TrainingGuard:
         return self
 
     def __exit__(self, kind: Any, *_: object) -> None:

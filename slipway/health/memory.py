@@ -7,7 +7,7 @@ in truth, and so is a host's memory that holds copies of files.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import typing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 LIMIT = 0.97
 """The part of a memory from which on it is close to its limit."""
 
-Read = Callable[[str], "str | None"]
+Read = typing.Callable[[str], "str | None"]
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def slow_ranks(fetching: Sequence[float], forward: Sequence[float], step: float)
     ]
 
 
-class Forwards:
+class ForwardTimes:
     """The time of a model's forwards, by hooks: on CUDA the device's, else the processor's."""
 
     def __init__(self, model: Any) -> None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from slipway.agreement.group import Agreement, ranks
+from slipway.agreement.group import SideGroup, ranks
 from slipway.errors import SlipwayError
 from slipway.health.averaging import average_gradients
 from slipway.health.exhaustion import Exhaustion, exhaustion
@@ -23,7 +23,7 @@ _FINE, _OUT_OF_MEMORY, _CANNOT = 0, 1, 2
 class Splitting:
     """Steps of one model; `parts` is in how many parts a batch is computed, the same on all ranks."""
 
-    def __init__(self, model: Any, agreement: Agreement, hosts: list[str]) -> None:
+    def __init__(self, model: Any, agreement: SideGroup, hosts: list[str]) -> None:
         """Raises TypeError for a model whose forward or backward needs the others: all but DDP."""
         from torch.nn.parallel import DistributedDataParallel
 

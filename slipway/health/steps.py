@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from slipway.agreement.group import Agreement, Pending, Rows
+from slipway.agreement.group import PendingAnswer, Rows, SideGroup
 from slipway.health.losses import Loss
 from slipway.health.pace import elapsed
 
@@ -42,17 +42,17 @@ class Step:
         return [self.loss.kind(), *self.measured.row()]
 
 
-class Steps:
+class AgreedSteps:
     """At most two steps are on their way: one that a device has yet to compute, one between the ranks.
 
     So a step's numbers are known in the next step, and where a device computes the loss in the one after:
     by then it has long been computed, and nothing waits.
     """
 
-    def __init__(self, agreement: Agreement) -> None:
+    def __init__(self, agreement: SideGroup) -> None:
         self._agreement = agreement
         self._late: Step | None = None
-        self._sent: tuple[Step, Pending] | None = None
+        self._sent: tuple[Step, PendingAnswer] | None = None
 
     def now(self, step: Step) -> Step:
         """This very step, told by all ranks: it waits for the device and for them."""

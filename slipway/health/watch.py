@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from slipway.health.memory import is_first_on_host, memories_here, too_full
-from slipway.health.pace import STEPS, Fetching, Forwards, slow_ranks
+from slipway.health.pace import STEPS, Fetching, ForwardTimes, slow_ranks
 from slipway.health.steps import Measured, Step
 
 CLOSE_TO_LIMIT = "MEM003"
@@ -18,7 +18,7 @@ class Watch:
     """What one rank measures; rank 0 says which ranks are slow, each rank what it has of memory."""
 
     def __init__(self, model: Any, hosts: list[str], rank: int) -> None:
-        self._forwards, self._fetching = Forwards(model), Fetching()
+        self._forwards, self._fetching = ForwardTimes(model), Fetching()
         self._hosts, self._rank = hosts, rank
         self._since = time.perf_counter()
         self._sums: list[list[float]] = []

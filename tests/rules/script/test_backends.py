@@ -7,6 +7,7 @@ import pytest
 from launcher.failure_modes.model import Severity
 from launcher.rules.script.backends import backends_are_imported
 from tests.programs.conftest import ReadProgram, program
+from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
 
@@ -20,6 +21,7 @@ def told(program: ReadProgram, text: str, **others: str) -> list[tuple[str, Seve
     return [(each.code, each.severity) for each in found]
 
 
+@shows(backends_are_imported)
 @pytest.mark.parametrize(
     "text",
     [
@@ -40,6 +42,7 @@ def test_a_helper_of_the_program_that_does_not_import_it_either_is_looked_into(p
     assert told(program, "from tools import start\n" + GROUP, **{"tools.py": "import torch\n"}) != []
 
 
+@leaves_alone(backends_are_imported)
 @pytest.mark.parametrize(
     "text",
     [

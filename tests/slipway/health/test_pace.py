@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from slipway.health.losses import Loss
-from slipway.health.pace import FACTOR, STEPS, Forwards, slow_ranks
+from slipway.health.pace import FACTOR, STEPS, ForwardTimes, slow_ranks
 from slipway.health.steps import Measured, Step
 from slipway.health.watch import Watch
 
@@ -82,8 +82,8 @@ class FullyShardedDataParallel(nn.Linear):
 
 @pytest.mark.parametrize("model", [FullyShardedDataParallel(1, 1), nn.Sequential(nn.SyncBatchNorm(1))])
 def test_the_forward_of_a_model_that_gathers_within_it_is_not_measured(model: nn.Module) -> None:
-    Forwards(model)
+    ForwardTimes(model)
     assert not model._forward_pre_hooks
     plain = nn.Linear(1, 1)
-    Forwards(plain)
+    ForwardTimes(plain)
     assert plain._forward_pre_hooks
