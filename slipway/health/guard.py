@@ -12,7 +12,7 @@ from slipway.errors import SlipwayError
 from slipway.health.exhaustion import exhaustion
 from slipway.health.losses import Loss, not_finite
 from slipway.health.splitting import Splitting
-from slipway.health.steps import Step, AgreedSteps
+from slipway.health.steps import AgreedSteps, Step
 from slipway.health.watch import Watch
 
 NOT_FINITE = ("stop", "skip", "restore")
