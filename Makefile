@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 
-.PHONY: setup demo facts gallery test second-day peers lint audit bench attack stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills
+.PHONY: setup demo facts gallery test second-day peers lint audit bench attack stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts
 
 setup: .venv/installed node_modules/installed
 
@@ -109,6 +109,10 @@ build/supply/installed: Makefile
 # Every kind of stall 20 times: the right rank and no other. About two hours on two cores.
 stalls: setup
 	$(BIN)/python -m attack.stalls
+
+# Every kind of end of the ranks 5 times: started again where they should be, and only there. About an hour.
+restarts: setup
+	$(BIN)/python -m attack.restarts --times 5
 
 # Versions stay where the ranges allow them; `make lock UPGRADE=--upgrade` takes the newest.
 lock: build/supply/installed

@@ -13,29 +13,26 @@ from pathlib import Path
 
 from slipway.container import DEFAULT_ROOT, Container, read_container
 from slipway.environment import make_folders, script_environment
-from slipway.evidence import judge
-from slipway.failure import STOPPED, BootError, Cause, RankEnd, exit_status, root_cause, write_failure
+from slipway.failure import STOPPED, BootError, exit_status, write_failure
 from slipway.gate.passing import Surroundings, pass_gate
 from slipway.hosts.assembly import assemble
-from slipway.joined import meeting_of
 from slipway.kept_log import everything_kept_in
 from slipway.left_behind import tell_of_lost_work
 from slipway.masking import NOTHING_MASKED, Masking
-from slipway.processes import Ended, StopRequest
+from slipway.processes import StopRequest
 from slipway.program import program_of
 from slipway.references import replaced
 from slipway.rendezvous import Rendezvous, check_port, find_rendezvous
 from slipway.requirements import WITHOUT_A_WAY_OUT, install
-from slipway.room import give_room_back, is_full, take_room
+from slipway.restarts.sequence import LastStart, run_ranks
+from slipway.room import give_room_back, take_room
 from slipway.sagemaker_variables import folders
 from slipway.secrets import take_secrets
 from slipway.source import CODE_DIGEST_VARIABLE, unpack, verify
-from slipway.starting import HostRun, all_of, alone, under_torchrun
+from slipway.starting import HostRun
 from slipway.task import Task, parse_task, script_words
-from slipway.torchrun import failed_ranks
 from slipway.uploads.beside import begin_uploads
-from slipway.watchdog.judgement import StallVerdict
-from slipway.watchdog.of_host import watching, with_pipes
+from slipway.watchdog.of_host import with_pipes
 
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
@@ -122,10 +119,8 @@ def run(
         task, container, environment, archive=package_path(), rendezvous=rendezvous, arguments=arguments
     )
     print(_announcement(task, container, rendezvous), flush=True)
-    meeting, started = meeting_of(task, container, rendezvous), time.time()
-    start = under_torchrun if torchrun else alone
+    started = time.time()
     assembly = assemble(container, rendezvous, environment)
-    verdict = None
     try:
         refused = pass_gate(Surroundings(task, container, rendezvous, package_path(), inner), assembly, stop)
         if refused is not None:
@@ -135,20 +130,16 @@ def run(
         make_folders(inner)
         uploads = begin_uploads(task, inner, assembly, stop)
         try:
-            with watching(task, container, inner, assembly, stop) as watchdog:
-                beside = [meeting.look, watchdog.end_stalled] if watchdog else [meeting.look]
-                run_here = HostRun(task, container, rendezvous, program, inner, masking)
-                ended = start(run_here, stop, beside=all_of(*beside))
-                if watchdog is not None and watchdog.ends:
-                    verdict = watchdog.verdict
+            here = HostRun(task, container, rendezvous, program, inner, masking, container.logs)
+            last = run_ranks(here, assembly, stop)
         finally:
             uploads.end()
     finally:
         assembly.close()
-    if ended.exit_code == 0 and stop.at is None:
-        meeting.tell_of_the_end()
+    if last.end.ended.exit_code == 0 and stop.at is None:
+        last.end.meeting.tell_of_the_end()
         tell_of_lost_work(container, inner, started)
-    return conclude(task, container, ended, stop, verdict) or uploads.verdict(container.failure_file)
+    return conclude(container, last, stop) or uploads.verdict(container.failure_file)
 
 
 def with_folders(
@@ -167,29 +158,30 @@ def with_folders(
     )
 
 
-def conclude(
-    task: Task, container: Container, ended: Ended, stop: StopRequest, verdict: StallVerdict | None = None
-) -> int:
+def conclude(container: Container, last: LastStart, stop: StopRequest) -> int:
     """Write the failure file where the script failed by itself, and return the exit code.
 
     What fails after a stop was asked for is the stop's consequence; what failed before is not, even
-    where the stop came first to the end. Where the watchdog ended the ranks by its `verdict`, how they
-    ended is the consequence of that.
+    where the stop came first to the end. Where the watchdog ended the ranks, how they ended is the
+    consequence of its verdict. What all hosts agreed on counts for all of them.
     """
+    ended, verdict, cause = last.end.ended, last.end.verdict, last.end.cause
     if stop.at is not None:
         took = round(max(0.0, ended.time - stop.at))
         asked = f"asked to end by {stop.signal.name}, and ended {took} s later"
         print(f"slipway: {STOPPED} {container.current_host}: {asked}", file=sys.stderr, flush=True)
     if ended.exit_code == 0:
         return 0
+    if last.failure is not None:
+        write_failure(container.failure_file, last.failure.text, last.failure.time)
+        return last.failure.exit_code
     if verdict is not None and stop.at is None:
         write_failure(container.failure_file, verdict.report, ended.time)
         return 1
-    cause = _cause(task, container, ended)
-    if cause.says_nothing and is_full(container.logs):
-        cause = cause.for_want_of_room(container.logs)
-    if stop.at is not None and cause.time >= stop.at:
+    if stop.at is not None and (cause is None or cause.time >= stop.at):
         return 128 + stop.signal
+    if cause is None:
+        return exit_status(ended.exit_code)
     text = cause.text(container.current_host)
     # Its first line: the traceback is in the log already, where the rank printed it.
     print(f"slipway: {text.splitlines()[0]}", file=sys.stderr, flush=True)
@@ -207,18 +199,6 @@ def _tell_what_is_not_masked(secrets: Mapping[str, str]) -> None:
         if not Masking([value]):
             told = f"the value of {variable} is too short to be masked in what the job prints"
             print(f"slipway: {told}", file=sys.stderr, flush=True)
-
-
-def _cause(task: Task, container: Container, ended: Ended) -> Cause:
-    code_folder = str(container.code)
-    if task.strategy == "none":
-        ends = [RankEnd(container.node_rank, ended.exit_code, ended.time, ended.stderr)]
-    else:
-        first_rank = container.node_rank * task.processes_per_host
-        ends = failed_ranks(container.logs, ended.stderr, first_rank)
-    return root_cause(ends, code_folder) or Cause(
-        None, ended.time, ended.exit_code, judge(ended.stderr, ended.exit_code, code_folder)
-    )
 
 
 def _announcement(task: Task, container: Container, rendezvous: Rendezvous) -> str:

@@ -21,7 +21,10 @@ from slipway.torchrun import AFTER_INSTALLING, torchrun_command
 
 @dataclass(frozen=True)
 class HostRun:
-    """What is started on this host: a program in its whole `environment`, whose output is masked."""
+    """What is started on this host: a program in its whole `environment`, whose output is masked.
+
+    `logs` is the folder for what its ranks print.
+    """
 
     task: Task
     container: Container
@@ -29,12 +32,13 @@ class HostRun:
     program: ProgramCommand
     environment: Mapping[str, str]
     masking: Masking
+    logs: Path
 
 
 def under_torchrun(run: HostRun, stop: StopRequest, beside: Callable[[int], None]) -> Ended:
     """Run this host's ranks to their end; `beside` is called as `supervise` does."""
     task, container, masking = run.task, run.container, run.masking
-    with kept_masked(container.logs, masking) as logs:
+    with kept_masked(run.logs, masking) as logs:
         first_rank = container.node_rank * task.processes_per_host
         output = RankOutput(logs, masking, first_rank) if masking else None
         command = torchrun_command(
@@ -64,7 +68,7 @@ def under_torchrun(run: HostRun, stop: StopRequest, beside: Callable[[int], None
 
 def alone(run: HostRun, stop: StopRequest, beside: Callable[[int], None]) -> Ended:
     """Run the program once, to its end."""
-    logs = run.container.logs
+    logs = run.logs
     streams = (logs / "stdout.log", logs / "stderr.log")
     return supervise(
         run.program.command,

@@ -23,7 +23,7 @@ class Task:
     """What the job's container arguments ask for: one of `entry_point` and `module` is given.
 
     `requirements` is the file to install, if any. `gate` is one of the health gate's MODES. `watchdog` says
-    when the ranks stand still, None for never.
+    when the ranks stand still, None for never. `restarts` is how often they may be started again.
     """
 
     strategy: str
@@ -35,6 +35,7 @@ class Task:
     requirements: str | None = None
     watchdog: StallLimits | None = None
     gate: str = "off"
+    restarts: int = 0
     copies_checkpoints: bool = False
     """Whether the boot copies checkpoints to SLIPWAY_CHECKPOINT_URI (slipway/uploads)."""
 
@@ -64,6 +65,7 @@ def parse_task(arguments: Sequence[str]) -> Task:
     parser.add_argument("--watchdog-first-step", type=float, default=1800, help="seconds before the first")
     parser.add_argument("--gate", choices=MODES, default="off")
     parser.add_argument("--checkpoint-sync", choices=["slipway"])
+    parser.add_argument("--restarts", type=int, default=0, help="starts of the ranks after the first")
     options = parser.parse_args(own)
     return Task(
         strategy=options.strategy,
@@ -76,6 +78,7 @@ def parse_task(arguments: Sequence[str]) -> Task:
         watchdog=_limits(options.watchdog_stall, options.watchdog_first_step),
         gate=options.gate,
         copies_checkpoints=options.checkpoint_sync == "slipway",
+        restarts=options.restarts,
     )
 
 

@@ -289,6 +289,7 @@ def _range(searched: SearchedParameter) -> str:
 
 
 def _limits(view: RequestView) -> str:
+    from launcher.planning.request_parts import RESTARTS_OPTION
     from launcher.text.durations import exact_duration
 
     limits = [f"{exact_duration(view.max_runtime_seconds)} of running"]
@@ -296,6 +297,9 @@ def _limits(view: RequestView) -> str:
         limits.append(f"{exact_duration(view.max_wait_seconds)} with the waiting for spot")
     retries = view.max_retries
     limits.append("no retries" if not retries else f"{retries} {'retry' if retries == 1 else 'retries'}")
+    restarts = int(view.boot_options.get(RESTARTS_OPTION) or 0)
+    if restarts:
+        limits.append(f"{restarts} {'restart' if restarts == 1 else 'restarts'} of the ranks within the job")
     return ", ".join(limits)
 
 

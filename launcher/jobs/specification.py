@@ -101,13 +101,16 @@ def _seconds_forms(schema: dict[str, Any]) -> None:
 
 
 class Limits(Part):
-    """What the job may use up: time, waiting included, and attempts."""
+    """What the job may use up: time, waiting included, attempts, and starts of its ranks in each."""
 
     model_config = ConfigDict(json_schema_extra=_seconds_forms)
 
     max_runtime: Duration = Field(86_400, ge=1, le=2_419_200, description="At most 28 days.")
     max_wait: Duration | None = Field(None, ge=1, description="Waiting and running, spot only.")
     max_retries: int = Field(0, ge=0, le=30, description="Retries after a failure that may pass.")
+    restarts: int = Field(
+        0, ge=0, le=1000, description="Starts of the ranks after the first, in the same job, by cause."
+    )
 
     @model_validator(mode="before")
     @classmethod

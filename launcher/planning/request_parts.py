@@ -32,6 +32,10 @@ REQUIREMENTS_OPTION = "--requirements"
 STALL_OPTION, FIRST_STEP_OPTION = "--watchdog-stall", "--watchdog-first-step"
 """Tell the boot for how many seconds no rank may make a step, `auto` or `off`, and before the first one (the
 same file)."""
+
+RESTARTS_OPTION = "--restarts"
+"""Tells the boot how often it may start the ranks again (`slipway/restarts/causes.py`)."""
+
 GATE_OPTION = "--gate"
 """Tells the boot what comes of a host that is not sound (`slipway/gate/verdict.py`)."""
 CHECKPOINT_SYNC_OPTION = "--checkpoint-sync"

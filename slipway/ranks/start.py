@@ -25,6 +25,7 @@ ANOMALY_VARIABLE = "SLIPWAY_DETECT_ANOMALY"
 """1 in the job's environment asks for anomaly detection."""
 
 _ANOMALY, _HEARTBEAT = "--anomaly", "--heartbeat"
+_RESTART_COUNT = "TORCHELASTIC_RESTART_COUNT"
 
 
 def script_words(
@@ -53,6 +54,7 @@ def main(words: Sequence[str]) -> None:
     options = set()
     while given[0] in (_ANOMALY, _HEARTBEAT):
         options.add(given.pop(0))
+    _count_restarts()
     heartbeat = attend(os.environ) if _HEARTBEAT in options else None
     try:
         if given[0] == "-m":
@@ -62,6 +64,13 @@ def main(words: Sequence[str]) -> None:
     finally:
         if heartbeat is not None:
             heartbeat.enter(ENDED)
+
+
+def _count_restarts() -> None:
+    """torchrun counts its own restarts alone, and each of the boot's is a new torchrun to it."""
+    restarts = os.environ.get("SLIPWAY_ATTEMPT")
+    if restarts is not None and _RESTART_COUNT in os.environ:
+        os.environ[_RESTART_COUNT] = restarts
 
 
 def _run_script(words: Sequence[str], *, anomaly: bool) -> None:

@@ -46,9 +46,14 @@ def with_pipes(environment: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def watching(
-    task: Task, container: Container, environment: Mapping[str, str], assembly: Assembly, stop: StopRequest
+    task: Task,
+    container: Container,
+    environment: Mapping[str, str],
+    assembly: Assembly,
+    stop: StopRequest,
+    number: int = 0,
 ) -> Iterator[Watchdog | None]:
-    """Watch this host's ranks while they run; `environment` is theirs."""
+    """Watch this host's ranks while they run; `environment` is theirs, `number` tells their starts apart."""
     if task.watchdog is None or not is_watched(task):
         yield None
         return
@@ -62,7 +67,8 @@ def watching(
         container.code,
         NcclPipes(environment[PIPE_VARIABLE], dumps) if dumps and PIPE_VARIABLE in environment else None,
     )
-    watchdog = Watchdog(Watched(ranks, assembly, container.code, container.logs / FOLDER), task.watchdog, say)
+    watched = Watched(ranks, assembly, container.code, container.logs / FOLDER)
+    watchdog = Watchdog(watched, task.watchdog, say, topic=f"watchdog-{number}")
     stop.held_by = watchdog.holds
     watchdog.start()
     try:

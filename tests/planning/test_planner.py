@@ -95,7 +95,8 @@ def test_the_boot_is_told_strategy_processes_script_and_arguments(
     assert algorithm["ContainerEntrypoint"] == ["python3", "/opt/ml/input/data/code/slipway.pyz"]
     assert algorithm["ContainerArguments"] == [
         "--strategy", "torchrun", "--processes-per-host", "8", "--entry-point", "train.py",
-        "--gate", "on", "--watchdog-stall", "auto", "--watchdog-first-step", "1800", "--", "--deep", "a b",
+        "--gate", "on", "--watchdog-stall", "auto", "--watchdog-first-step", "1800", "--restarts", "0",
+        "--", "--deep", "a b",
     ]  # fmt: skip
 
 

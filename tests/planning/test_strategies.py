@@ -425,7 +425,22 @@ def test_the_boot_is_told_the_module_and_the_style_of_the_arguments(strategy: st
 )
 def test_the_boot_is_told_when_a_job_stands_still(strategy: str, watchdog: object, told: list[str]) -> None:
     arguments = plan(strategy, watchdog=watchdog).request["AlgorithmSpecification"]["ContainerArguments"]
-    assert arguments[-len(told) :] == told
+    assert arguments[arguments.index("--watchdog-stall") :][: len(told)] == told
+
+
+@pytest.mark.parametrize("strategy", BOOTED)
+@pytest.mark.parametrize(("limits", "told"), [({}, "0"), ({"restarts": 3}, "3")])
+def test_the_boot_is_told_how_often_ranks_may_be_started_again(
+    strategy: str, limits: dict, told: str
+) -> None:
+    assert RequestView(plan(strategy, limits=limits).request).boot_options["--restarts"] == told
+
+
+@pytest.mark.parametrize("strategy", TOOLKIT)
+def test_restarts_are_refused_where_the_toolkit_starts_the_script(strategy: str) -> None:
+    found = errors(plan(strategy, limits={"restarts": 1}))
+    assert [(finding.code, finding.subject) for finding in found] == [("SPEC003", "limits.restarts")]
+    assert errors(plan(strategy, limits={"restarts": 0})) == []
 
 
 @pytest.mark.parametrize("strategy", TOOLKIT)

@@ -50,6 +50,7 @@ class Boot:
         *arguments: str,
         environment: Mapping[str, str] | None = None,
         hosts: Sequence[str] = ("algo-1",),
+        host: str = "algo-1",
         name: str = "train.py",
         module: str | None = None,
         hyperparameters: Mapping[str, str] | None = None,
@@ -65,7 +66,7 @@ class Boot:
             (source / name).chmod(0o755)
         build_source(read_source(source, name), data / "source.tar.gz")
         build_boot(data / "slipway.pyz")
-        resources = {"current_host": "algo-1", "hosts": list(hosts), "network_interface_name": "lo"}
+        resources = {"current_host": host, "hosts": list(hosts), "network_interface_name": "lo"}
         (config / "resourceconfig.json").write_text(json.dumps(resources))
         (config / "hyperparameters.json").write_text(json.dumps(hyperparameters or {}))
         program = ["--module", module] if module else ["--entry-point", name]

@@ -21,6 +21,7 @@ from launcher.planning.request_parts import (
     MODULE_OPTION,
     PROCESSES_OPTION,
     REQUIREMENTS_OPTION,
+    RESTARTS_OPTION,
     STALL_OPTION,
 )
 from launcher.planning.strategies.options import OPTIONS, check_options
@@ -89,6 +90,7 @@ class BootStrategy:
             arguments += (ARGUMENT_STYLE_OPTION, job.code.argument_style)
         arguments += (GATE_OPTION, gate_of(job))
         arguments += watchdog_options(job)
+        arguments += (RESTARTS_OPTION, str(job.limits.restarts))
         if requirements is not None:
             arguments += (REQUIREMENTS_OPTION, requirements)
         if job.checkpoint is not None and job.checkpoint.sync == "slipway":

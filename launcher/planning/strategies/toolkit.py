@@ -86,6 +86,7 @@ def not_passed_on(job: JobSpec) -> Iterator[Finding]:
     yield from _secrets(job)
     yield from _watchdog(job)
     yield from _gate(job)
+    yield from _restarts(job)
 
 
 def json_text(value: Any) -> str:
@@ -219,6 +220,19 @@ def _gate(job: JobSpec) -> Iterator[Finding]:
             ("gate",),
             f"{started}, and it is Slipway's boot that judges the hosts: nobody would look at them",
             remedy=f"Leave `gate` out{otherwise}.",
+        )
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def _restarts(job: JobSpec) -> Iterator[Finding]:
+    """Restarts that nobody would make: the toolkit starts the ranks once."""
+    if job.limits.restarts:
+        started, otherwise = _started(job)
+        yield job_file.INVALID_VALUE.at(
+            ("limits", "restarts"),
+            f"{started}, and it is Slipway's boot that starts ranks again: the first failure would end "
+            "the job",
+            remedy=f"Leave `restarts` out{otherwise}; `max_retries` submits the job again.",
         )
 
 
