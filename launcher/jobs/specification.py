@@ -31,7 +31,7 @@ from launcher.jobs.resources import Resources
 from launcher.jobs.secrets import SECRETS_VARIABLE, SecretId, SecretVariable, check_secrets
 from launcher.jobs.tuning import Tuning, check_beside
 from launcher.jobs.values import Duration, Part, RoleArn, S3Uri, ScalarText, Size
-from launcher.jobs.watchdog import WatchdogLimits
+from launcher.jobs.watchdog import Watchdog, WatchdogLimits
 from launcher.text.nearest import nearest
 
 FIGURES = (Figure("28", "days of MaxRuntimeInSeconds, at most", sources.TRAINING_JOB_API),)
@@ -179,7 +179,7 @@ class JobSpec(Part):
     )
     tuning: Tuning | None = None
     ladder: Ladder | None = None
-    watchdog: WatchdogLimits | Literal["off"] = Field(
+    watchdog: Watchdog = Field(
         WatchdogLimits(), description="When the ranks are asked who stalls the job; off: never."
     )
     gate: Literal["off", "warn", "on"] | None = Field(

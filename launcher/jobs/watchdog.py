@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal
 
+from pydantic import Field, WrapValidator
+
+from launcher.documents.validation import refusal
 from launcher.failure_modes import sources
 from launcher.failure_modes.figures import Figure
 from launcher.jobs.values import Duration, Part
@@ -24,3 +27,20 @@ class WatchdogLimits(Part):
         None, ge=1, description="Without a step; default: 60 s, or 5 times the longest pause so far."
     )
     first_step: Duration = Field(FIRST_STEP_SECONDS, ge=1, description="Without a first step.")
+
+
+def _off_or_limits(value: Any, _: Any) -> Any:
+    """One error for one mistake, at its own field: a plain union complains of each of its members."""
+    if value == "off" or isinstance(value, WatchdogLimits):
+        return value
+    if not isinstance(value, dict):
+        raise refusal(
+            f"{value!r} is neither off nor a mapping of limits",
+            remedy="Write `watchdog: off`, or limits such as `watchdog: {stall: 10m}`; leave it out for the "
+            "defaults.",
+        )
+    return WatchdogLimits.model_validate(value)
+
+
+Watchdog = Annotated[WatchdogLimits | Literal["off"], WrapValidator(_off_or_limits)]
+"""What the field takes: its limits, or off."""

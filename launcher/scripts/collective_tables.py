@@ -276,5 +276,7 @@ STATE: dict[str, _Table] = {
     "lightning.pytorch.Trainer": _by_keyword("save_checkpoint"),
     "lightning.pytorch.LightningModule.trainer": _by_keyword("save_checkpoint"),
     "lightning.fabric.Fabric": _by_keyword("save", "load"),
+    # slipway/checkpoints/manager.py: every rank adds what is its own, and a rank that does not come is named.
+    "slipway.CheckpointManager": _by_keyword("save", "resume"),
 }
 """What collects or writes a checkpoint."""

@@ -26,12 +26,16 @@ def train(folder: Path, *runs: dict[str, Any]) -> list[str]:
 
 def run(folder: str, epochs: int, **interruption: Any) -> dict[str, Any]:
     """A run with more steps in an epoch than the example's own, to be interrupted between two of them."""
-    arguments = ["--epochs", str(epochs), "--batch_size", "16"]
+    arguments = ["--epochs", str(epochs), "--global_batch", "64"]
     return {
         "folder": folder,
         "arguments": arguments,
         **({"interruption": interruption} if interruption else {}),
     }
+
+
+STEPS = 1437 // 64
+"""In an epoch."""
 
 
 def test_a_run_that_was_interrupted_and_resumed_ends_with_the_same_weights_to_the_bit(tmp_path: Path) -> None:
@@ -47,12 +51,14 @@ def test_a_run_that_was_interrupted_and_resumed_ends_with_the_same_weights_to_th
         run("killed", 4, **killed),
         run("killed", 4),
     )
-    assert "resumed from checkpoint-00002-000000.pt" in after_end
-    stopped = re.search(r"stopped in epoch (\d+) after (\d+) steps", termination)
+    assert f"resumed after step {2 * STEPS}" in after_end
+    stopped = re.search(r"stopped in epoch (\d+) after step (\d+)", termination)
     assert stopped, termination
     epoch, step = map(int, stopped.groups())
-    assert f"resumed from checkpoint-{epoch:05d}-{step:06d}.pt" in after_termination
-    assert "resumed from checkpoint-" in after_kill
+    assert epoch * STEPS < step <= (epoch + 1) * STEPS
+    assert f"resumed after step {step}\n" in after_termination
+    assert f"epoch={epoch - 1} " not in after_termination
+    assert "resumed after step " in after_kill
     models = {file.parts[-3]: file.read_bytes() for file in tmp_path.glob("*/model/model.pt")}
     same = [name for name, model in models.items() if model == models["uninterrupted"]]
     assert sorted(same) == ["ended", "killed", "terminated", "uninterrupted"]

@@ -1,8 +1,8 @@
 """Train a small network on handwritten digits with DistributedDataParallel.
 
 The data come with scikit-learn, so the example needs no download. What a real training has, this one
-has too: it resumes from the newest checkpoint, saves before it is stopped, shards the data evenly and
-measures its accuracy over all ranks.
+has too: it resumes from the newest checkpoint that is whole, with any number of ranks, saves before it is
+stopped, shards the data evenly and measures its accuracy over all ranks.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-import re
 import signal
 import time
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 
@@ -23,18 +23,18 @@ from sklearn.model_selection import train_test_split
 from torch import nn
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
-CHECKPOINTS = Path(os.environ.get("SLIPWAY_CHECKPOINT_DIR", "/opt/ml/checkpoints"))
+import slipway
+
 MODEL = Path(os.environ.get("SM_MODEL_DIR", "/opt/ml/model"))
-KEPT_CHECKPOINTS = 2
 
 
 def parse_arguments() -> argparse.Namespace:
     """The job file's hyperparameters."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--batch_size", type=int, default=32, help="samples per step and process")
+    parser.add_argument("--global_batch", type=int, default=128, help="samples per step of all processes")
     parser.add_argument("--lr", type=float, default=0.003)
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
@@ -58,29 +58,35 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     """All epochs that are left, with a checkpoint after each."""
     interruption = Interruption(device)
     train_set, held_out = load_data()
-    sampler: DistributedSampler[object] = DistributedSampler(train_set, seed=arguments.seed)
-    loader = DataLoader(train_set, batch_size=arguments.batch_size, sampler=sampler)
+    # One order of the samples for any number of ranks; each epoch has another one.
+    sampler = slipway.GlobalSampler(train_set, arguments.global_batch, seed=arguments.seed)
+    loader = DataLoader(train_set, batch_sampler=sampler)
     model = DistributedDataParallel(
         build_model().to(device), device_ids=[device.index] if device.type == "cuda" else None
     )
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.lr)
     settle_buckets(model, train_set[:1][0].to(device))
-    first_epoch, first_step = resume(model, optimizer, device)
+    checkpoints = slipway.CheckpointManager(keep=2)
+    resumed = checkpoints.resume(model=model, optimizer=optimizer, sampler=sampler)
+    step = resumed.step if resumed else 0
+    if resumed:
+        report(f"resumed after step {step}")
 
-    for epoch in range(first_epoch, arguments.epochs):
-        # Without it every epoch would visit the samples in the same order.
-        sampler.set_epoch(epoch)
-        done = train_epoch(model, optimizer, loader, device, epoch, first_step, interruption)
-        if done < len(loader):
-            save(model, optimizer, epoch, done)
-            report(f"stopped in epoch {epoch} after {done} steps, checkpoint saved")
+    while sampler.epoch < arguments.epochs:
+        epoch = sampler.epoch
+        steps, stopped = train_epoch(model, optimizer, sampler.follow(loader), device, epoch, interruption)
+        step += steps
+        # By all ranks: rank 0 alone writes the model, and each one adds what is its own.
+        checkpoints.save(step, model=model, optimizer=optimizer, sampler=sampler)
+        if stopped:
+            checkpoints.wait()
+            report(f"stopped in epoch {epoch} after step {step}, checkpoint saved")
             return
-        save(model, optimizer, epoch + 1, 0)
-        first_step = 0
 
     report(f"accuracy={evaluate(model, held_out, device):.4f}")
     if dist.get_rank() == 0:
         write(MODEL / "model.pt", model.module.state_dict())
+    checkpoints.wait()
 
 
 def join_process_group() -> torch.device:
@@ -156,20 +162,15 @@ def settle_buckets(model: DistributedDataParallel, images: torch.Tensor) -> None
 def train_epoch(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
-    loader: DataLoader[object],
+    batches: Iterable[list[torch.Tensor]],
     device: torch.device,
     epoch: int,
-    first_step: int,
     interruption: Interruption,
-) -> int:
-    """Train from `first_step` to the epoch's end, or until asked to stop; returns the steps done."""
+) -> tuple[int, bool]:
+    """Train to the epoch's end, or until asked to stop; returns the steps done, and whether it was asked."""
     model.train()
-    started, total, samples = time.perf_counter(), torch.zeros((), device=device), 0
-    for step, (images, labels) in enumerate(loader):
-        if step < first_step:
-            continue
-        if interruption.agreed():
-            return step
+    started, total, samples, steps = time.perf_counter(), torch.zeros((), device=device), 0, 0
+    for images, labels in batches:
         images, labels = images.to(device), labels.to(device)
         loss = nn.functional.cross_entropy(model(images), labels)
         optimizer.zero_grad()
@@ -177,11 +178,15 @@ def train_epoch(
         optimizer.step()
         total += loss.detach() * len(labels)
         samples += len(labels)
+        steps += 1
+        # After the step: the batch that the loop got counts as trained on.
+        if interruption.agreed():
+            return steps, True
     sums = torch.stack([total, torch.tensor(float(samples), device=device)])
     dist.all_reduce(sums)
     seconds = time.perf_counter() - started
     report(f"epoch={epoch} loss={sums[0] / sums[1]:.4f} samples/s={sums[1] / seconds:.0f}")
-    return len(loader)
+    return steps, False
 
 
 @torch.no_grad()
@@ -191,47 +196,14 @@ def evaluate(
     """The accuracy over all ranks: each judges its share, without padding, so that none counts twice."""
     model.eval()
     share = slice(dist.get_rank(), None, dist.get_world_size())
-    images, labels = (part[share].to(device) for part in held_out)
-    right = (model.module(images).argmax(dim=1) == labels).sum()
-    counts = torch.stack([right, torch.tensor(len(labels), device=device)])
+    counts = torch.zeros(2, device=device)
+    for images, labels in zip(*(part[share].to(device).split(32) for part in held_out), strict=True):
+        counts[0] += (model.module(images).argmax(dim=1) == labels).sum()
+        counts[1] += len(labels)
+        # No optimizer steps here. In a long evaluation the watchdog hears from this that the rank gets on.
+        slipway.progress()
     dist.all_reduce(counts)
     return (counts[0] / counts[1]).item()
-
-
-def resume(model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> tuple[int, int]:
-    """Load the newest checkpoint, if any; returns the epoch and the step to go on from."""
-    # One rank chooses: on several hosts two could otherwise find different files.
-    names = [checkpoint.name for checkpoint in checkpoints()[-1:]]
-    choice = [names[0] if names else None]
-    dist.broadcast_object_list(choice, src=0, device=device)
-    if choice[0] is None:
-        return 0, 0
-    state = torch.load(CHECKPOINTS / choice[0], map_location=device, weights_only=True)
-    model.module.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
-    report(f"resumed from {choice[0]}")
-    return state["epoch"], state["step"]
-
-
-def save(model: nn.Module, optimizer: torch.optim.Optimizer, epoch: int, step: int) -> None:
-    """Save where to go on from, on rank 0: with DDP all ranks hold the same state."""
-    if dist.get_rank() != 0:
-        return
-    state = {
-        "model": model.module.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "epoch": epoch,
-        "step": step,
-    }
-    write(CHECKPOINTS / f"checkpoint-{epoch:05d}-{step:06d}.pt", state)
-    for old in checkpoints()[:-KEPT_CHECKPOINTS]:
-        old.unlink()
-
-
-def checkpoints() -> list[Path]:
-    """The complete checkpoints, oldest first."""
-    complete = re.compile(r"checkpoint-\d+-\d+\.pt")
-    return sorted(file for file in CHECKPOINTS.glob("*.pt") if complete.fullmatch(file.name))
 
 
 def write(file: Path, state: object) -> None:

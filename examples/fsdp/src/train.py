@@ -14,26 +14,22 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as distributed_checkpoint
 from torch import nn
-from torch.distributed.checkpoint.state_dict import (
-    StateDictOptions,
-    get_model_state_dict,
-    get_state_dict,
-    set_state_dict,
-)
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.distributed.fsdp import fully_shard
+from torch.utils.data import DataLoader, TensorDataset
 
-CHECKPOINTS = Path(os.environ.get("SM_CHECKPOINT_DIR", "/opt/ml/checkpoints"))
+import slipway
+
 MODEL = Path(os.environ.get("SM_MODEL_DIR", "/opt/ml/model"))
 CONTEXT = 64
 
 
 @record
 def main() -> None:
-    """Train from the newest complete checkpoint, or from the start, and leave the whole model."""
+    """Train from the newest checkpoint that is whole, or from the start, and leave the whole model."""
     arguments = parse_arguments()
     train(arguments, join_process_group())
     # Model and optimizer hold on to the process group until they are collected. A group that outlives this
@@ -47,18 +43,31 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     torch.manual_seed(0)
     model = shard(LanguageModel(width=64, depth=4), device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.lr)
-    first = resume(model, optimizer)
-    text = torch.frombuffer(bytearray(Path(argparse.__file__).read_bytes()), dtype=torch.uint8).long()
+    data = sequences()
+    # One order of the sequences for any number of ranks.
+    sampler = slipway.GlobalSampler(data, arguments.global_batch)
+    loader = DataLoader(data, batch_sampler=sampler)
+    # Every rank saves and loads its own shards; with another number of ranks they are cut anew.
+    checkpoints = slipway.CheckpointManager()
+    resumed = checkpoints.resume(model=model, optimizer=optimizer, sampler=sampler)
+    step = resumed.step if resumed else 0
+    if resumed:
+        report(f"resumed after step {step}")
 
-    for step in range(first, arguments.steps):
-        inputs, targets = batch(text, arguments.batch_size, step, device)
-        loss = nn.functional.cross_entropy(model(inputs), targets)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        report(f"step={step + 1} loss={mean(loss):.4f}")
-        if (step + 1) % 20 == 0:
-            save(model, optimizer, step + 1)
+    while step < arguments.steps:
+        for (batch,) in sampler.follow(loader):
+            batch = batch.to(device)
+            loss = nn.functional.cross_entropy(model(batch[:, :-1]), batch[:, 1:])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            step += 1
+            report(f"step={step} loss={mean(loss):.4f}")
+            if step % 20 == 0:
+                checkpoints.save(step, model=model, optimizer=optimizer, sampler=sampler)
+            if step >= arguments.steps:
+                break
+    checkpoints.wait()
 
     # A collective: every rank takes part, and rank 0 alone gets the tensors and writes.
     whole = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
@@ -73,7 +82,7 @@ def parse_arguments() -> argparse.Namespace:
     """The job file's hyperparameters."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--batch_size", type=int, default=8, help="sequences per step and process")
+    parser.add_argument("--global_batch", type=int, default=32, help="sequences per step of all processes")
     parser.add_argument("--lr", type=float, default=0.003)
     return parser.parse_args()
 
@@ -137,14 +146,10 @@ def shard(model: LanguageModel, device: torch.device) -> LanguageModel:
     return fully_shard(model, mesh=mesh)
 
 
-def batch(
-    text: torch.Tensor, size: int, step: int, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sequences that no other rank has in this step, the same ones again after a resume."""
-    draw = torch.Generator().manual_seed(step * dist.get_world_size() + dist.get_rank())
-    starts = torch.randint(len(text) - CONTEXT - 1, (size,), generator=draw)
-    sequences = torch.stack([text[start : start + CONTEXT + 1] for start in starts]).to(device)
-    return sequences[:, :-1], sequences[:, 1:]
+def sequences() -> TensorDataset:
+    """Every stretch of the text that is as long as the model sees, and the byte after it."""
+    text = torch.frombuffer(bytearray(Path(argparse.__file__).read_bytes()), dtype=torch.uint8).long()
+    return TensorDataset(text.unfold(0, CONTEXT + 1, 1))
 
 
 def mean(loss: torch.Tensor) -> float:
@@ -152,30 +157,6 @@ def mean(loss: torch.Tensor) -> float:
     total = loss.detach().clone()
     dist.all_reduce(total)
     return total.item() / dist.get_world_size()
-
-
-def save(model: nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
-    """Every rank writes its own shards; the file `.metadata`, written last, makes them a checkpoint."""
-    weights, moments = get_state_dict(model, optimizer)
-    distributed_checkpoint.save(
-        {"model": weights, "optimizer": moments}, checkpoint_id=CHECKPOINTS / f"step-{step:06d}"
-    )
-
-
-def resume(model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
-    """Load the newest complete checkpoint, if there is one; returns the step to go on from."""
-    complete = sorted(file.parent.name for file in CHECKPOINTS.glob("step-*/.metadata"))
-    # One rank chooses: on several hosts two could otherwise find different ones.
-    choice = [complete[-1] if complete else None]
-    dist.broadcast_object_list(choice, src=0)
-    if choice[0] is None:
-        return 0
-    weights, moments = get_state_dict(model, optimizer)
-    state = {"model": weights, "optimizer": moments}
-    distributed_checkpoint.load(state, checkpoint_id=CHECKPOINTS / choice[0])
-    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
-    report(f"resumed from {choice[0]}")
-    return int(choice[0].removeprefix("step-"))
 
 
 def report(text: str) -> None:

@@ -139,6 +139,10 @@ WRONG = {
         "    e.save_checkpoint('x')\n",
         [("CKPT003", 4)],
     ),
+    "the checkpoint manager's save": (
+        "import slipway\nm = slipway.CheckpointManager()\nif rank == 0:\n    m.save(1, model=net)\n",
+        [("CKPT003", 4)],
+    ),
     "XLA's save": (
         "import torch_xla.core.xla_model as xm\nif xm.is_master_ordinal():\n    xm.save(s, 'x')\n",
         [("CKPT003", 3)],
@@ -173,6 +177,9 @@ WRONG = {
 }
 
 RIGHT = {
+    "the checkpoint manager's save and resume by all": (
+        "import slipway\nm = slipway.CheckpointManager()\nm.resume(model=net)\nm.save(1, model=net)\n"
+    ),
     "a finally block where all meet": "try:\n    open(path)\nfinally:\n    dist.barrier()\n",
     "both arms, the other asked for again": (
         "if rank == 0:\n    dist.gather(x, y)\nelif rank > 0:\n    dist.gather(x)\n"

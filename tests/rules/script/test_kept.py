@@ -136,6 +136,7 @@ def test_a_script_that_never_loads_is_found_where_it_is_restarted(judge: Judge, 
         LOOP + "trainer.train(resume_from_checkpoint=True)",
         LOOP + "from lib import *",
         LOOP + "maybe_resume(model)",
+        "import slipway\nslipway.CheckpointManager().resume(model=model)\n" + LOOP,
         "print('no training here')",
     ],
 )

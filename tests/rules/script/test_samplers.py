@@ -118,6 +118,12 @@ def test_a_loader_without_a_distributed_sampler_is_found(program: ReadProgram, t
             "text = load_dataset('c4').shuffle(42 + rank)\nloader = DataLoader(text)" + TRAIN,
             id="shuffled by rank",
         ),
+        pytest.param(
+            "import slipway\nsampler = slipway.GlobalSampler(dataset, 64)\n"
+            "loader = DataLoader(dataset, batch_sampler=sampler)\nwhile sampler.epoch < 90:\n"
+            "    for batch in sampler.follow(loader):\n        model(batch).backward()",
+            id="one order of all ranks",
+        ),
         pytest.param("loader = DataLoader(unknown_dataset())" + TRAIN, id="unknown dataset"),
         pytest.param("loader = DataLoader(dataset, **options)" + TRAIN, id="unknown arguments"),
         pytest.param("loader = DataLoader(dataset, sampler=make_sampler())" + TRAIN, id="unknown sampler"),
