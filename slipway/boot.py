@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slipway.container import DEFAULT_ROOT, Container, read_container
+from slipway.cuda_compatibility import with_compatibility
 from slipway.environment import make_folders, script_environment
 from slipway.failure import STOPPED, BootError, exit_status, write_failure
 from slipway.gate.passing import Surroundings, pass_gate
@@ -118,6 +119,7 @@ def run(
     inner = script_environment(
         task, container, environment, archive=package_path(), rendezvous=rendezvous, arguments=arguments
     )
+    inner = with_compatibility(inner)
     print(_announcement(task, container, rendezvous), flush=True)
     started = time.time()
     assembly = assemble(container, rendezvous, environment)

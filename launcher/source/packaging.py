@@ -14,6 +14,7 @@ from pathlib import Path
 from launcher.documents.files import open_regular
 from launcher.source.archive import archive_blocks, unreadable
 from launcher.source.errors import SourceError
+from launcher.source.prose import without_docstrings
 from launcher.source.tree import SourceTree
 
 BOOT_NAME = "slipway.pyz"
@@ -44,7 +45,8 @@ def package_digest(source_digest: str, archive: str) -> str:
 
 
 def build_boot(path: Path) -> None:
-    """Write the boot as an executable archive for Python's zipapp loader.
+    """Write the boot as an executable archive for Python's zipapp loader, without its docstrings, which are
+    half of it.
 
     The package is found by its path and never imported: it belongs to the containers.
     """
@@ -55,6 +57,8 @@ def build_boot(path: Path) -> None:
         for name, content in _boot_files():
             member = zipfile.ZipInfo(name, _ZIP_EPOCH)
             member.create_system = 3  # as on Unix; on Windows it would be 0
+            if name.endswith(".py"):
+                content = without_docstrings(content.decode()).encode()
             archive.writestr(member, content, zipfile.ZIP_DEFLATED, _COMPRESSION)
 
 

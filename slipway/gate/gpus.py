@@ -92,7 +92,7 @@ def judge_gpus(host: str, nvidia: Nvidia, processes: int, torch_cuda: str | None
         found += _hardware(host, gpu)
         found += _memory(host, gpu)
     found += _devices(host, len(gpus), processes)
-    found += _cuda(host, driver, torch_cuda)
+    found += () if nvidia.has_compatibility else _cuda(host, driver, torch_cuda)
     unread = [gpu.place for gpu in gpus if gpu.uncorrectable is None]
     ecc = (f"memory errors of the GPUs {', '.join(unread)} on {host} (they count none)",) if unread else ()
     return Report(tuple(found), (*unknown, *ecc))
@@ -190,10 +190,10 @@ def _cuda(host: str, driver: Driver, torch_cuda: str | None) -> Iterator[HostFin
     if int(torch_cuda.partition(".")[0]) > int(driver.cuda.partition(".")[0]):
         text = (
             f"torch is built for CUDA {torch_cuda}, and driver {driver.version} runs CUDA {driver.cuda} at "
-            "most: no rank could use its GPU unless the image's compatibility libraries are loaded. Take an "
+            "most, and the image carries no library that bridges it: no rank could use its GPU. Take an "
             "image for this CUDA, or an instance type with a newer driver"
         )
-        yield HostFinding("IMG002", host, text, ends=False)
+        yield HostFinding("IMG002", host, text)
 
 
 def _no_driver(host: str, output: str) -> list[HostFinding]:

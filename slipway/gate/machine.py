@@ -14,6 +14,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
+from slipway.cuda_compatibility import is_loaded
 from slipway.gate.asking import CommandOutput, asked
 
 LOOK_SECONDS = 10.0
@@ -49,6 +50,8 @@ class Nvidia:
     kernel_log: str | None = None
     visible: str | None = None
     reasons: tuple[str, ...] = ()
+    has_compatibility: bool = False
+    """Whether the ranks load the image's library for older drivers (slipway/cuda_compatibility.py)."""
 
 
 def look_at(questions: Sequence[tuple[str, Path]], package: Path, seconds: float = LOOK_SECONDS) -> Look:
@@ -113,7 +116,8 @@ def read_nvidia(environment: Mapping[str, str]) -> Nvidia:
         pass
     if kernel_log is None:
         reasons.append("the kernel's log (dmesg is not permitted here)")
-    return Nvidia(True, smi, kernel_log, environment.get("CUDA_VISIBLE_DEVICES"), tuple(reasons))
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
+    return Nvidia(True, smi, kernel_log, visible, tuple(reasons), is_loaded(environment))
 
 
 def device_count(environment: Mapping[str, str], folder: Path = Path("/dev")) -> int:

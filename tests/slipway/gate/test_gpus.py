@@ -134,12 +134,17 @@ def test_fewer_processes_than_devices_are_told_with_how_many_would_be_idle() -> 
 
 @pytest.mark.parametrize(
     ("cuda", "expected"),
-    [("13.1", []), ("12.8", []), ("14.0", [("IMG002", False)]), (None, [])],
+    [("13.1", []), ("12.8", []), ("14.0", [("IMG002", True)]), (None, [])],
 )
 def test_only_a_newer_major_version_of_cuda_needs_a_newer_driver(
     cuda: str | None, expected: list[tuple[str, bool]]
 ) -> None:
     assert codes(judged(cuda=cuda)) == expected
+
+
+def test_with_the_images_library_for_it_an_older_driver_is_fine() -> None:
+    nvidia = Nvidia(True, CommandOutput(0, H100), has_compatibility=True)
+    assert codes(judge_gpus("algo-1", nvidia, 1, "14.0")) == []
 
 
 # NVIDIA's documentation of nvidia-smi; "GPU is lost" and "Unable to determine" as R470 to R550 print them.
