@@ -42,7 +42,7 @@ def judge(
     Of a job that completed nothing is a root cause but that the ranks never met, which no exit code shows.
     The weightier role counts, whatever came first: initiator, symptom, cascade. Within a role what is
     definite beats what is vague, then the earlier sign counts. What an end from outside explains is a
-    consequence; `late` are each host's lines after it.
+    consequence; `late` are each host's lines after it. Restarts of the ranks are told last, one by one.
     """
     ending = ending or Ending()
     healthy = ending.end is End.COMPLETED or (reading.success and not reading.failure and not reason)
@@ -56,17 +56,18 @@ def judge(
         notes += apart
     else:
         signs = signs or apart
+    history = [finding for sign in reading.restarts for finding in _grouped([sign], warn=True)]
     stop = stopped(signs, ending)
     root = _first(unexplained(signs, ending, lengths=reading.lengths, late=late or {}))
     if root is None and stop is not None:
         earlier, later = split_by_stop(signs, ending)
         followed = tuple(_grouped(later))
-        findings = (stop.finding, *followed, *_grouped([*earlier, *notes], warn=True))
+        findings = (stop.finding, *followed, *_grouped([*earlier, *notes], warn=True), *history)
         return Diagnosis(Verdict.STOPPED, stop, followed, findings, job_runtime.STOPPED.retry)
     notes = [sign for sign in notes if root is None or sign.mode is not root.mode]
     if root is None:
         verdict = Verdict.UNKNOWN if ending.end is End.FAILED else Verdict.HEALTHY
-        return Diagnosis(verdict, None, (), tuple(_grouped(notes, warn=True)), Retry.NEVER)
+        return Diagnosis(verdict, None, (), (*_grouped(notes, warn=True), *history), Retry.NEVER)
     others = [sign for sign in signs if sign is not root]
     explained, context = _explained(root, signs, reading)
     explained = _attributed(explained, others)
@@ -74,7 +75,7 @@ def judge(
     consequences = tuple(_grouped(sign for sign in others if not _same(sign, root)))
     if ending.stop is not None and stop is not None:
         consequences = (*(each for each in consequences if each.code != stop.finding.code), stop.finding)
-    findings = (cause.finding, *consequences, *_grouped(notes, warn=True))
+    findings = (cause.finding, *consequences, *_grouped(notes, warn=True), *history)
     return Diagnosis(Verdict.FAILED, cause, consequences, findings, explained.retry or explained.mode.retry)
 
 

@@ -16,15 +16,23 @@ from launcher.diagnosis.tracebacks import BOX_END, HEADER, Traceback, opened
 from launcher.diagnosis.world_size import LITERALS as WORLD_SIZE_LITERALS
 from launcher.diagnosis.world_size import WorldSizes
 from launcher.failure_modes import distribution, hardware, job_runtime
+from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import FailureMode, Stage
 from launcher.failure_modes.registry import finds
 from launcher.text.line_origin import printed_time
 
 _SUMMARY = "root cause (first observed failure)"
+_RESTART = "slipway: restart "
 _SUCCESS, _FAILURE = "reporting training success", "reporting training failure"
 _FIELD = re.compile(
     r"^\s*(?P<name>rank|host|exitcode)\s*:\s*(?P<value>\S+)(?: \(local_rank: (?P<local>\d+)\))?"
 )
+_RESTARTED = re.compile(
+    r"^slipway: (?P<what>restart (?P<number>\d{1,4}) of \d{1,4}: after \d{1,9} s and \d{1,12} steps "
+    r"(?:(?P<code>[A-Z]{2,5}\d{3}) )?.{1,1500})$"
+)
+"""What the boot of every host says (slipway/restarts/sequence.py) before it starts the ranks again."""
+
 _MOST_SIGHTINGS = 20_000
 """Each row counts once for each rank of each host; ranks beyond this many in all are not noted."""
 
@@ -32,7 +40,7 @@ LITERALS = (
     *(row.literal for row in SIGNATURES),
     *(context.literal for context in CONTEXTS),
     *WORLD_SIZE_LITERALS,
-    *(HEADER.lower(), BOX_END, _SUMMARY, _SUCCESS, _FAILURE),
+    *(HEADER.lower(), BOX_END, _SUMMARY, _RESTART, _SUCCESS, _FAILURE),
 )
 
 
@@ -45,6 +53,8 @@ class Reading:
     """Each with its host, line number and text: the last one before the symptoms that it explains."""
     lengths: dict[str, int] = field(default_factory=dict)
     """How many lines each stream had, by the host of its records."""
+    restarts: list[Sighting] = field(default_factory=list)
+    """The starts of the ranks that failed and were followed by another one, in their order."""
     success: bool = False
     failure: bool = False
 
@@ -55,7 +65,9 @@ class LogReader:
     def __init__(self) -> None:
         self._scanner = Scanner(LITERALS)
         self._open: dict[str, dict[int | None, tuple[Traceback, Candidate, Line]]] = {}
-        self._seen: dict[tuple[object, str | None, int | None], None] = {}
+        self._seen: dict[tuple[object, str | None, int | None], str] = {}
+        self._noted: list[tuple[str, Sighting]] = []
+        self._restarts: dict[int, Sighting] = {}
         self._places: dict[tuple[str, int], tuple[str | None, tuple[str, ...]]] = {}
         self._contexts: dict[tuple[int, str], tuple[Context, str, int, str]] = {}
         self._symptoms: set[tuple[FailureMode, str]] = set()
@@ -69,6 +81,8 @@ class LogReader:
         for tracebacks in self._open.values():
             for traceback, header, line in tracebacks.values():
                 self._cut(traceback, header, line)
+        self._reading.sightings = [sighting for _, sighting in self._noted]
+        self._reading.restarts = [sighting for _, sighting in sorted(self._restarts.items())]
         self._read_worlds()
         self._reading.lengths = self._scanner.lengths()
         self._reading.contexts = list(self._contexts.values())
@@ -82,6 +96,10 @@ class LogReader:
 
     def _look_at(self, candidate: Candidate) -> None:
         line = parse(candidate.text)
+        restarted = _RESTARTED.match(line.text)
+        if restarted is not None:
+            self._begin_again(restarted, candidate, line)
+            return
         beside = self._trace(candidate, line)
         self._worlds.read(line, candidate.host, candidate.index, candidate.time)
         lower = line.text.lower()
@@ -101,7 +119,7 @@ class LogReader:
                 index=candidate.index,
                 time=candidate.time,
             )
-            self._note(row, _with_traceback(sighting, beside))
+            self._note(row, _with_traceback(sighting, beside), candidate.host)
             self._symptoms.add((row.mode, candidate.host))
         for number, context in enumerate(CONTEXTS):
             if context in contexts_of(line.text) and not any(
@@ -109,11 +127,26 @@ class LogReader:
             ):
                 self._contexts[number, candidate.host] = (context, candidate.host, candidate.index, line.text)
 
-    def _note(self, kind: object, sighting: Sighting) -> None:
+    def _begin_again(self, restarted: re.Match[str], candidate: Candidate, line: Line) -> None:
+        """What this stream showed of a failure is history: the ranks were started again after it."""
+        stream = candidate.host
+        self._noted = [(of, sighting) for of, sighting in self._noted if of != stream]
+        self._seen = {key: of for key, of in self._seen.items() if of != stream}
+        self._symptoms = {(mode, of) for mode, of in self._symptoms if of != stream}
+        self._contexts = {key: context for key, context in self._contexts.items() if key[1] != stream}
+        self._open.pop(stream, None)
+        self._scanner.all_of.discard(stream)
+        mode = CATALOGUE.get(restarted["code"] or "")
+        if mode is not None:
+            # Every host says it.
+            told = _sighting(mode, LineRole.ADVISORY, restarted["what"], candidate, line, vague=False)
+            self._restarts.setdefault(int(restarted["number"]), replace(told, rank=None, host=None))
+
+    def _note(self, kind: object, sighting: Sighting, stream: str) -> None:
         key = (kind, sighting.host, sighting.rank)
         if key not in self._seen and len(self._seen) < _MOST_SIGHTINGS:
-            self._seen[key] = None
-            self._reading.sightings.append(sighting)
+            self._seen[key] = stream
+            self._noted.append((stream, sighting))
 
     def _trace(self, candidate: Candidate, line: Line) -> Traceback | None:
         """Go on with the tracebacks of this host; the one that this line completes, if any."""
@@ -145,16 +178,18 @@ class LogReader:
     def _raised(self, traceback: Traceback, candidate: Candidate, line: Line) -> None:
         """An exception that no row knows: the script's own, unless it reports another process' failure."""
         if traceback.kind.endswith("KeyboardInterrupt"):
-            self._note("interrupted", _of_stop("interrupted with Ctrl-C (SIGINT)", candidate, line))
+            self._note(
+                "interrupted", _of_stop("interrupted with Ctrl-C (SIGINT)", candidate, line), candidate.host
+            )
             return
         role = LineRole.CASCADE if traceback.follows_from_another else LineRole.INITIATOR
-        self._note(role, _of_script(traceback.exception, role, candidate, line, traceback))
+        self._note(role, _of_script(traceback.exception, role, candidate, line, traceback), candidate.host)
 
     def _cut(self, traceback: Traceback, header: Candidate, line: Line) -> None:
         """A traceback whose exception is not in the log says only that there was one."""
         if traceback.frames:
             what = "an exception, of which the log has only the beginning"
-            self._note("cut", _of_script(what, LineRole.CASCADE, header, line, traceback))
+            self._note("cut", _of_script(what, LineRole.CASCADE, header, line, traceback), header.host)
 
     @finds(Stage.LOG, hardware.HOST_OUT_OF_MEMORY, job_runtime.SCRIPT_RAISED)
     def _summary(self, candidate: Candidate, line: Line) -> None:
@@ -169,7 +204,9 @@ class LogReader:
         if not re.fullmatch(r"-?\d{1,4}", code) or not fields.get("rank", "").isdecimal():
             return
         if code == "-15":
-            self._note("ended", _of_stop("its processes got the signal SIGTERM", candidate, line))
+            self._note(
+                "ended", _of_stop("its processes got the signal SIGTERM", candidate, line), candidate.host
+            )
             return
         killed = code == "-9"
         clock, time = _time(candidate)
@@ -190,6 +227,7 @@ class LogReader:
                 text=f"{line.text} rank {fields['rank']}, exitcode {code}",
                 captured=fields,
             ),
+            candidate.host,
         )
 
 
