@@ -22,6 +22,10 @@ from slipway.watchdog.judgement import StallVerdict
 from slipway.watchdog.of_host import watching
 
 
+WAITED_IN_VAIN = ("NCCL004", "NCCL006")
+"""What ranks say whose own patience was at an end, or whose peer's was."""
+
+
 @dataclass(frozen=True)
 class StartEnd:
     """How a start of this host's ranks ended.
@@ -46,13 +50,14 @@ def start_ranks(run: HostRun, number: int, assembly: Assembly, stop: StopRequest
         neighbours.start()
         beside.append(neighbours.end_with_them)
     start = under_torchrun if run.task.strategy == "torchrun" else alone
-    verdict = None
+    verdict = standing = None
     with watching(run.task, run.container, run.environment, assembly, stop, number) as watchdog:
         beside += [watchdog.end_stalled] if watchdog else []
         ended = start(run, stop, beside=all_of(*beside))
         neighbours.close()
-        if watchdog is not None and watchdog.ends:
-            verdict = watchdog.verdict
+        if watchdog is not None:
+            standing = watchdog.standing()
+            verdict = watchdog.verdict if watchdog.ends else None
         steps = _steps(run)
     cause = None
     if ended.exit_code != 0:
@@ -61,6 +66,9 @@ def start_ranks(run: HostRun, number: int, assembly: Assembly, stop: StopRequest
             cause = _cause_of_command(run, ended)
         if cause is not None and cause.says_nothing and is_full(run.container.logs):
             cause = cause.for_want_of_room(run.container.logs)
+        # Whoever waited too long says so, and whom for the watchdog knows.
+        if cause is not None and cause.evidence.code in WAITED_IN_VAIN:
+            verdict = verdict or standing
     return StartEnd(ended, verdict, cause, steps, meeting)
 
 

@@ -91,7 +91,7 @@ class Watchdog:
         self._told_at = -math.inf
         self._stopping: float | None = None
         self._stops_standing = self._stop_looked = False
-        self._judged_at = 0.0
+        self._judged_at = self._concluded_at = 0.0
         self._silent = False
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
@@ -104,6 +104,14 @@ class Watchdog:
         """Watch no more: the ranks have ended."""
         self._closed.set()
         self._woken.set()
+
+    def standing(self) -> StallVerdict | None:
+        """The verdict as long as no rank of this host has made a step since: why the ranks ended, where all
+        that they say is that they waited in vain."""
+        now = self._clock()
+        since = pulse_of(self._watched.ranks.beats().values(), now).since
+        stands = since is not None and now - since <= self._concluded_at
+        return self.verdict if stands else None
 
     def end_stalled(self, command: int) -> None:
         """End the ranks below the command's process where the verdict says so; the rest is swept up after."""
@@ -218,7 +226,7 @@ class Watchdog:
         return None, False
 
     def _conclude(self, number: int, verdict: StallVerdict | None, ends: bool, why: str) -> None:
-        told, self.verdict = self.verdict, verdict
+        told, self.verdict, self._concluded_at = self.verdict, verdict, self._clock()
         self._stops_standing = False
         first = self._watched.assembly.is_first
         if verdict is not None and first and (told is None or told.same_as != verdict.same_as):

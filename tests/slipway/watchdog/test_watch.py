@@ -191,3 +191,15 @@ def test_sixty_four_hosts_agree(tmp_path: Path) -> None:
     assert all(dog.ends and dog.verdict and dog.verdict.ranks == (40,) for dog in job.dogs)
     for assembly in job.assemblies:
         assembly.close()
+
+
+def test_a_verdict_stands_until_a_rank_makes_a_step_again(sleeping: Job) -> None:
+    (dog,) = sleeping.dogs
+    assert dog.standing() is None
+    sleeping.at(62.0)
+    sleeping.now = 90.0
+    told = dog.standing()
+    assert told is not None
+    assert told.ranks == (1,)
+    sleeping.hosts[0].last = 80.0
+    assert dog.standing() is None
