@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from slipway.hosts.assembly import Assembly
 from slipway.hosts.wire import FirstHostSilent
 from slipway.processes import StopRequest
-from slipway.restarts.causes import HostEnd
+from slipway.restarts.causes import RanksEnd
 
 ANSWER_SECONDS = 30.0
 """From the first host that tells its end until the last must have: each has heard of it after half a second,
@@ -29,7 +29,7 @@ class Ends:
     No `ends` at all where every host succeeded.
     """
 
-    ends: Mapping[str, HostEnd]
+    ends: Mapping[str, RanksEnd]
     silent: str = ""
 
 
@@ -39,7 +39,7 @@ def failed_topic(number: int) -> str:
 
 
 def all_ends(
-    assembly: Assembly, number: int, own: HostEnd, stop: StopRequest, *, seconds: float = ANSWER_SECONDS
+    assembly: Assembly, number: int, own: RanksEnd, stop: StopRequest, *, seconds: float = ANSWER_SECONDS
 ) -> Ends | None:
     """Tell how this host's ranks ended in start `number`, and hear it of the others.
 
@@ -72,7 +72,7 @@ def take_leave(assembly: Assembly, number: int) -> None:
             time.sleep(_POLL_SECONDS / 4)
 
 
-def _all_ends(assembly: Assembly, number: int, own: HostEnd, seconds: float) -> Ends:
+def _all_ends(assembly: Assembly, number: int, own: RanksEnd, seconds: float) -> Ends:
     try:
         if own.exit_code == 0 and _all_succeed(assembly, number):
             return Ends({})
@@ -85,7 +85,7 @@ def _all_ends(assembly: Assembly, number: int, own: HostEnd, seconds: float) -> 
         return Ends({assembly.current: own}, f"the first host is silent: {error}")
     missing = ", ".join(assembly.missing(said))
     silent = f"{missing} did not answer within {seconds:.0f} s" if missing else ""
-    return Ends({host: HostEnd(**end) for host, end in said.items()}, silent)
+    return Ends({host: RanksEnd(**end) for host, end in said.items()}, silent)
 
 
 def _all_succeed(assembly: Assembly, number: int) -> bool:

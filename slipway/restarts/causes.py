@@ -47,7 +47,7 @@ _KIND = re.compile(r"[\w.]{1,200}(?=:|\Z)")
 
 
 @dataclass(frozen=True)
-class HostEnd:
+class RanksEnd:
     """How the ranks of one host ended.
 
     `code` is the failure mode, None where they did not fail by themselves; `text` what the failure file is to
@@ -81,27 +81,27 @@ class JobEnd:
     """How one start of the job ended: its root cause, on which host, and how far it came."""
 
     host: str
-    cause: HostEnd
+    cause: RanksEnd
     steps: int
     checkpoint: int
 
 
 @dataclass(frozen=True)
-class Decision:
+class RestartDecision:
     """Whether there is another start, and why."""
 
     again: bool
     why: str
 
 
-def end_of_job(ends: Mapping[str, HostEnd]) -> JobEnd:
+def end_of_job(ends: Mapping[str, RanksEnd]) -> JobEnd:
     """What the hosts' ends come to, at least one of them a failure.
 
     Broken hardware explains everything else, and a verdict of the watchdog all that followed it.
     """
     failed = [(host, end) for host, end in ends.items() if end.exit_code != 0]
 
-    def order(named: tuple[str, HostEnd]) -> tuple[bool, bool, bool, int, float, str]:
+    def order(named: tuple[str, RanksEnd]) -> tuple[bool, bool, bool, int, float, str]:
         host, end = named
         broken = end.code in HARDWARE
         return not broken, not end.stalled, end.code is None, end.weight, end.time, host
@@ -115,21 +115,23 @@ def end_of_job(ends: Mapping[str, HostEnd]) -> JobEnd:
     )
 
 
-def decide(end: JobEnd, before: Sequence[JobEnd], allowed: int) -> Decision:
+def decide(end: JobEnd, before: Sequence[JobEnd], allowed: int) -> RestartDecision:
     """Whether the job is started once more after this end; `before` are those of its earlier starts, and
     `allowed` how many restarts there may be in all."""
     cause, code = end.cause, end.cause.code or ""
     never = NEVER.get(code) or _NEVER_BY_EXCEPTION.get(cause.same_as[1])
     if never is not None:
-        return Decision(False, never)
+        return RestartDecision(False, never)
     if len(before) >= allowed:
-        return Decision(False, f"{_times(allowed)} allowed")
+        return RestartDecision(False, f"{_times(allowed)} allowed")
     if code not in AFTER and any(cause.same_as == earlier.cause.same_as for earlier in before):
         where = f" at {cause.place}" if cause.place else ""
-        return Decision(False, f"the same failed{where} before")
+        return RestartDecision(False, f"the same failed{where} before")
     if before and not _came_further(end, before):
-        return Decision(False, "it came no further than the start before: no newer checkpoint, no more steps")
-    return Decision(True, AFTER.get(code, "this may have been once"))
+        return RestartDecision(
+            False, "it came no further than the start before: no newer checkpoint, no more steps"
+        )
+    return RestartDecision(True, AFTER.get(code, "this may have been once"))
 
 
 def _came_further(end: JobEnd, before: Sequence[JobEnd]) -> bool:

@@ -15,7 +15,7 @@ from slipway.hosts.assembly import Assembly
 from slipway.processes import StopRequest
 from slipway.rendezvous import Rendezvous
 from slipway.restarts.agreement import all_ends, take_leave
-from slipway.restarts.causes import HARDWARE, HostEnd, JobEnd, decide, end_of_job
+from slipway.restarts.causes import HARDWARE, JobEnd, RanksEnd, decide, end_of_job
 from slipway.restarts.start import StartEnd, newest_checkpoint, start_ranks
 from slipway.starting import HostRun
 
@@ -67,9 +67,9 @@ def run_ranks(run: HostRun, assembly: Assembly, stop: StopRequest) -> LastStart:
         run = _moved(run, told.ends[assembly.hosts[0]].port)
 
 
-def _told(run: HostRun, one: StartEnd) -> HostEnd:
+def _told(run: HostRun, one: StartEnd) -> RanksEnd:
     """What this host tells of the end of its ranks."""
-    end = HostEnd(
+    end = RanksEnd(
         exit_code=one.ended.exit_code,
         code=None,
         text="",

@@ -21,7 +21,6 @@ from slipway.torchrun import failed_ranks
 from slipway.watchdog.judgement import StallVerdict
 from slipway.watchdog.of_host import watching
 
-
 WAITED_IN_VAIN = ("NCCL004", "NCCL006")
 """What ranks say whose own patience was at an end, or whose peer's was."""
 

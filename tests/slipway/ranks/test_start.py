@@ -201,3 +201,15 @@ def test_without_torch_the_script_runs_and_it_is_said(tmp_path: Path) -> None:
     ended = run(tmp_path, "print('trained')", torch=None, options=["-S"])
     assert ended.stdout == "trained\n", ended.stderr
     assert ended.stderr == "slipway: no torch here, so no anomaly detection either\n"
+
+
+@pytest.mark.parametrize(("by_torchrun", "seen"), [("0", "2"), (None, "None")])
+def test_the_boots_restarts_are_counted_as_torchruns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_torchrun: str | None, seen: str
+) -> None:
+    monkeypatch.setenv("SLIPWAY_ATTEMPT", "2")
+    monkeypatch.delenv("TORCHELASTIC_RESTART_COUNT", raising=False)
+    if by_torchrun is not None:
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", by_torchrun)
+    done = run(tmp_path, "import os; print(os.environ.get('TORCHELASTIC_RESTART_COUNT'))")
+    assert done.stdout.splitlines()[-1] == seen

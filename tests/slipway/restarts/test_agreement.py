@@ -13,10 +13,10 @@ from slipway.hosts.assembly import Assembly
 from slipway.processes import StopRequest
 from slipway.rendezvous import Rendezvous
 from slipway.restarts.agreement import Ends, all_ends, take_leave
-from slipway.restarts.causes import HostEnd
+from slipway.restarts.causes import RanksEnd
 from tests.slipway.hosts.test_assembly import container, two_free_ports
 
-DONE = HostEnd(0, None, "", "", None, 0, 1.0, False, 60, 50, 0)
+DONE = RanksEnd(0, None, "", "", None, 0, 1.0, False, 60, 50, 0)
 FAILED = replace(DONE, exit_code=1, code="CODE001", text="CODE001 rank 1", message="ValueError")
 
 
@@ -29,7 +29,7 @@ def three() -> Iterator[list[Assembly]]:
         assembly.close()
 
 
-def together(assemblies: list[Assembly], ends: list[HostEnd], seconds: float = 30) -> list[Ends | None]:
+def together(assemblies: list[Assembly], ends: list[RanksEnd], seconds: float = 30) -> list[Ends | None]:
     with ThreadPoolExecutor(len(assemblies)) as pool:
         return list(
             pool.map(

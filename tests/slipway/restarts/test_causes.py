@@ -8,9 +8,9 @@ import pytest
 
 from launcher.failure_modes.catalogue import CATALOGUE
 from slipway.failure import REPORTS
-from slipway.restarts.causes import AFTER, HARDWARE, NEVER, HostEnd, JobEnd, decide, end_of_job
+from slipway.restarts.causes import AFTER, HARDWARE, NEVER, JobEnd, RanksEnd, decide, end_of_job
 
-KILLED = HostEnd(
+KILLED = RanksEnd(
     exit_code=-9,
     code="MEM002",
     text="MEM002 rank 3 on algo-2: killed by SIGKILL (exit -9)",
@@ -29,7 +29,7 @@ RAISED = replace(
 ENDED_WITH_THEM = replace(KILLED, code=None, text="", message="", checkpoint=-1)
 
 
-def job(cause: HostEnd, steps: int = 25, checkpoint: int = 20) -> JobEnd:
+def job(cause: RanksEnd, steps: int = 25, checkpoint: int = 20) -> JobEnd:
     return JobEnd("algo-2", cause, steps, checkpoint)
 
 
@@ -68,7 +68,7 @@ def test_an_exception_has_one_chance_and_none_at_the_same_line() -> None:
 @pytest.mark.parametrize(
     "other", [replace(RAISED, place="train.py:13"), replace(RAISED, message="KeyError: 'ValueError'")]
 )
-def test_another_exception_or_another_line_is_another_chance(other: HostEnd) -> None:
+def test_another_exception_or_another_line_is_another_chance(other: RanksEnd) -> None:
     assert decide(job(other, 50, 40), [job(RAISED)], allowed=9).again
 
 
