@@ -78,6 +78,14 @@ def test_of_nested_loops_the_outermost_that_was_left_is_named() -> None:
     assert left(NESTED, in_fit(5), in_fit(6)) == 2
 
 
+def test_a_loop_over_parameters_is_entered_again_in_the_next_step() -> None:
+    text = (
+        "def fit():\n    for batch in loader:\n        for each in model.parameters():\n"
+        "            dist.all_reduce(each.grad)\n        evaluate()\n"
+    )
+    assert left(text, in_fit(4), in_fit(5)) is None
+
+
 def test_who_is_in_the_same_loop_or_before_it_has_not_left_it() -> None:
     assert left(NESTED, in_fit(5), in_fit(4)) is None
     assert left(NESTED, in_fit(4), in_fit(4)) is None
