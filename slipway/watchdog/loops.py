@@ -60,7 +60,7 @@ def _loops_around(number: int, text: str | None) -> list[ast.stmt]:
 
 
 def _goes_over_parameters(loop: ast.stmt) -> bool:
-    """Whether a loop, as one that averages gradients, has the same rounds on all ranks whatever their data."""
+    """Whether a loop has as many rounds on all ranks, whatever their data: one that averages gradients."""
     over = getattr(loop, "iter", None)
     asked = ast.walk(over) if over is not None else ()
     return any(isinstance(node, ast.Attribute) and node.attr in _OF_MODELS for node in asked)
