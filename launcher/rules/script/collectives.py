@@ -14,8 +14,9 @@ from launcher.scripts.blocks import Parted
 from launcher.scripts.forwards import GATHERS
 from launcher.scripts.program import Program
 from launcher.scripts.running import CollectiveRun
-from launcher.scripts.scopes import ancestors, file_of, last_name
+from launcher.scripts.scopes import ancestors, file_of, last_name, scope_of
 from launcher.scripts.summaries import runs_of
+from launcher.scripts.values import Defined
 
 _ALIKE = frozenset(
     {
@@ -138,7 +139,8 @@ def _in_handlers(program: Program) -> Iterator[tuple[CollectiveRun, str, int]]:
                 for handler in statement.handlers:
                     if not _alike(handler.type):
                         for run in runs_of(handler.body, program.summaries):
-                            yield run, "except", handler.lineno
+                            if not _tries_again(program, run):
+                                yield run, "except", handler.lineno
                 # Where the others wait in nothing before, they all meet here.
                 waited = runs_of([*statement.body, *statement.orelse], program.summaries)
                 if waited:
@@ -148,6 +150,12 @@ def _in_handlers(program: Program) -> Iterator[tuple[CollectiveRun, str, int]]:
                         if run.does in halves and _is_under_a_test(run.node, statement):
                             continue
                         yield run, "finally", statement.finalbody[0].lineno
+
+
+def _tries_again(program: Program, run: CollectiveRun) -> bool:
+    """Whether a handler calls its own function once more, which then meets the others as it would have."""
+    called, function = program.value(run.node.func), scope_of(run.node).function
+    return isinstance(called, Defined) and function is not None and called.node is function.node
 
 
 def _is_under_a_test(node: ast.AST, statement: ast.AST) -> bool:

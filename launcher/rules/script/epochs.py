@@ -45,6 +45,8 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
         about = [each for each in told if each.samplers is None or sampler in each.samplers]
         if any(not each.is_literal for each in about):
             continue
+        if about and any(not each.is_literal for each in told):
+            continue  # Who tells one sampler the epoch means another, of the validation, to stay as it is.
         epochs = list(loaders.epoch_loops(loop))
         if not epochs:
             continue
