@@ -49,7 +49,8 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
     evaluation too.
 
     Silent where both arms of the test run the same collectives, where the group's members are just those
-    ranks, and where a process that leaves ends with an error.
+    ranks, where a process that leaves ends with an error, and in a function that some ranks alone hand to a
+    library: the others may answer it elsewhere.
 
     Bad: `if rank == 0: save(model); dist.barrier()`. Good: `dist.barrier()` behind the `if`, where every rank
     comes by.
@@ -68,7 +69,8 @@ def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
 
     The rank that raised waits in it for the others, which are in another collective or at their end: the
     error that began it is seen only when the timeout has passed. Silent where all ranks come there: by an
-    exception that is raised on each of them, such as ImportError, or to a `finally` whose `try` runs no
+    exception that is raised on each of them, such as ImportError, to a handler that calls its own function
+    once more, or to a `finally` whose `try` runs no
     collective for certain, so that the others may wait for nothing before; and of a two-sided barrier, in
     whose first half the others wait until the `finally` releases them.
 
