@@ -14,7 +14,7 @@ from pathlib import Path
 
 from scripts.generated import ROOT, write_or_check
 from scripts.page_text import filled_in
-from scripts.real_programs import EARLIER, HALVES, Label, figures, labels, of_half, packages
+from scripts.real_programs import EARLIER, HALVES, NEW, Label, figures, labels, of_half, packages
 
 PAGE = ROOT / "docs" / "lint-findings.md"
 COMMAND = "python -m scripts.generate_lint_findings_page"
@@ -25,7 +25,8 @@ _NAMES = {
     "A": "Half A: the rules were corrected by it",
     "B": "Half B: only measured, then corrected by, too",
     "C": "Half C: fetched when the rules had been corrected by B; then corrected by it",
-    "D": "Half D: fetched when they had been corrected by C, and only measured",
+    "D": "Half D: fetched when they had been corrected by C, and only measured, then corrected by it",
+    "E": "Half E: fetched when they had been corrected by D, and only measured",
     EARLIER: "Earlier: the rules were corrected by it, too",
 }
 
@@ -36,7 +37,7 @@ def generated() -> dict[Path, str]:
     parts = {
         "sizes": "".join(_sizes()),
         "figures": "".join(_figures(every)),
-        "codes": "".join(_codes([each for half in ("A", "B", "C", "D") for each in of_half(half, every)])),
+        "codes": "".join(_codes([each for half in NEW for each in of_half(half, every)])),
         "false": _table(each for each in every if each.now and not each.true and not each.later),
         "later": _table(each for each in every if each.later),
         "corrected": _table(each for each in every if not each.now),

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from launcher.failure_modes.model import Severity
 from launcher.session.linting import lint
-from scripts.real_programs import EARLIER, Package, figures, labels, of_half, packages
+from scripts.real_programs import EARLIER, NEW, Package, figures, labels, of_half, packages
 
 Place = tuple[str, int, str]
 
@@ -60,7 +60,7 @@ def main() -> int:
         differ += differences(package, found_in(package, folder / package.folder))
         print(f"{package.name}: looked at", flush=True)
     print(*differ, sep="\n")
-    for half in ("A", "B", "C", "D"):
+    for half in NEW:
         counted = figures(each for each in of_half(half, labels()) if each.now)
         share, bound = counted.precision, counted.bound
         print(f"half {half}: {counted.true} of {counted.found} are true, {share:.0%} (at least {bound:.0%})")

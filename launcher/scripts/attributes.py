@@ -22,6 +22,7 @@ from launcher.scripts.scopes import (
 )
 from launcher.scripts.values import (
     UNKNOWN,
+    Constant,
     Defined,
     External,
     Instance,
@@ -73,7 +74,7 @@ class Attributes:
         if isinstance(owner, Instance):
             made = RESULTS.get((owner.name, owner.item), owner.name)
             whole = canonical(f"{made}.{name}")
-            stored = self.evaluation.any_of(list(self.stores(node, owner)), None)
+            stored = self._stored(node, owner)
             if stored is not UNKNOWN:
                 return stored
             option = self._optional(node) if made.startswith("argparse.") else UNKNOWN
@@ -89,8 +90,16 @@ class Attributes:
             return self._of_object(owner.definition, name, 0)
         if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
             return self._of_object(owner.node, name, 0, bound=False)
-        found = self.evaluation.any_of(list(self.stores(node, owner)), None)
+        found = self._stored(node, owner)
         return self._optional(node) if found is UNKNOWN else found
+
+    def _stored(self, node: ast.Attribute, owner: Value | None) -> Value:
+        """What the program sets an attribute to, that others may set as well: an option, a configuration.
+
+        A literal alone does not tell: `args.local_rank = 0`, in a run of one process, goes over an option.
+        """
+        found = self.evaluation.any_of(list(self.stores(node, owner)), None)
+        return UNKNOWN if isinstance(found, Constant) else found
 
     def _rank_called(self, name: str) -> Value | None:
         """A rank that is read as an attribute; what must be called is one of `_called`."""
@@ -154,7 +163,7 @@ class Attributes:
 
     def _optional(self, node: ast.Attribute) -> Value:
         """`args.local_rank` where a launcher hands `--local_rank` to the script's parser."""
-        if node.attr == "local_rank" and self.takes_local_rank and not self._is_counted_on:
+        if node.attr == "local_rank" and self.takes_local_rank and not self._is_set_otherwise:
             return RankValue(RankKind.LOCAL, "--local_rank")
         written = dotted_name(node)
         if written is not None and written in self.evaluation.callers.declared_ranks:
@@ -162,13 +171,20 @@ class Attributes:
         return UNKNOWN
 
     @cached_property
-    def _is_counted_on(self) -> bool:
-        """Whether something is added to an option `local_rank`: the ranks of the hosts before, best."""
+    def _is_set_otherwise(self) -> bool:
+        """Whether an option `local_rank` may become another rank: the ranks of the hosts before are added."""
         return any(
-            binding.kind is BindingKind.CHANGED
+            binding.kind is BindingKind.CHANGED or not self._keeps_local(binding)
             for file in self.evaluation.program.mentioning("local_rank")
             for binding in file.set_attributes.get("local_rank", ())
         )
+
+    def _keeps_local(self, binding: Binding) -> bool:
+        """Whether what an attribute is set to is the rank on the host, or a literal."""
+        if isinstance(binding.value, ast.Attribute) and binding.value.attr == "local_rank":
+            return True  # `self.local_rank = args.local_rank`.
+        value = self.evaluation.bound(binding, None)
+        return isinstance(value, Constant) or (isinstance(value, RankValue) and value.kind is RankKind.LOCAL)
 
     @cached_property
     def takes_local_rank(self) -> bool:

@@ -153,10 +153,16 @@ class Evaluation:
         return self.any_of(bindings, environment)
 
     def any_of(self, bindings: Sequence[Binding], environment: Environment | None) -> Value:
-        """What a name is that may have got its value from any of these; a number that is changed is none."""
+        """What a name is that may have got its value from any of these.
+
+        A number that is changed is none, and a rank on the host to which something is added is another rank.
+        """
         value = joined(self.bound(each, environment) for each in bindings)
-        changed = any(each.kind is BindingKind.CHANGED for each in bindings)
-        return UNKNOWN if changed and isinstance(value, Constant) else value
+        if not any(each.kind is BindingKind.CHANGED for each in bindings):
+            return value
+        if isinstance(value, RankValue) and value.kind is RankKind.LOCAL:
+            return RankValue(RankKind.DERIVED, value.source)
+        return UNKNOWN if isinstance(value, Constant) else value
 
     def _free(self, node: ast.Name) -> Value:
         """A name that is bound nowhere in its file: a builtin, or from a `import *`."""

@@ -36,6 +36,12 @@ _MAY_TELL = ("zero", "proc", "save", "writer")
 Both only silence: where nobody knows, nothing is said. `epoch % args.save_every == 0` is known.
 """
 
+_ON_ITS_OWN = ("gpu", "device", "local", "single", "distrib", "ddp", "parallel", "multi")
+"""In the names of what may be a rank, or tell a run of one process from one of several: `args.gpu == 0`.
+
+What stands under the name itself, `if args.distributed:`, is run by several processes.
+"""
+
 
 class Participants:
     """Who runs the statements of one program."""
@@ -109,7 +115,9 @@ class Participants:
             return not in_body  # The module is imported.
         # Where all ranks agree, or nothing hints at a rank, all come here or none.
         plain = _is_main_guard(test) or not self._hints_at_rank(test)
-        return True if plain else None
+        if in_body and isinstance(test, ast.Name | ast.Attribute):
+            return True if plain else None
+        return True if plain and not _names_a_process(test) else None
 
     def _hints_at_rank(self, test: ast.expr) -> bool:
         """Whether a test asks what may be true on one rank alone, by its names, and nobody knows better."""
@@ -182,6 +190,16 @@ def _written(test: ast.expr, holds: bool) -> tuple[str, bool]:
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, holds = test.operand, not holds
     return ast.unparse(test), holds
+
+
+def _names_a_process(test: ast.expr) -> bool:
+    """Whether a test asks which process this is, or whether it is the only one, by its names."""
+    words = [
+        (each.id if isinstance(each, ast.Name) else each.attr).lower()
+        for each in ast.walk(test)
+        if isinstance(each, ast.Name | ast.Attribute)
+    ]
+    return any(hint in word for hint in _ON_ITS_OWN for word in words)
 
 
 def _is_main_guard(test: ast.expr) -> bool:

@@ -9,7 +9,7 @@ surely never runs.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,10 @@ class Reach:
             return False
         imported = (each.module or "" for file in self.program.files for each in file.imports)
         return not any(map(_joins, imported)) and not any(map(self._holds, calls))
+
+    def joins_others(self, calls: Iterable[ast.Call]) -> bool:
+        """Whether the entry may come to one of the calls that make a process group."""
+        return any(map(self._holds, calls))
 
     def _holds(self, node: ast.AST) -> bool:
         """Whether the entry may come to a statement or expression."""

@@ -35,6 +35,7 @@ from launcher.scripts.values import (
     Defined,
     External,
     Instance,
+    Made,
     Nothing,
     RankKind,
     RankValue,
@@ -192,22 +193,36 @@ class Running:
                     node
                 ):
                     return True
-                if not isinstance(value, Defined) and self._hands_over(node, environment):
+                made = not isinstance(value, Defined) or isinstance(value.node, ast.ClassDef)
+                if made and self._hands_over(node, environment):
                     return True
+            if isinstance(node, FunctionNode) and self._is_registered(node):
+                return True
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
                 pending.extend(ast.iter_child_nodes(node))
         return False
 
     def _hands_over(self, call: ast.Call, environment: Environment | None) -> bool:
-        """Whether a library is given a function that leads to a collective, which it may call at any time."""
-        given = (*call.args, *(each.value for each in call.keywords))
-        values = [
-            self.program.evaluation.value(each, environment)
-            for each in given
-            if isinstance(each, ast.Name | ast.Attribute)
+        """Whether a library or an object is given what leads to a collective, and may call it at any time.
+
+        A function, also within a list or `partial`, a lambda, or a class or object with such a method.
+        """
+        parts = [
+            part for given in (*call.args, *(each.value for each in call.keywords)) for part in _named(given)
         ]
-        functions = [each.node for each in values if isinstance(each, Defined)]
-        return any(isinstance(each, FunctionNode) and self.matters(each) for each in functions)
+        for part in parts:
+            value = self.program.evaluation.value(part, environment)
+            for each in alternatives(value):
+                definition = each.definition if isinstance(each, Made) else getattr(each, "node", None)
+                if isinstance(each, Defined | Made) and any(map(self.matters, _functions_of(definition))):
+                    return True
+        return False
+
+    def _is_registered(self, function: FunctionNode) -> bool:
+        """Whether a decorator hands a function that leads to a collective to something: `@app.post("/")`."""
+        return (
+            not isinstance(function, ast.Lambda) and bool(function.decorator_list) and self.matters(function)
+        )
 
     def exits(self, call: ast.Call) -> bool | None:
         """Whether a call ends the process: True with an error, False without, None where it does not."""
@@ -254,6 +269,18 @@ class Running:
         numbers = [self.program.evaluation.value(each) for each in value.node.elts]
         ranks = [each.value for each in numbers if isinstance(each, Constant) and isinstance(each.value, int)]
         return (True, frozenset(ranks)) if len(ranks) == len(numbers) else (False, None)
+
+
+def _named(given: ast.expr) -> list[ast.expr]:
+    """The names, attributes and lambdas in what a call is given."""
+    kinds = ast.Name | ast.Attribute | ast.Lambda
+    return [each for each in ast.walk(given) if isinstance(each, kinds)]
+
+
+def _functions_of(definition: ast.AST | None) -> list[FunctionNode]:
+    """A function itself, or the methods of a class."""
+    parts = definition.body if isinstance(definition, ast.ClassDef) else [definition]
+    return [each for each in parts if isinstance(each, FunctionNode)]
 
 
 def _without_sync(node: ast.AST) -> bool:

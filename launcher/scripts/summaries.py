@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from launcher.scripts.blocks import Parted, Summary
 from launcher.scripts.following import Following
 from launcher.scripts.running import CollectiveRun, Running
-from launcher.scripts.scopes import FunctionNode
+from launcher.scripts.scopes import FunctionNode, file_of, parent_of
+from launcher.scripts.values import Defined
 
 if TYPE_CHECKING:
     from launcher.scripts.evaluation import Environment
@@ -65,12 +66,28 @@ class Summaries:
         made = (each.func if isinstance(each, ast.Call) else each for each in function.decorator_list)
         return any(self.program.qualified(each) in _MEMORIES for each in made)
 
+    def _is_called_back(self, function: FunctionNode | ast.Module) -> bool:
+        """Whether some ranks alone hand a function to a library, so that the others answer it elsewhere.
+
+        `if rank == 0: optimizer.step(closure)`, while the others wait in a loop for what closure sends.
+        """
+        if isinstance(function, ast.Module | ast.Lambda):
+            return False
+        for use in file_of(function).names.get(function.name, ()):
+            call = parent_of(use)
+            if isinstance(call, ast.Call) and use in call.args and self.program.guards.around(call):
+                called, value = self.program.value(call.func), self.program.value(use)
+                mine = isinstance(value, Defined) and value.node is function
+                if mine and not isinstance(called, Defined):
+                    return True
+        return False
+
     def parted(self) -> list[Parted]:
         """Where the ranks of the program part, in the order of its files, each place once."""
         found: dict[tuple[ast.AST, ast.AST | None], Parted] = {}
         for file in self.program.files:
             for function in (file.tree, *file.functions):
-                if self.running.matters(function):
+                if self.running.matters(function) and not self._is_called_back(function):
                     for each in self.of(function).parted:
                         found.setdefault((each.run.node, each.leaves), each)
         return list(found.values())

@@ -14,8 +14,9 @@ from launcher.scripts.blocks import Parted
 from launcher.scripts.forwards import GATHERS
 from launcher.scripts.program import Program
 from launcher.scripts.running import CollectiveRun
-from launcher.scripts.scopes import ancestors, file_of, last_name
+from launcher.scripts.scopes import ancestors, file_of, last_name, scope_of
 from launcher.scripts.summaries import runs_of
+from launcher.scripts.values import Defined
 
 _ALIKE = frozenset(
     {
@@ -48,7 +49,8 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
     evaluation too.
 
     Silent where both arms of the test run the same collectives, where the group's members are just those
-    ranks, and where a process that leaves ends with an error.
+    ranks, where a process that leaves ends with an error, and in a function that some ranks alone hand to a
+    library: the others may answer it elsewhere.
 
     Bad: `if rank == 0: save(model); dist.barrier()`. Good: `dist.barrier()` behind the `if`, where every rank
     comes by.
@@ -67,7 +69,8 @@ def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
 
     The rank that raised waits in it for the others, which are in another collective or at their end: the
     error that began it is seen only when the timeout has passed. Silent where all ranks come there: by an
-    exception that is raised on each of them, such as ImportError, or to a `finally` whose `try` runs no
+    exception that is raised on each of them, such as ImportError, to a handler that calls its own function
+    once more, or to a `finally` whose `try` runs no
     collective for certain, so that the others may wait for nothing before; and of a two-sided barrier, in
     whose first half the others wait until the `finally` releases them.
 
@@ -138,7 +141,8 @@ def _in_handlers(program: Program) -> Iterator[tuple[CollectiveRun, str, int]]:
                 for handler in statement.handlers:
                     if not _alike(handler.type):
                         for run in runs_of(handler.body, program.summaries):
-                            yield run, "except", handler.lineno
+                            if not _tries_again(program, run):
+                                yield run, "except", handler.lineno
                 # Where the others wait in nothing before, they all meet here.
                 waited = runs_of([*statement.body, *statement.orelse], program.summaries)
                 if waited:
@@ -148,6 +152,12 @@ def _in_handlers(program: Program) -> Iterator[tuple[CollectiveRun, str, int]]:
                         if run.does in halves and _is_under_a_test(run.node, statement):
                             continue
                         yield run, "finally", statement.finalbody[0].lineno
+
+
+def _tries_again(program: Program, run: CollectiveRun) -> bool:
+    """Whether a handler calls its own function once more, which then meets the others as it would have."""
+    called, function = program.value(run.node.func), scope_of(run.node).function
+    return isinstance(called, Defined) and function is not None and called.node is function.node
 
 
 def _is_under_a_test(node: ast.AST, statement: ast.AST) -> bool:

@@ -12,6 +12,7 @@ from launcher.rules.script.finding import found
 from launcher.scripts.arguments import argument
 from launcher.scripts.guard import Guard
 from launcher.scripts.program import Program
+from launcher.scripts.reach import Reach
 from launcher.scripts.scopes import FunctionNode, ancestors, scope_of
 from launcher.scripts.values import External, RankValue, alternatives
 
@@ -53,7 +54,8 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
     The processes of a host write the same files at once: one reads what another has half written, checksums
     differ, archives are torn. Asking first whether the file is there does not help, as all ask at the same
     moment. Found only in programs that make a process group, where no test, context manager or decorator
-    stands around it that may let one rank through before the others.
+    stands around it that may let one rank through before the others; not in a demo
+    that shares a module with the training and makes no group itself.
 
     Bad: `dataset = torchvision.datasets.CIFAR10("data", download=True)`
     Good: `if local_rank == 0: CIFAR10("data", download=True)`, then `dist.barrier()` for all, then
@@ -62,7 +64,7 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
     Source: torchvision/datasets/utils.py, which writes to the final name, without a lock.
     """
     fetches = list(_fetches(program))
-    if not fetches or not any(True for _ in program.calls(*_GROUP)):
+    if not fetches or not Reach(program).joins_others(call for call, _ in program.calls(*_GROUP)):
         return
     paths = _Paths(program)
     # After a rank has fetched it alone, the others find it there.

@@ -26,8 +26,8 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
 
     The sampler shuffles by its seed and the number of the epoch. That stays 0, and every epoch repeats one
     order, which costs accuracy without any error. Found as well: `set_epoch` on another sampler, such as that
-    of the validation, and with a literal, which is the same epoch each time. Loaders that Accelerate,
-    Lightning or a Trainer got are told by them.
+    of the validation, and with a literal, which is the same epoch each time, where no sampler is told the
+    epoch. Loaders that Accelerate, Lightning or a Trainer got are told by them.
 
     Bad: `for epoch in range(90): train(DataLoader(dataset, sampler=sampler))`
     Good: `for epoch in range(90): sampler.set_epoch(epoch); train(...)`
@@ -45,6 +45,8 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
         about = [each for each in told if each.samplers is None or sampler in each.samplers]
         if any(not each.is_literal for each in about):
             continue
+        if about and any(not each.is_literal for each in told):
+            continue  # Who tells one sampler the epoch means another, of the validation, to stay as it is.
         epochs = list(loaders.epoch_loops(loop))
         if not epochs:
             continue

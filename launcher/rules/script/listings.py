@@ -142,7 +142,8 @@ def _handed_on(program: Program, value: ast.expr) -> Iterator[list[ast.expr]]:
     """The uses of each variable, attribute and parameter that gets a list."""
     parent = parent_of(value)
     if isinstance(parent, ast.Assign):
-        yield from (list(_uses(target, parent)) for target in parent.targets)
+        for target in parent.targets:
+            yield [each for each in _uses(target, parent) if _is_given(program, each, value)]
     elif isinstance(parent, ast.AugAssign) and parent.value is value:
         yield list(_uses(parent.target, parent))
     elif isinstance(parent, ast.For) and parent.iter is value:
@@ -153,6 +154,14 @@ def _handed_on(program: Program, value: ast.expr) -> Iterator[list[ast.expr]]:
                     yield list(_uses(node.func.value, parent))
     elif isinstance(parent, ast.Call | ast.keyword):
         yield from _as_parameter(program, value, parent)
+
+
+def _is_given(program: Program, use: ast.expr, value: ast.expr) -> bool:
+    """Whether a variable has this list where it is read: not one that it got in between."""
+    if not isinstance(use, ast.Name):
+        return True
+    bindings = program.evaluation.sources(use)
+    return not bindings or any(each.value is value for each in bindings)
 
 
 def _as_parameter(

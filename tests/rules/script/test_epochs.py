@@ -97,6 +97,12 @@ NESTED = "for epoch in range(90):\n    {}\n    for batch in loader: model(batch)
         pytest.param(NESTED.format("loader.sampler.set_epoch(epoch)"), id="on the loader's sampler"),
         pytest.param(NESTED.format("if distributed: sampler.set_epoch(epoch)"), id="where distributed"),
         pytest.param(NESTED.format("getattr(self, 'sampler').set_epoch(epoch)"), id="on something unknown"),
+        pytest.param(
+            "other = DistributedSampler(val_dataset)\n"
+            + NESTED.format("sampler.set_epoch(epoch)\n    other.set_epoch(0)")
+            + "\n    for batch in DataLoader(dataset, sampler=other): model(batch).backward()",
+            id="another stays as it is",
+        ),
         pytest.param(NESTED.format("callbacks.append(sampler.set_epoch)"), id="called by others"),
         pytest.param("for batch in loader: model(batch).backward()", id="one epoch"),
         pytest.param("for epoch in range(1):\n    for batch in loader: model(batch).backward()", id="once"),

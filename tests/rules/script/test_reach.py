@@ -124,3 +124,18 @@ def test_the_functions_of_the_entry_are_judged_whoever_calls_them(program: ReadP
     functions = TRAINING.partition("if __name__")[0]
     assert told(program, functions, "") == ["DDP004"]
     assert told(program, "from training import log\n" + functions, "") == ["DDP004"]
+
+
+def test_what_a_demo_downloads_by_itself_is_fine(program: ReadProgram) -> None:
+    """Accelerate, of which the demo takes something, does not make the group that the training makes."""
+    fetching = TRAINING + (
+        "from torchvision.datasets.utils import download_url\n"
+        "def fetch(url):\n    download_url(url, 'models')\n"
+    )
+    demo = "import accelerate\nfrom training import fetch\nfetch('https://example.com/a.pt')\n"
+    found = check_program(program(demo, **{"training.py": fetching}))
+    assert [each.code for each in found if each.code == "DATA009"] == []
+    joined = check_program(
+        program(demo + "from training import start\nstart()\n", **{"training.py": fetching})
+    )
+    assert [each.code for each in joined if each.code == "DATA009"] == ["DATA009"]
