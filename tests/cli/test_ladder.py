@@ -143,7 +143,7 @@ def test_a_port_that_two_processes_take_holds_with_one(
     rungs = climbed(out)
     assert code == 1
     assert [rung["result"] for rung in rungs.values()] == ["held", "broke"]
-    assert "Address already in use" in rungs["n-here"]["finding"]["message"]
+    assert "the rendezvous port is in use already" in rungs["n-here"]["finding"]["message"]
     assert (
         "something between ranks: a collective that not all of them reach, or a port"
         in json.loads(out)["verdict"]

@@ -23,6 +23,7 @@ LIBRARIES = {
     "lightning": 18,
     "transformers": 1,
     "ignite": 7,
+    "slipway": 2,
 }
 """How many collectives each library has at least."""
 

@@ -42,7 +42,7 @@ def linted(*paths: str, **options: tuple[str, ...]) -> list[str]:
 
 
 def test_a_script_is_judged_with_what_it_imports() -> None:
-    write({"train.py": "import helper\n", "helper.py": "def f():\n    barrier()\n"})
+    write({"train.py": "import helper\nhelper.f()\n", "helper.py": "def f():\n    barrier()\n"})
     assert linted("train.py") == ["helper.py:2:5 DDP004"]
 
 
