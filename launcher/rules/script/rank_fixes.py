@@ -9,8 +9,7 @@ import ast
 from typing import TypeGuard
 
 from launcher.failure_modes.model import Fix
-from launcher.scripts.edits import behind_its_test, below, statement_after
-from launcher.scripts.index import FileIndex
+from launcher.scripts.edits import Places, behind_its_test, below, statement_after
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import BindingKind, parent_of, scope_of, statement_of
 
@@ -46,7 +45,7 @@ def destroyed_at_the_end(program: Program, group: ast.Call) -> Fix | None:
     last = guard.body[-1]
     if not isinstance(last, ast.Expr) or statement_of(group) is last:
         return None
-    step = "\t" if _is_tabbed(program.entry, last) else "    "
+    step = "\t" if Places(program.entry).indentation(last).startswith("\t") else "    "
     edit = statement_after(last, f"if {dist}.is_initialized():", f"{step}{dist}.destroy_process_group()")
     return None if edit is None else Fix(False, (edit,))
 
@@ -55,10 +54,6 @@ def _is_main_guard(statement: ast.stmt) -> TypeGuard[ast.If]:
     return (
         isinstance(statement, ast.If) and "__main__" in ast.unparse(statement.test) and not statement.orelse
     )
-
-
-def _is_tabbed(file: FileIndex, statement: ast.stmt) -> bool:
-    return file.text.split("\n")[statement.lineno - 1].startswith("\t")
 
 
 def _torch_distributed(place: ast.AST) -> str | None:

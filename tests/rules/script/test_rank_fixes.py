@@ -99,6 +99,15 @@ def test_the_group_is_destroyed_at_the_end_of_the_main_guard(tmp_path: Path) -> 
     )
 
 
+def test_a_file_whose_lines_end_with_carriage_returns_alone_is_fixed_too(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    text = f"{HEAD}def run():\n    pass\nif __name__ == '__main__':\n    run()\n"
+    file.write_bytes(text.replace("\n", "\r").encode())
+    (finding,) = [each for each in lint([file]).findings if each.code == "DDP006"]
+    assert finding.fix is not None
+    assert edited(file.read_bytes(), finding.fix.edits).endswith(b"    dist.destroy_process_group()\r")
+
+
 @pytest.mark.parametrize(
     "text",
     [
