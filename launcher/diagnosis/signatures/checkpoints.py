@@ -154,7 +154,7 @@ SIGNATURES = (
             role=LineRole.INITIATOR,
             literal=f"checkpointerror: {mode.code.lower()} ",
             pattern=re.compile(
-                rf"^slipway\.CheckpointError: {mode.code} (?P<what>.{{1,600}}?)\.? *$", re.MULTILINE
+                rf"^slipway\.CheckpointError: {mode.code} (?P<what>\S(?:.{{0,600}}[^\s.])?)", re.MULTILINE
             ),
             example=f"slipway.CheckpointError: {mode.code} {what}",
             near_miss=f"slipway.CheckpointError: {mode.code} ",

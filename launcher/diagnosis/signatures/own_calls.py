@@ -39,7 +39,9 @@ SIGNATURES = tuple(
         mode=mode,
         role=LineRole.INITIATOR,
         literal=f"slipwayerror: {mode.code.lower()} ",
-        pattern=re.compile(rf"^slipway\.SlipwayError: {mode.code} (?P<what>.{{1,600}}?)\.? *$", re.MULTILINE),
+        pattern=re.compile(
+            rf"^slipway\.SlipwayError: {mode.code} (?P<what>\S(?:.{{0,600}}[^\s.])?)", re.MULTILINE
+        ),
         example=f"slipway.SlipwayError: {mode.code} {what}",
         near_miss=f"INFO slipway.SlipwayError: {mode.code} is what it raises",
         says="{what}",
