@@ -11,16 +11,12 @@ must be those of an uninterrupted job. Needs torch and the standard library alon
 from __future__ import annotations
 
 import argparse
-import io
-import json
 import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tarfile
 import tempfile
 import textwrap
 import time
@@ -28,7 +24,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+from attack.local_hosts import start_boot
+from launcher.backends.local.layout import two_free_ports
+
 LONGEST_SECONDS = 200.0
 _WEIGHTS = re.compile(r"weights ([0-9a-f]{64})")
 _RESTART = re.compile(r"^slipway: restart (\d+) of \d+: .*$", re.MULTILINE)
@@ -162,7 +160,7 @@ class Judged:
 
 def run(case: Case, folder: Path, weights: str | None) -> Judged:
     """One job with this mishap, to its end; `weights` are those of an uninterrupted one."""
-    port, began = _two_free_ports(), time.time()
+    port, began = two_free_ports(), time.time()
     boots = {host: _boot(case, folder, host, port) for host in (1, 2)}
     until = time.monotonic() + LONGEST_SECONDS
     acted: float | None = None
@@ -242,52 +240,10 @@ def _kill_below(root: Path) -> None:
 
 
 def _boot(case: Case, folder: Path, host: int, port: int) -> subprocess.Popen[bytes]:
-    root = folder / f"algo-{host}"
-    config, code = root / "input" / "config", root / "input" / "data" / "code"
-    for each in (config, code):
-        each.mkdir(parents=True)
     text = SCRIPT.replace("{first}", case.first).replace("{saves}", str(case.saves))
-    script = text.replace("{mishap}", textwrap.indent(case.mishap, "    ")).encode()
-    with tarfile.open(code / "source.tar.gz", "w:gz") as archive:
-        entry = tarfile.TarInfo("train.py")
-        entry.size = len(script)
-        archive.addfile(entry, io.BytesIO(script))
-    resources = {
-        "current_host": f"algo-{host}",
-        "hosts": ["algo-1", "algo-2"],
-        "network_interface_name": "lo",
-    }
-    (config / "resourceconfig.json").write_text(json.dumps(resources))
-    words = ["--strategy", "torchrun", "--processes-per-host", "2", "--entry-point", "train.py"]
-    words += ["--watchdog-stall", "6", "--watchdog-first-step", "120", "--restarts", str(case.allowed)]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(REPOSITORY),
-        "SLIPWAY_ROOT": str(root),
-        "SLIPWAY_RENDEZVOUS": f"127.0.0.1:{port}",
-        "OMP_NUM_THREADS": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-    }
-    with (folder / f"algo-{host}.log").open("wb") as log:
-        return subprocess.Popen(
-            [sys.executable, "-c", "import sys; from slipway.boot import main; sys.exit(main())", *words],
-            env=environment,
-            cwd=root,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-
-
-def _two_free_ports() -> int:
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except (OSError, OverflowError):
-                continue
-            return port
+    script = text.replace("{mishap}", textwrap.indent(case.mishap, "    "))
+    options = ["--watchdog-stall", "6", "--watchdog-first-step", "120", "--restarts", str(case.allowed)]
+    return start_boot(folder, host, port, script, options)
 
 
 def campaign(cases: Sequence[Case], times: int, kept: Path) -> Iterator[Judged]:

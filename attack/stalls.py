@@ -11,16 +11,11 @@ them nothing may be said.
 from __future__ import annotations
 
 import argparse
-import io
-import json
-import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tarfile
 import tempfile
 import textwrap
 import time
@@ -29,7 +24,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+from attack.local_hosts import start_boot
+from launcher.backends.local.layout import two_free_ports
+
 LONGEST_SECONDS = 180.0
 _SAID = re.compile(
     r"^slipway: (?:warning: )?(?P<text>(?P<code>[A-Z]+\d{3}) ranks? (?P<ranks>[\d, -]+) on .*)$"
@@ -153,7 +150,7 @@ class Judged:
 
 def run(case: Case, folder: Path) -> Judged:
     """One job with this mishap, to the verdict that is expected or to its end."""
-    port = _two_free_ports()
+    port = two_free_ports()
     boots = [_boot(case, folder, host, port) for host in (1, 2)]
     logs = [folder / f"algo-{host}.log" for host in (1, 2)]
     until = time.monotonic() + LONGEST_SECONDS
@@ -216,51 +213,10 @@ def _seconds(said: Sequence[tuple[str, str, str]]) -> float | None:
 
 
 def _boot(case: Case, folder: Path, host: int, port: int) -> subprocess.Popen[bytes]:
-    root = folder / f"algo-{host}"
-    config, code = root / "input" / "config", root / "input" / "data" / "code"
-    for each in (config, code):
-        each.mkdir(parents=True)
-    script = SCRIPT.replace("{mishap}", textwrap.indent(case.mishap, "    ")).encode()
-    with tarfile.open(code / "source.tar.gz", "w:gz") as archive:
-        entry = tarfile.TarInfo("train.py")
-        entry.size = len(script)
-        archive.addfile(entry, io.BytesIO(script))
-    resources = {
-        "current_host": f"algo-{host}",
-        "hosts": ["algo-1", "algo-2"],
-        "network_interface_name": "lo",
-    }
-    (config / "resourceconfig.json").write_text(json.dumps(resources))
-    words = ["--strategy", "torchrun", "--processes-per-host", "2", "--entry-point", "train.py"]
-    words += ["--watchdog-stall", case.stall, "--watchdog-first-step", "120"]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(REPOSITORY),
-        "SLIPWAY_ROOT": str(root),
-        "SLIPWAY_RENDEZVOUS": f"127.0.0.1:{port}",
-        "OMP_NUM_THREADS": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-    }
-    with (folder / f"algo-{host}.log").open("wb") as log:
-        return subprocess.Popen(
-            [sys.executable, "-c", "import sys; from slipway.boot import main; sys.exit(main())", *words],
-            env=environment,
-            cwd=root,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-
-
-def _two_free_ports() -> int:
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except (OSError, OverflowError):
-                continue
-            return port
+    script = SCRIPT.replace("{mishap}", textwrap.indent(case.mishap, "    "))
+    return start_boot(
+        folder, host, port, script, ["--watchdog-stall", case.stall, "--watchdog-first-step", "120"]
+    )
 
 
 def campaign(cases: Sequence[Case], times: int, at_once: int, kept: Path) -> Iterator[Judged]:

@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,7 @@ from typing import Any
 import boto3
 import psutil
 
+from launcher.backends.local.layout import two_free_ports
 from launcher.source.packaging import build_boot, build_source
 from launcher.source.tree import read_source
 from slipway.checkpoints.manifest import parse_manifest
@@ -61,7 +61,7 @@ class Interrupted:
     def start(self) -> None:
         """Start the boots of all hosts."""
         self._starts += 1
-        port = _two_free_ports()
+        port = two_free_ports()
         self._boots = []
         for host, disk in zip(HOSTS, self.disks, strict=True):
             root = self._root(host)
@@ -243,18 +243,6 @@ def _words(process: psutil.Process) -> list[str]:
         return list(process.cmdline())
     except psutil.Error:
         return []
-
-
-def _two_free_ports() -> int:
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except (OSError, OverflowError):
-                continue
-            return port
 
 
 def main() -> int:

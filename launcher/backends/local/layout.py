@@ -159,7 +159,7 @@ def choose_rendezvous(request: RequestView) -> str:
     So is the one after it, on which the hosts' boots speak (slipway/hosts/wire.py).
     """
     port = request.environment.get("MASTER_PORT")
-    return f"127.0.0.1:{_two_free_ports() if port is None else port}"
+    return f"127.0.0.1:{two_free_ports() if port is None else port}"
 
 
 def debugging_here(
@@ -265,7 +265,7 @@ def _source(channel: RequestChannel) -> str:
     return f"the file system path {channel.directory}"
 
 
-def _two_free_ports() -> int:
+def two_free_ports() -> int:
     """The first of two neighbours that nobody listens on."""
     while True:
         with socket.socket() as first, socket.socket() as second, contextlib.suppress(OSError, OverflowError):

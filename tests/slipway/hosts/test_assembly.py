@@ -12,24 +12,12 @@ from typing import Any
 
 import pytest
 
+from launcher.backends.local.layout import two_free_ports
 from slipway.container import Container
 from slipway.hosts.assembly import Assembly
 from slipway.hosts.switchboard import Switchboard
 from slipway.hosts.wire import DistantSwitchboard, FirstHostSilent
 from slipway.rendezvous import Rendezvous
-
-
-def two_free_ports() -> int:
-    """A port on loopback that is free, as the one after it is."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except (OSError, OverflowError):
-                continue
-            return port
 
 
 def container(host: int, hosts: int) -> Container:
