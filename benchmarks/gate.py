@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from launcher.backends.local.layout import two_free_ports  # noqa: E402
 from slipway.container import Container  # noqa: E402
 from slipway.gate.passing import Surroundings, pass_gate  # noqa: E402
 from slipway.hosts.assembly import Assembly  # noqa: E402
@@ -63,7 +63,7 @@ def first_step(folder: Path, *, boot: bool) -> float:
     """Seconds from the start of two hosts to the end of their ranks' first all-reduce."""
     folder.mkdir()
     (folder / "train.py").write_text(SCRIPT)
-    port, started = free_ports(), time.time()
+    port, started = two_free_ports(), time.time()
     hosts = [
         subprocess.Popen(
             booted(folder, rank) if boot else torchrun(folder, rank, port),
@@ -115,7 +115,7 @@ def surroundings(folder: Path, rank: int, port: int) -> dict[str, str]:
 def among(count: int, folder: Path) -> float:
     """Seconds until the last of so many hosts has passed the gate."""
     names = tuple(f"algo-{number}" for number in range(1, count + 1))
-    rendezvous = Rendezvous("127.0.0.1", free_ports())
+    rendezvous = Rendezvous("127.0.0.1", two_free_ports())
 
     def host(name: str) -> int | None:
         root = folder / name
@@ -138,19 +138,6 @@ def among(count: int, folder: Path) -> float:
     if passed != [None] * count:
         raise SystemExit(f"the gate refused sound hosts: {passed}")
     return took
-
-
-def free_ports() -> int:
-    """A free port on loopback whose follower is free as well."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except (OSError, OverflowError):
-                continue
-            return port
 
 
 if __name__ == "__main__":
