@@ -52,9 +52,9 @@ class RanksEnd:
 
     `code` is the failure mode, None where they did not fail by themselves; `text` what the failure file is to
     say of it, `message` the exception or what else was said, `place` where. `weight` and `time` tell a cause
-    from its consequences (`slipway.evidence.SYMPTOMS`). `stalled` is a verdict of the watchdog. `steps` are
-    those of the rank that made most, 0 where nobody counts them; `checkpoint` is the step of the newest
-    complete one here, -1 without one. `port` is free on this host.
+    from its consequences (`slipway.evidence.SYMPTOMS`). `stalled` is a verdict of the watchdog. `lasted` is
+    in seconds. `steps` are those of the rank that made most, 0 where nobody counts them; `checkpoint` is the
+    step of the newest complete one here, -1 without one. `port` is free on this host.
     """
 
     exit_code: int
@@ -65,6 +65,7 @@ class RanksEnd:
     weight: int
     time: float
     stalled: bool
+    lasted: float
     steps: int
     checkpoint: int
     port: int

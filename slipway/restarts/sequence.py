@@ -49,7 +49,7 @@ def run_ranks(run: HostRun, assembly: Assembly, stop: StopRequest) -> LastStart:
         one = start_ranks(_numbered(run, number), number, assembly, stop)
         if not run.task.restarts or stop.at is not None:
             return LastStart(one)
-        told = all_ends(assembly, number, _told(run, one), stop)
+        told = all_ends(assembly, number, _told(run, one, time.monotonic() - began), stop)
         if told is None:
             return LastStart(one)
         if not told.ends:
@@ -62,12 +62,11 @@ def run_ranks(run: HostRun, assembly: Assembly, stop: StopRequest) -> LastStart:
             take_leave(assembly, number)
             return LastStart(one, _failure(end, why, number, assembly.current))
         before.append(end)
-        lasted = time.monotonic() - began
-        _say(_line(end, decision.why, lasted, number + 1, run.task.restarts))
+        _say(_line(end, decision.why, number + 1, run.task.restarts))
         run = _moved(run, told.ends[assembly.hosts[0]].port)
 
 
-def _told(run: HostRun, one: StartEnd) -> RanksEnd:
+def _told(run: HostRun, one: StartEnd, lasted: float) -> RanksEnd:
     """What this host tells of the end of its ranks."""
     end = RanksEnd(
         exit_code=one.ended.exit_code,
@@ -78,6 +77,7 @@ def _told(run: HostRun, one: StartEnd) -> RanksEnd:
         weight=0,
         time=one.ended.time,
         stalled=False,
+        lasted=lasted,
         steps=one.steps,
         checkpoint=newest_checkpoint(run),
         port=_free_port() if run.container.node_rank == 0 else 0,
@@ -119,12 +119,12 @@ def _failure(end: JobEnd, why: str, restarts: int, host: str) -> JobFailure:
     return JobFailure(whole, exit_status(cause.exit_code), cause.time)
 
 
-def _line(end: JobEnd, why: str, lasted: float, number: int, allowed: int) -> str:
+def _line(end: JobEnd, why: str, number: int, allowed: int) -> str:
     headline = end.cause.text.partition("\n")[0] or f"the ranks on {end.host} ended"
     point = f"step {end.checkpoint}" if end.checkpoint >= 0 else "none"
     return (
-        f"restart {number} of {allowed}: after {lasted:.0f} s and {end.steps} steps {headline}; {why} "
-        f"(newest complete checkpoint: {point})"
+        f"restart {number} of {allowed}: after {end.cause.lasted:.0f} s and {end.steps} steps {headline}; "
+        f"{why} (newest complete checkpoint: {point})"
     )
 
 

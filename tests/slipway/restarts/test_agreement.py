@@ -16,7 +16,7 @@ from slipway.restarts.agreement import Ends, all_ends, take_leave
 from slipway.restarts.causes import RanksEnd
 from tests.slipway.hosts.test_assembly import container, two_free_ports
 
-DONE = RanksEnd(0, None, "", "", None, 0, 1.0, False, 60, 50, 0)
+DONE = RanksEnd(0, None, "", "", None, 0, 1.0, False, 9.0, 60, 50, 0)
 FAILED = replace(DONE, exit_code=1, code="CODE001", text="CODE001 rank 1", message="ValueError")
 
 

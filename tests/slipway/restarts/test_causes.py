@@ -19,6 +19,7 @@ KILLED = RanksEnd(
     weight=0,
     time=100.0,
     stalled=False,
+    lasted=30.0,
     steps=25,
     checkpoint=20,
     port=4000,
