@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 
-.PHONY: setup demo facts gallery test second-day peers lint audit bench attack stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts
+.PHONY: setup demo facts gallery test second-day peers lint audit bench attack stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts numbers
 
 setup: .venv/installed node_modules/installed
 
@@ -113,6 +113,10 @@ stalls: setup
 # Every kind of end of the ranks 5 times: started again where they should be, and only there. About an hour.
 restarts: setup
 	$(BIN)/python -m attack.restarts --times 5
+
+# NaN, too little memory and uneven batches on one rank, and SIGTERM in 20 saves. About half an hour.
+numbers: setup
+	$(BIN)/python -W ignore -m attack.numbers
 
 # Versions stay where the ranges allow them; `make lock UPGRADE=--upgrade` takes the newest.
 lock: build/supply/installed

@@ -24,7 +24,7 @@ def start_boot(
     root, content = folder / f"algo-{host}", script.encode()
     config, code = root / "input" / "config", root / "input" / "data" / "code"
     for each in (config, code):
-        each.mkdir(parents=True)
+        each.mkdir(parents=True, exist_ok=True)
     with tarfile.open(code / "source.tar.gz", "w:gz") as archive:
         entry = tarfile.TarInfo("train.py")
         entry.size = len(content)
