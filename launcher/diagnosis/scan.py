@@ -1,6 +1,6 @@
 """Find the few lines that matter among very many: one pass, a bounded number of lines in memory.
 
-Lines are taken in chunks for each host. A chunk is searched as one text for the literals of all rows; only
+Lines are taken in chunks for each stream. A chunk is searched as one text for the literals of all rows; only
 lines in which one occurs are looked at more closely. As the lines are joined without a break, a literal
 torn over two lines is found as well.
 """
@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TypeAlias
 
-from launcher.diagnosis.record import LogRecord
+from launcher.diagnosis.record import LogRecord, LogStream, Record
 
 CHUNK = 1024
-"""Lines of a host that are joined and searched together."""
+"""Lines of a stream that are joined and searched together."""
 
 AHEAD = 8
 """Lines after a candidate that may belong to it: a traceback's frames, torchrun's table of failures."""
@@ -28,8 +28,14 @@ _Tree: TypeAlias = dict[str, "_Tree"]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A line in which a literal occurs, or which the caller wanted: its text, its number and what follows."""
+    """A line in which a literal occurs, or which the caller wanted: its text, its number and what follows.
 
+    `stream` is the name of its stream, `rank` and `local_rank` what the path of that stream tells.
+    """
+
+    stream: str
+    rank: int | None
+    local_rank: int | None
     host: str
     index: int
     time: float | None
@@ -39,37 +45,48 @@ class Candidate:
 
 @dataclass(slots=True)
 class _Stream:
+    host: str
+    rank: int | None = None
+    local_rank: int | None = None
     records: list[LogRecord] = field(default_factory=list)
     start: int = 0
 
 
 class Scanner:
-    """Finds candidates; `all_of` names the hosts of which every line is wanted for the moment."""
+    """Finds candidates; `all_of` names the streams of which every line is wanted for the moment."""
 
     def __init__(self, literals: Iterable[str]) -> None:
         self._literals = re.compile(alternation(literals))
         self._streams: dict[str, _Stream] = {}
         self.all_of: set[str] = set()
 
-    def feed(self, records: Iterable[LogRecord]) -> Iterator[Candidate]:
-        """The candidates among the records; lines of one host in their order, hosts in any."""
-        streams = self._streams
+    def feed(self, records: Iterable[LogRecord], streams: Iterable[LogStream] = ()) -> Iterator[Candidate]:
+        """The candidates among the records, whose lines are mixed, and then in the streams, one by one."""
         for record in records:
-            host = record.host
-            stream = streams.get(host)
+            stream = self._streams.get(record.stream)
             if stream is None:
-                stream = streams[host] = _Stream()
+                stream = self._streams[record.stream] = _Stream(record.host)
             stream.records.append(record)
             if len(stream.records) >= CHUNK + AHEAD:
-                yield from self._search(host, stream, CHUNK)
-        for host in sorted(streams):
-            yield from self._search(host, streams[host], len(streams[host].records))
+                yield from self._search(record.stream, stream, CHUNK)
+        for name in sorted(self._streams):
+            yield from self._search(name, self._streams[name], len(self._streams[name].records))
+        for each in streams:
+            stream = self._streams[each.name] = _Stream(each.host, each.rank, each.local_rank)
+            for line in _lines_of(each.blocks):
+                stream.records.append(Record(None, each.host, line, each.name))
+                if len(stream.records) >= CHUNK + AHEAD:
+                    yield from self._search(each.name, stream, CHUNK)
+            yield from self._search(each.name, stream, len(stream.records))
 
     def lengths(self) -> dict[str, int]:
-        """How many lines each host had, of those searched so far."""
-        return {host: stream.start for host, stream in self._streams.items()}
+        """How many lines the longest stream of each host had, of those searched so far."""
+        longest: dict[str, int] = {}
+        for stream in self._streams.values():
+            longest[stream.host] = max(stream.start, longest.get(stream.host, 0))
+        return longest
 
-    def _search(self, host: str, stream: _Stream, count: int) -> Iterator[Candidate]:
+    def _search(self, name: str, stream: _Stream, count: int) -> Iterator[Candidate]:
         """The candidates among the first records, which then are let go."""
         lines, times = _lines(stream.records[:count])
         ahead, _ = _lines(stream.records[count:])
@@ -78,12 +95,21 @@ class Scanner:
         number = -1
         while True:
             # What is wanted may change with every candidate, so it is looked up each time.
-            number = number + 1 if host in self.all_of else _after(hits, number, len(lines))
+            number = number + 1 if name in self.all_of else _after(hits, number, len(lines))
             if number >= len(lines):
                 break
             following = lines[number + 1 : number + 1 + AHEAD]
             following += ahead[: AHEAD - len(following)]
-            yield Candidate(host, stream.start + number, times[number], lines[number], tuple(following))
+            yield Candidate(
+                name,
+                stream.rank,
+                stream.local_rank,
+                stream.host,
+                stream.start + number,
+                times[number],
+                lines[number],
+                tuple(following),
+            )
         del stream.records[:count]
         stream.start += len(lines)
 
@@ -97,6 +123,15 @@ class Scanner:
         ends = list(accumulate(map(len, lines)))
         numbers = {bisect_right(ends, position) for position in matches}
         return {number for number in numbers if number < count}
+
+
+def _lines_of(blocks: Iterable[bytes]) -> Iterator[str]:
+    rest = b""
+    for block in blocks:
+        *whole, rest = (rest + block).split(b"\n")
+        yield from (line.decode("utf-8", "replace") for line in whole)
+    if rest:
+        yield rest.decode("utf-8", "replace")
 
 
 def _lines(records: Sequence[LogRecord]) -> tuple[list[str], list[float | None]]:
