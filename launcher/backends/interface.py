@@ -90,6 +90,11 @@ class LogLine(NamedTuple):
     host: str
     text: str
 
+    @property
+    def stream(self) -> str:
+        """A host has one stream."""
+        return self.host
+
 
 Cursor = Mapping[str, str]
 """Where reading stopped, per log stream; opaque to everybody but the backend that made it."""

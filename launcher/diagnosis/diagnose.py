@@ -10,29 +10,30 @@ from launcher.diagnosis.ending import Ending
 from launcher.diagnosis.model import Diagnosis
 from launcher.diagnosis.reader import LogReader
 from launcher.diagnosis.reason import signs_of
-from launcher.diagnosis.record import LogRecord
+from launcher.diagnosis.record import LogRecord, LogStream
 
 
 def diagnose(
     lines: Iterable[LogRecord],
     failure_reason: str | None = None,
     *,
+    streams: Iterable[LogStream] = (),
     secondary_status: str | None = None,
     ending: Ending | None = None,
 ) -> Diagnosis:
     """Why a job failed, or that it did not.
 
-    `lines` are read once, those of one host in their order, hosts mixed in any way; what is kept of them
-    does not grow with their number. `failure_reason` and `secondary_status` are the service's (the phase of
-    a JobStatus), `ending` is what the place says of the end. Of a job that completed nothing is called a root
-    cause but that the ranks never met (DIST008), which ends no job: what the lines advise remains. What
-    followed from a stop is no failure (see `stops`).
+    `lines` are read once, those of one stream in their order, streams mixed in any way; then `streams`, one
+    after the other. What is kept of them does not grow with their number. `failure_reason` and
+    `secondary_status` are the service's (the phase of a JobStatus), `ending` is what the place says of the
+    end. Of a job that completed nothing is called a root cause but that the ranks never met (DIST008), which
+    ends no job: what the lines advise remains. What followed from a stop is no failure (see `stops`).
     """
     ending = ending or Ending()
     late: Counter[str] = Counter()
     if ending.stop is not None and ending.stop.at is not None:
         lines = _counting_later(lines, ending.stop.at, late)
-    reading = LogReader().read(lines)
+    reading = LogReader().read(lines, streams)
     return judge(reading, signs_of(failure_reason, secondary_status), ending, late)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.record import Line, parse
 from launcher.diagnosis.scan import Candidate
 from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
@@ -11,6 +12,11 @@ from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 
 ROLES = {role: position for position, role in enumerate(LineRole)}
 _LINES_OF_A_RECORD = 3
+_MOST_REMEMBERED = 10_000
+_FINDER = finder_of(row.literal for row in SIGNATURES)
+_NUMBERS = {literal.decode(): number for number, literal in enumerate(_FINDER.literals)}
+_ROWS_OF: dict[frozenset[int], tuple[Signature, ...]] = {}
+"""The rows by the literals that stand in a line, as lines are much alike."""
 
 
 def best_row(candidate: Candidate, line: Line) -> tuple[Signature, dict[str, str]] | None:
@@ -31,10 +37,25 @@ def rows_matching(
     text: str, rows: Sequence[Signature] = SIGNATURES
 ) -> Iterator[tuple[Signature, dict[str, str]]]:
     """The rows that match a text, in the order of the table, and what they captured."""
+    if rows is SIGNATURES:
+        rows = _rows_by_literals(text)
     lower = text.lower()
     for row in rows:
         if row.literal in lower and (match := row.pattern.search(text)):
             yield row, {name: value for name, value in match.groupdict().items() if value is not None}
+
+
+def _rows_by_literals(text: str) -> Sequence[Signature]:
+    """The rows whose literals stand in a text, in the order of the table."""
+    if not text.isascii():
+        return SIGNATURES  # Some letters that are not ASCII have a lower case that is.
+    found = frozenset([number for _, number in _FINDER.hits(text.encode("ascii"))])
+    rows = _ROWS_OF.get(found)
+    if rows is None:
+        rows = tuple(row for row in SIGNATURES if _NUMBERS[row.literal] in found)
+        if len(_ROWS_OF) < _MOST_REMEMBERED:
+            _ROWS_OF[found] = rows
+    return rows
 
 
 def contexts_of(text: str) -> list[Context]:

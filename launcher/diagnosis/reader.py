@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.matching import best_row, contexts_of, rows_matching
-from launcher.diagnosis.record import Line, LogRecord, parse
+from launcher.diagnosis.record import Line, LogRecord, LogStream, parse
 from launcher.diagnosis.scan import Candidate, Scanner
 from launcher.diagnosis.sighting import Sighting, sighting_of
 from launcher.diagnosis.signatures.signature import Context, LineRole
@@ -52,7 +53,7 @@ class Reading:
     contexts: list[tuple[Context, str, int, str]] = field(default_factory=list)
     """Each with its host, line number and text: the last one before the symptoms that it explains."""
     lengths: dict[str, int] = field(default_factory=dict)
-    """How many lines each stream had, by the host of its records."""
+    """How many lines the longest stream of each host had."""
     restarts: list[Sighting] = field(default_factory=list)
     """The starts of the ranks that failed and were followed by another one, in their order."""
     success: bool = False
@@ -63,7 +64,7 @@ class LogReader:
     """Turns the records of all hosts into one reading, in one pass. A reader reads once."""
 
     def __init__(self) -> None:
-        self._scanner = Scanner(LITERALS)
+        self._scanner = Scanner(finder_of(LITERALS))
         self._open: dict[str, dict[int | None, tuple[Traceback, Candidate, Line]]] = {}
         self._seen: dict[tuple[object, str | None, int | None], str] = {}
         self._noted: list[tuple[str, Sighting]] = []
@@ -74,9 +75,9 @@ class LogReader:
         self._worlds = WorldSizes()
         self._reading = Reading()
 
-    def read(self, records: Iterable[LogRecord]) -> Reading:
-        """Read all records, those of one host in their order, and return what was noted."""
-        for candidate in self._scanner.feed(records):
+    def read(self, records: Iterable[LogRecord], streams: Iterable[LogStream] = ()) -> Reading:
+        """Read all records, those of one stream in their order, then the streams; return what was noted."""
+        for candidate in self._scanner.feed(records, streams):
             self._look_at(candidate)
         for tracebacks in self._open.values():
             for traceback, header, line in tracebacks.values():
@@ -96,6 +97,8 @@ class LogReader:
 
     def _look_at(self, candidate: Candidate) -> None:
         line = parse(candidate.text)
+        if line.rank is None and candidate.rank is not None:
+            line = replace(line, rank=candidate.rank)
         restarted = _RESTARTED.match(line.text)
         if restarted is not None:
             self._begin_again(restarted, candidate, line)
@@ -119,17 +122,22 @@ class LogReader:
                 index=candidate.index,
                 time=candidate.time,
             )
-            self._note(row, _with_traceback(sighting, beside), candidate.host)
-            self._symptoms.add((row.mode, candidate.host))
+            self._note(row, _with_traceback(sighting, beside), candidate.stream)
+            self._symptoms.add((row.mode, candidate.stream))
         for number, context in enumerate(CONTEXTS):
             if context in contexts_of(line.text) and not any(
-                (mode, candidate.host) in self._symptoms for mode in context.of
+                (mode, candidate.stream) in self._symptoms for mode in context.of
             ):
-                self._contexts[number, candidate.host] = (context, candidate.host, candidate.index, line.text)
+                self._contexts[number, candidate.stream] = (
+                    context,
+                    candidate.host,
+                    candidate.index,
+                    line.text,
+                )
 
     def _begin_again(self, restarted: re.Match[str], candidate: Candidate, line: Line) -> None:
         """What this stream showed of a failure is history: the ranks were started again after it."""
-        stream = candidate.host
+        stream = candidate.stream
         self._noted = [(of, sighting) for of, sighting in self._noted if of != stream]
         self._seen = {key: of for key, of in self._seen.items() if of != stream}
         self._symptoms = {(mode, of) for mode, of in self._symptoms if of != stream}
@@ -150,11 +158,11 @@ class LogReader:
 
     def _trace(self, candidate: Candidate, line: Line) -> Traceback | None:
         """Go on with the tracebacks of this host; the one that this line completes, if any."""
-        tracebacks = self._open.setdefault(candidate.host, {})
+        tracebacks = self._open.setdefault(candidate.stream, {})
         begun = opened(line.text)
         if begun is not None:
             tracebacks[line.writer] = (begun, candidate, line)
-            self._scanner.all_of.add(candidate.host)
+            self._scanner.all_of.add(candidate.stream)
             return None
         under_way = tracebacks.get(line.writer)
         if under_way is None:
@@ -165,7 +173,7 @@ class LogReader:
             return None
         del tracebacks[line.writer]
         if not tracebacks:
-            self._scanner.all_of.discard(candidate.host)
+            self._scanner.all_of.discard(candidate.stream)
         if not traceback.exception:
             self._cut(traceback, header, first)
             return None
@@ -179,17 +187,17 @@ class LogReader:
         """An exception that no row knows: the script's own, unless it reports another process' failure."""
         if traceback.kind.endswith("KeyboardInterrupt"):
             self._note(
-                "interrupted", _of_stop("interrupted with Ctrl-C (SIGINT)", candidate, line), candidate.host
+                "interrupted", _of_stop("interrupted with Ctrl-C (SIGINT)", candidate, line), candidate.stream
             )
             return
         role = LineRole.CASCADE if traceback.follows_from_another else LineRole.INITIATOR
-        self._note(role, _of_script(traceback.exception, role, candidate, line, traceback), candidate.host)
+        self._note(role, _of_script(traceback.exception, role, candidate, line, traceback), candidate.stream)
 
     def _cut(self, traceback: Traceback, header: Candidate, line: Line) -> None:
         """A traceback whose exception is not in the log says only that there was one."""
         if traceback.frames:
             what = "an exception, of which the log has only the beginning"
-            self._note("cut", _of_script(what, LineRole.CASCADE, header, line, traceback), header.host)
+            self._note("cut", _of_script(what, LineRole.CASCADE, header, line, traceback), header.stream)
 
     @finds(Stage.LOG, hardware.HOST_OUT_OF_MEMORY, job_runtime.SCRIPT_RAISED)
     def _summary(self, candidate: Candidate, line: Line) -> None:
@@ -205,7 +213,7 @@ class LogReader:
             return
         if code == "-15":
             self._note(
-                "ended", _of_stop("its processes got the signal SIGTERM", candidate, line), candidate.host
+                "ended", _of_stop("its processes got the signal SIGTERM", candidate, line), candidate.stream
             )
             return
         killed = code == "-9"
@@ -227,7 +235,7 @@ class LogReader:
                 text=f"{line.text} rank {fields['rank']}, exitcode {code}",
                 captured=fields,
             ),
-            candidate.host,
+            candidate.stream,
         )
 
 

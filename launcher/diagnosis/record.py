@@ -1,7 +1,8 @@
-"""A line of a log as it comes, and as the diagnosis reads it."""
+"""A line of a log as it comes, and as the diagnosis reads it; a stream of such lines."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -28,14 +29,43 @@ class LogRecord(Protocol):
         """The line as printed, with its prefixes and without its line break."""
         ...
 
+    @property
+    def stream(self) -> str:
+        """The name of the stream it stands in, of which no other stream is called the same."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A log record that no backend made, such as a line of a file; the fields are those of LogRecord."""
+    """A log record that no backend made, such as a line of a file; the fields are those of LogRecord.
+
+    Without a name for its stream it stands in that of its host.
+    """
 
     time: float | None
     host: str
     text: str
+    stream: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.stream:
+            object.__setattr__(self, "stream", self.host)
+
+
+@dataclass(frozen=True, slots=True)
+class LogStream:
+    """One stream of lines without times: UTF-8 in blocks of any size, cut anywhere, read once.
+
+    `name` tells it from all others (two `stderr.log` of two ranks are two streams), `host` is who printed
+    it, empty where that is not known. `rank` (global) and `local_rank` are what its path tells: they count
+    for the lines whose prefixes name no rank.
+    """
+
+    name: str
+    host: str
+    rank: int | None
+    local_rank: int | None
+    blocks: Iterator[bytes]
 
 
 @dataclass(frozen=True, slots=True)

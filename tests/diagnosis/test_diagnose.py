@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.diagnosis.diagnose import diagnose
-from launcher.diagnosis.record import Record
+from launcher.diagnosis.record import LogStream, Record
 from launcher.failure_modes.model import Retry
 from tests.diagnosis.cases import cases, records
 
@@ -280,3 +280,29 @@ def test_who_writes_for_its_process_group_is_named_where_no_prefix_names_the_ran
     text = "[E ProcessGroupNCCL.cpp:915] [Rank 3] NCCL watchdog thread terminated: CUDA error: unknown error"
     root = diagnose(records(text)).root_cause
     assert (root.finding.code, root.rank) == ("HW002", 3)
+
+
+def stream(name: str, text: str, host: str = "", rank: int | None = None) -> LogStream:
+    whole = text.encode()
+    return LogStream(name, host, rank, None, iter([whole[at : at + 7] for at in range(0, len(whole), 7)]))
+
+
+def test_streams_in_blocks_are_read_like_records() -> None:
+    for case in cases():
+        of_records = diagnose(records(case.text, "algo-1"))
+        of_blocks = diagnose([], streams=[stream("one", case.text, "algo-1")])
+        assert of_blocks.to_json() == of_records.to_json(), case.name
+
+
+def test_the_path_of_a_stream_tells_the_rank_where_its_lines_do_not() -> None:
+    streams = [stream("0/stderr.log", "step 1"), stream("3/stderr.log", OUT_OF_MEMORY, "algo-1", 3)]
+    root = diagnose([], streams=streams).root_cause
+    assert (root.rank, root.host) == (3, "algo-1")
+
+
+def test_two_streams_of_one_host_are_not_glued_together() -> None:
+    header, rest = TRACEBACK.split("\n", 1)
+    for other, place in (("2/stderr.log", True), ("3/stderr.log", False)):
+        two = [Record(None, "algo-1", header, "2/stderr.log")]
+        two += [Record(None, "algo-1", line, other) for line in rest.split("\n")]
+        assert ("train.py:44" in diagnose(two).root_cause.finding.message) is place
