@@ -44,9 +44,10 @@ def diagnose(
 
 def _of_logs(paths: list[Path]) -> Diagnosis:
     from launcher.diagnosis.diagnose import diagnose as diagnose_lines
-    from launcher.session.log_files import records_of
+    from launcher.session.log_files import logs_in
 
-    return diagnose_lines(records_of(paths))
+    files = logs_in(paths)
+    return diagnose_lines(files.records, streams=files.streams)
 
 
 def _of_job(name: str) -> Diagnosis:
