@@ -22,7 +22,10 @@ def diagnose(
         list[Path] | None,
         # What follows the first path comes as `name`: the option alone may take `-`, but only one value.
         Parameter(
-            name="--log", negative="", allow_leading_hyphen=True, help="Log files or folders; - is stdin."
+            name="--log",
+            negative="",
+            allow_leading_hyphen=True,
+            help="Log files, folders or archives, in most formats; - is stdin.",
         ),
     ] = None,
     output: OutputOption = OutputFormat.TEXT,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from launcher.diagnosis.formats import json_events, table_events, wrapping
+from launcher.diagnosis.formats import json_events, table_events, task_labels, wrapping
 from launcher.diagnosis.formats.event import LARGEST_EVENT, Event, object_in, within
 from launcher.diagnosis.formats.order import in_order
 from launcher.diagnosis.formats.text import bounded
@@ -52,6 +52,10 @@ def format_of(head: bytes) -> Format:
     sample = whole[:_SAMPLE]
     if _holds_objects(sample):
         return Format("JSON lines", _events(json_events.of_lines))
+    if task_labels.are_labelled(sample):
+        return Format(
+            "text with tasks of srun", as_text=lambda blocks: task_labels.relabelled(bounded(blocks), sample)
+        )
     width = wrapping.width_of(sample)
     if width is not None:
         return Format(
