@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.matching import best_row, contexts_of, rows_matching
 from launcher.diagnosis.record import Line, LogRecord, LogStream, parse
 from launcher.diagnosis.scan import Candidate, Scanner
@@ -63,7 +64,7 @@ class LogReader:
     """Turns the records of all hosts into one reading, in one pass. A reader reads once."""
 
     def __init__(self) -> None:
-        self._scanner = Scanner(LITERALS)
+        self._scanner = Scanner(finder_of(LITERALS))
         self._open: dict[str, dict[int | str | None, tuple[Traceback, Candidate, Line]]] = {}
         self._seen: dict[tuple[object, str | None, int | None], str] = {}
         self._noted: list[tuple[str, Sighting]] = []
