@@ -22,7 +22,10 @@ def diagnose(
         list[Path] | None,
         # What follows the first path comes as `name`: the option alone may take `-`, but only one value.
         Parameter(
-            name="--log", negative="", allow_leading_hyphen=True, help="Log files or folders; - is stdin."
+            name="--log",
+            negative="",
+            allow_leading_hyphen=True,
+            help="Log files, folders or archives, in most formats; - is stdin.",
         ),
     ] = None,
     output: OutputOption = OutputFormat.TEXT,
@@ -44,9 +47,10 @@ def diagnose(
 
 def _of_logs(paths: list[Path]) -> Diagnosis:
     from launcher.diagnosis.diagnose import diagnose as diagnose_lines
-    from launcher.session.log_files import records_of
+    from launcher.session.log_files import logs_in
 
-    return diagnose_lines(records_of(paths))
+    files = logs_in(paths)
+    return diagnose_lines(files.records, streams=files.streams)
 
 
 def _of_job(name: str) -> Diagnosis:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from launcher.diagnosis.literals import finder_of
@@ -18,6 +19,13 @@ _NUMBERS = {literal.decode(): number for number, literal in enumerate(_FINDER.li
 _ROWS_OF: dict[frozenset[int], tuple[Signature, ...]] = {}
 """The rows by the literals that stand in a line, as lines are much alike."""
 
+_UNKNOWN_PREFIX = re.compile(
+    r"\s*(?:\[[^\[\]]{1,80}\]:?|\([^()]{1,80}\):?|[\w./-]{1,80} ?\||[A-Za-z][\w./-]{0,60}:(?<=\d:))\s"
+)
+"""What programs that are not known put before lines: in brackets, before a bar, or a name with a number."""
+_MOST_UNKNOWN = 3
+_AT_START = tuple(row for row in SIGNATURES if row.pattern.pattern.startswith("^"))
+
 
 def best_row(candidate: Candidate, line: Line) -> tuple[Signature, dict[str, str]] | None:
     """The weightiest row that the line matches and what it captured, or None.
@@ -25,12 +33,24 @@ def best_row(candidate: Candidate, line: Line) -> tuple[Signature, dict[str, str
     Where the line alone says little, its record is tried together with the next line, as if torn.
     """
     text = _record(candidate, line)
-    matches = list(rows_matching(text))
+    matches = [*_behind_unknown(text), *rows_matching(text)]
     if all(_says_little(row) for row, _ in matches) and candidate.following:
         next_text = parse(candidate.following[0]).text
         of_the_next = [row for row, _ in rows_matching(next_text)]
         matches += [match for match in rows_matching(line.text + next_text) if match[0] not in of_the_next]
     return min(matches, key=lambda match: (ROLES[match[0].role], match[0].vague), default=None)
+
+
+def _behind_unknown(text: str) -> list[tuple[Signature, dict[str, str]]]:
+    """The rows that want the beginning of a line and match behind prefixes that nobody knows."""
+    found: list[tuple[Signature, dict[str, str]]] = []
+    for _ in range(_MOST_UNKNOWN):
+        prefix = _UNKNOWN_PREFIX.match(text)
+        if prefix is None:
+            break
+        text = text[prefix.end() :]
+        found = [*rows_matching(text, _AT_START), *found]
+    return found
 
 
 def rows_matching(

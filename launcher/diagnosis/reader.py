@@ -65,7 +65,7 @@ class LogReader:
 
     def __init__(self) -> None:
         self._scanner = Scanner(finder_of(LITERALS))
-        self._open: dict[str, dict[int | None, tuple[Traceback, Candidate, Line]]] = {}
+        self._open: dict[str, dict[int | str | None, tuple[Traceback, Candidate, Line]]] = {}
         self._seen: dict[tuple[object, str | None, int | None], str] = {}
         self._noted: list[tuple[str, Sighting]] = []
         self._restarts: dict[int, Sighting] = {}

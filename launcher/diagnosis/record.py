@@ -79,7 +79,7 @@ class Line:
     rank: int | None = None
     host: str | None = None
     device: int | None = None
-    writer: int | None = field(default=None, compare=False)
+    writer: int | str | None = field(default=None, compare=False)
 
 
 def parse(text: str) -> Line:

@@ -1,90 +1,155 @@
-"""Log files and standard input as the diagnosis reads them: records with the host that printed them."""
+"""Logs on this machine as the diagnosis reads them: files, folders, archives and standard input."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
-import stat
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 from typing import BinaryIO
 
-from launcher.cluster.sagemaker_names import HOST_NAME, host_name
-from launcher.diagnosis.record import Record
-from launcher.documents.files import file_mode, open_regular
+from launcher.diagnosis.formats.blocks import HEAD, headed
+from launcher.diagnosis.formats.detection import PLAIN, Format, format_of
+from launcher.diagnosis.formats.event import Event
+from launcher.diagnosis.formats.text import as_text
+from launcher.diagnosis.formats.unreadable import Unreadable
+from launcher.diagnosis.record import LogRecord, LogStream, Record
 from launcher.failure_modes.refusal import Refusal
+from launcher.session.log_parts import STDIN, LogPart, parts_of, refused, unreadable
+from launcher.session.log_paths import (
+    host_in,
+    is_piece,
+    local_rank_in,
+    may_be_log,
+    rank_in,
+    short_names,
+)
 
-STDIN = Path("-")
 
-_LOGS = re.compile(r"^[^.][^.]*$|\.(?:log|txt|out|err)(?:\.\d+)?$")
-_LONGEST_LINE = 1 << 16
+@dataclass(frozen=True)
+class LogFiles:
+    """Everything that was found, each to be read once: `records` have times, `streams` have none.
 
-
-def records_of(paths: Sequence[Path], stdin: BinaryIO | None = None) -> Iterator[Record]:
-    """The lines of the files, folders and standard input (`-`), file by file.
-
-    The host is the `algo-N` in the path, else the file's name where there are several. What is not
-    UTF-8 is replaced, never refused. Raises Refusal before the first line where a path cannot be read.
+    Both raise Refusal where a file turns out to be damaged while it is read.
     """
-    files = list(dict.fromkeys(file for path in paths for file in _files(path)))
-    for file in files:
-        if file != STDIN:
-            _check(file)
-    return _records(files, stdin)
+
+    records: Iterator[LogRecord]
+    streams: Iterator[LogStream]
 
 
-def _records(files: Sequence[Path], stdin: BinaryIO | None) -> Iterator[Record]:
-    for file in files:
-        host = _host(file, several=len(files) > 1)
-        if file == STDIN:
-            yield from _lines(stdin or sys.stdin.buffer, host)
-            continue
-        with open_regular(file) as opened:
-            yield from _lines(opened, host)
+@dataclass(frozen=True)
+class _Log:
+    """One log: its parts in their order, how they are read, and what it is called."""
+
+    path: PurePath
+    name: str
+    parts: tuple[LogPart, ...]
+    format: Format
+
+    @property
+    def host(self) -> str:
+        """The `algo-N` in its path, else what it is called."""
+        return host_in(str(self.path)) or self.name
 
 
-def _lines(file: BinaryIO, host: str) -> Iterator[Record]:
-    for line in iter(lambda: file.readline(_LONGEST_LINE), b""):
-        yield Record(None, host, line.rstrip(b"\r\n").decode("utf-8", errors="replace"))
+def logs_in(paths: Sequence[Path], stdin: BinaryIO | None = None) -> LogFiles:
+    """The logs in files, folders, archives and standard input (`-`), whatever format they are in.
+
+    What is not UTF-8 is replaced, never refused. The beginning of every file is looked at first. Raises
+    Refusal where a path cannot be read, where a file that was named is no log, and where a folder has none.
+    """
+    logs = _logs_of(parts_of(paths, stdin))
+    return LogFiles(
+        records=(record for log in logs for record in _records(log)),
+        streams=(_stream(log) for log in logs if log.format.as_events is None),
+    )
 
 
-def _files(path: Path) -> Iterable[Path]:
-    if path == STDIN or not stat.S_ISDIR(file_mode(path)):
-        return [path]
-    found = sorted(file for file in _all_files(path) if _LOGS.search(file.name))
-    if not found:
-        raise Refusal(f"{path} has no log files in it.", "Name the files: launch diagnose --log FILE...")
-    return found
+def _logs_of(parts: Sequence[LogPart]) -> list[_Log]:
+    read: list[tuple[LogPart, Format]] = []
+    problem: Refusal | None = None
+    for part in parts:
+        try:
+            read.append((part, _format_of(part)))
+        except Refusal as error:
+            if not part.is_found:
+                raise
+            problem = problem or error
+    # Settings and results are JSON and CSV as well.
+    kept = [(part, form) for part, form in read if not _is_something_else(part, form)]
+    if not kept:
+        raise problem or Refusal(
+            "None of these files is a log.", "Name the files: launch diagnose --log FILE..."
+        )
+    groups: dict[PurePath, list[tuple[LogPart, Format]]] = {}
+    for part, form in kept:
+        path = part.path.parent if part.is_found and is_piece(part.path) else part.path
+        groups.setdefault(path, []).append((part, form))
+    names = short_names(list(groups))
+    return [
+        _Log(path, _name(path, names[path], len(groups)), tuple(part for part, _ in group), group[0][1])
+        for path, group in groups.items()
+    ]
 
 
-def _all_files(folder: Path) -> Iterator[Path]:
-    """The regular files in a folder and those below it, however deep; links to folders are not followed."""
-    folders = [folder]
-    while folders:
-        # What cannot be looked into has no logs for this user.
-        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(Path(entry.path))
-                elif entry.is_file():
-                    yield Path(entry.path)
+def _is_something_else(part: LogPart, form: Format) -> bool:
+    return part.is_found and form == PLAIN and may_be_log(part.path.name)
 
 
-def _check(file: Path) -> None:
+def _name(path: PurePath, short: str, count: int) -> str:
+    """What a log is called: where it is the only one, nobody has to be told which."""
+    return short if count > 1 and path != STDIN else ""
+
+
+def _format_of(part: LogPart) -> Format:
     try:
-        with open_regular(file):
-            pass
+        with part.blocks() as blocks:
+            head, _ = headed(blocks)
+            return format_of(headed(as_text([head]), HEAD)[0])
     except OSError as error:
-        raise Refusal(
-            f"{file} cannot be read: {error.strerror}.",
-            "Give files that you may read, a folder with such, or - for standard input.",
-        ) from None
+        raise unreadable(part.path, error) from None
+    except Unreadable as error:
+        raise refused(part.path, error) from None
 
 
-def _host(file: Path, *, several: bool) -> str:
-    numbers = HOST_NAME.findall(str(file))
-    if numbers:
-        return host_name(str(numbers[-1]))
-    return file.name if several and file != STDIN else ""
+def _text_of(log: _Log) -> Iterator[bytes]:
+    """The text of all parts, each ended by a line feed."""
+    for part in log.parts:
+        try:
+            with part.blocks() as blocks:
+                last = b""
+                for last in as_text(blocks):
+                    yield last
+                if last and not last.endswith(b"\n"):
+                    yield b"\n"
+        except OSError as error:
+            raise unreadable(part.path, error) from None
+        except Unreadable as error:
+            raise refused(part.path, error) from None
+
+
+def _stream(log: _Log) -> LogStream:
+    path = str(log.path)
+    return LogStream(
+        name=path,
+        host=log.host,
+        rank=rank_in(path),
+        local_rank=local_rank_in(path),
+        blocks=log.format.as_text(_text_of(log)),
+    )
+
+
+def _records(log: _Log) -> Iterator[LogRecord]:
+    if log.format.as_events is None:
+        return
+    try:
+        for event in log.format.as_events(_text_of(log)):
+            yield from _lines(log, event)
+    except Unreadable as error:
+        raise refused(log.path, error) from None
+
+
+def _lines(log: _Log, event: Event) -> Iterator[Record]:
+    host = host_in(event.stream) or host_in(str(log.path)) or event.stream or log.name
+    stream = f"{log.path}:{event.stream}"
+    for line in event.text.splitlines() or [""]:
+        yield Record(event.time, host, line, stream)

@@ -1,8 +1,10 @@
 """Who printed a log line, and when, as the line's own prefixes tell.
 
-Prefixes stack, in any order: `[1,23]<stdout>:` (mpirun), `[rank3]:` (torch), `[default3]:` (torchrun; the
-3 is the local rank), `algo-1-ABCDE_1  | ` (docker compose), `10.0.0.1: ` (pdsh), `algo-1:126:199 [5] `
-(NCCL; the 5 is the local device, not the rank), ISO times, the kernel's seconds.
+Prefixes stack, in any order: `[1,23]<stdout>:` (mpirun), `[rank3]:` (torch), `[default3]:` and, of `--role
+trainer`, `[trainer3]:` (torchrun; the 3 is the local rank), `algo-1-ABCDE_1  | ` (docker compose),
+`10.0.0.1: ` (pdsh), `[pod/trainer-0/pytorch] ` (kubectl logs --prefix), `train-a/algo-2-1763724000 `
+(aws logs tail), `(RayTrainWorker pid=951, ip=10.0.0.2) ` (Ray), `algo-1:126:199 [5] ` (NCCL; the 5 is the
+local device, not the rank), ISO times, the kernel's seconds.
 
 This is the one reader of them: the diagnosis, `launch logs --rank` and `--host`, the progress of a followed
 job and the colours on the terminal all ask here, so that a line has the same rank everywhere.
@@ -29,22 +31,28 @@ class Origin(NamedTuple):
     device: int | None
     start: int
     mark: tuple[int, int] | None
-    writer: int | None
+    writer: int | str | None
 
 
 _NO_HOST = r"(?<!\.py)(?<!Error)(?<!Exception)(?<!Warning)(?<!Failure)"
 """What ends a script's name, or an exception's with its module, and not the name of a host."""
 
+_NO_ROLE = r"(?:step|epoch|iter|batch|round|phase|stage|gpu|cuda|device|node|line|level|rank)"
+"""How other numbers in brackets are called, which are no local ranks."""
+
 PREFIX = re.compile(
     r"\s*(?:"
     r"(?P<mark>"
     r"\[\d+,(?:mpirank:)?(?P<mpi>\d{1,6})(?:,(?P<mpihost>[\w.-]+))?\]<std(?:out|err|diag)>:?"
-    r"|\[rank ?(?P<rank>\d{1,6})\]:?"
-    r"|\[default(?P<local>\d{1,6})\]:"
+    r"|(?:\[rank[ =]?|rank=)(?P<rank>\d{1,6})(?:(?<=\d)\]:?|:| \||(?= (?![\w-]+=)))"
+    r"|\[(?:default|(?!" + _NO_ROLE + r")[A-Za-z][A-Za-z_-]{0,30})(?P<local>\d{1,6})\]:"
     r") ?"
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?\]?[ \t]"
     r"|\[ *\d+\.\d+\] |\[\w{3} \w{3} +\d+ [\d:]+ \d{4}\] "
     r"|(?:\w+-)?(?P<algo>algo-\d+)-\w+(?:_\d+)? *\| ?"
+    r"|\[pod/(?P<pod>[\w.-]+)(?:/[\w.-]+)?\] "
+    r"|(?:[\w.-]+/)(?P<tail>algo-\d+)-\d{6,} "
+    r"|\([\w.:<>]+ pid=(?P<pid>\d{1,9})(?:, ip=(?P<ip>[\da-fA-F.:]+))?\) ?"
     r"|(?P<nccl>[A-Za-z][\w.-]*):\d+:\d+ \[(?P<device>\d+)\] "
     r"|(?P<pdsh>(?:\d{1,3}\.){3}\d{1,3}|algo-\d+|(?=[^\s:]*\d)[A-Za-z]\w*[-.][\w.-]+" + _NO_HOST + "): "
     r")"
@@ -61,7 +69,7 @@ def origin_of(text: str) -> Origin:
 
     Spaces before a prefix go with it, the indentation after the last one belongs to the message.
     """
-    rank = local_rank = host = device = mark = None
+    rank = local_rank = host = device = mark = sender = process = None
     start = 0
     for _ in range(_MOST_PREFIXES):
         match = PREFIX.match(text, start)
@@ -70,19 +78,28 @@ def origin_of(text: str) -> Origin:
         start = match.end()
         if match.lastindex is None:
             continue  # a time
-        marked, mpi, mpi_host, torch, local, algo, nccl, number, pdsh = match.groups()
+        marked, mpi, mpi_host, torch, local, algo, pod, tail, pid, ip, nccl, number, pdsh = match.groups()
         if marked is not None:
             if local is None:
                 rank, mark = int(mpi or torch), match.span("mark")
             else:
                 local_rank, mark = int(local), mark or match.span("mark")
-        host = mpi_host or algo or nccl or pdsh or host
+        sender = algo or pod or tail or ip or pdsh or sender
+        process = pid or process
+        host = mpi_host or nccl or algo or pod or tail or ip or pdsh or host
         if number is not None:
             device = int(number)
-    writer = local_rank if rank is None else rank
+    writer = rank if rank is not None else _writer(sender, process, local_rank)
     if writer is None and (group := _PROCESS_GROUP.match(text, start)):
         rank, mark = int(group[2]), group.span(1)
     return Origin(rank, local_rank, host, device, start, mark, writer)
+
+
+def _writer(sender: str | None, process: str | None, local_rank: int | None) -> int | str | None:
+    """Who wrote a line without a rank: the local rank, among those of the host that another program names."""
+    if sender is None and process is None:
+        return local_rank
+    return "/".join(str(each) for each in (sender, process, local_rank) if each is not None)
 
 
 _ISO = re.compile(r"\b(\d{4}-\d\d-\d\d)[T _](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")

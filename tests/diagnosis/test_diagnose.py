@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.record import LogStream, Record
+from launcher.diagnosis.signatures.table import SIGNATURES
 from launcher.failure_modes.model import Retry
 from tests.diagnosis.cases import cases, records
 
@@ -306,3 +307,14 @@ def test_two_streams_of_one_host_are_not_glued_together() -> None:
         two = [Record(None, "algo-1", header, "2/stderr.log")]
         two += [Record(None, "algo-1", line, other) for line in rest.split("\n")]
         assert ("train.py:44" in diagnose(two).root_cause.finding.message) is place
+
+
+@pytest.mark.parametrize("prefix", ["[worker-7] ", "gpu07: ", "trainer | ", "(node a) [job 5] "])
+def test_a_prefix_that_nobody_knows_hides_no_line(prefix: str) -> None:
+    found = 0
+    for row in SIGNATURES:
+        if row.pattern.pattern.startswith("^") and "\n" not in row.example:
+            known = root_of(Record(None, "", row.example))
+            assert root_of(Record(None, "", prefix + row.example)) == known, row.example
+            found += known is not None
+    assert found > 5

@@ -21,6 +21,12 @@ from launcher.diagnosis.record import Line, parse
         ("algo-1-ABCDE_1  | hello", Line("hello", host="algo-1")),
         ("xtwk0cmckh-algo-1-p7p3n | hello", Line("hello", host="algo-1")),
         ("10.9.12.40: hello", Line("hello", host="10.9.12.40")),
+        ("[pod/train-worker-0/pytorch] hello", Line("hello", host="train-worker-0")),
+        ("2026-11-21T10:00:00.123456789Z hello", Line("hello")),
+        ("2026-11-21T10:00:00.123456+00:00 train-a/algo-2-1763724000 hello", Line("hello", host="algo-2")),
+        ("2026-11-21T10:00:00 hello", Line("hello")),
+        ("(RayTrainWorker pid=951, ip=10.0.0.2) hello", Line("hello", host="10.0.0.2")),
+        ("(RayTrainWorker pid=951) [rank3]: hello", Line("hello", rank=3)),
         ("gpu-node-3: hello", Line("hello", host="gpu-node-3")),
         (
             " 2025-02-11 08:31 [rank13]:[E211 00:31:04.1 P.cpp:6] [Rank 1] x",

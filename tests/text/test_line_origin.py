@@ -35,6 +35,13 @@ SHAPES = [
     pytest.param("[Rank 3] Watchdog caught x", 3, "[Rank 3]", id="torch before 2.2"),
     pytest.param("[E ProcessGroupNCCL.cpp:915] [Rank 3] x", 3, "[Rank 3]", id="after glog's header"),
     pytest.param("[E1016 03:31:38.9 P.cpp:6] [PG 0 Rank 3] x", 3, "[PG 0 Rank 3]", id="in a group"),
+    pytest.param("[rank=3] x", 3, "[rank=3]", id="an equals sign"),
+    pytest.param("rank=3: x", 3, "rank=3:", id="an equals sign without brackets"),
+    pytest.param("[Rank 03] x", 3, "[Rank 03]", id="a leading zero"),
+    pytest.param("[pod/train-worker-0/pytorch] [rank3]: x", 3, "[rank3]:", id="kubectl"),
+    pytest.param("(RayTrainWorker pid=951, ip=10.0.0.2) [rank3]: x", 3, "[rank3]:", id="Ray"),
+    pytest.param("2026-11-21T10:00:00.123456+00:00 t/algo-2-1763724000 [rank3]: x", 3, "[rank3]:", id="tail"),
+    pytest.param("rank=3 world_size=8", None, None, id="what the line is about"),
     pytest.param("x of [rank3]: in the middle", None, None, id="in the middle"),
     pytest.param("[3]: x", None, None, id="a number alone"),
     pytest.param("algo-2:126:199 [5] NCCL INFO x", None, None, id="NCCL's device"),
@@ -73,6 +80,12 @@ def test_a_local_rank_becomes_global_where_the_hosts_are_known() -> None:
     assert "[default3]:\x1b[0m" in coloured(line.text)
 
 
+def test_a_role_of_torchrun_stands_before_a_local_rank() -> None:
+    origin = origin_of("[trainer3]: x")
+    assert (origin.rank, origin.local_rank, origin.start) == (None, 3, len("[trainer3]: "))
+    assert origin_of("[step3]: x").local_rank is None
+
+
 def test_a_line_that_mpirun_collected_is_also_one_of_the_host_that_printed_it() -> None:
     lines = [
         LogLine(0, "algo-1", "[1,mpirank:8,algo-2]<stdout>:x"),
@@ -89,6 +102,9 @@ def test_the_ranks_of_one_host_are_told_apart_where_their_lines_are_mixed() -> N
     assert parse("[default3]:x").writer != parse("[default4]:x").writer
     assert parse("[rank3]: x").writer != parse("[rank4]: x").writer
     assert parse("[Rank 3] x").writer is None, "the lines after it have no such mark"
+    ray = "(RayTrainWorker pid={}, ip=10.0.0.{}) x"
+    assert len({parse(ray.format(*each)).writer for each in ((9, 2), (8, 2), (9, 3))}) == 3
+    assert parse("[pod/a-0/x] [default3]:x").writer != parse("[pod/a-1/x] [default3]:x").writer
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ class Digest:
         self._hides = world_size != 1
         self._tell = tell
         self._told = False
-        self._writers: dict[tuple[str, int | None], _Writer] = {}
+        self._writers: dict[tuple[str, int | str | None], _Writer] = {}
         self._shown: set[tuple[str, ...]] = set()
 
     def keep(self, lines: Sequence[LogLine]) -> list[LogLine]:
