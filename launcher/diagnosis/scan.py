@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TypeAlias
 
 from launcher.diagnosis.record import LogRecord, LogStream, Record
+from launcher.text.line_length import LONGEST_LINE
 
 CHUNK = 1024
 """Lines of a stream that are joined and searched together."""
@@ -22,6 +24,8 @@ CHUNK = 1024
 AHEAD = 8
 """Lines after a candidate that may belong to it: a traceback's frames, torchrun's table of failures."""
 
+TAIL = 128
+"""The last lines of a stream, which are read whatever stands in them."""
 
 _Tree: TypeAlias = dict[str, "_Tree"]
 
@@ -50,6 +54,7 @@ class _Stream:
     local_rank: int | None = None
     records: list[LogRecord] = field(default_factory=list)
     start: int = 0
+    tail: deque[tuple[int, float | None, str]] = field(default_factory=lambda: deque(maxlen=TAIL))
 
 
 class Scanner:
@@ -78,6 +83,12 @@ class Scanner:
                 if len(stream.records) >= CHUNK + AHEAD:
                     yield from self._search(each.name, stream, CHUNK)
             yield from self._search(each.name, stream, len(stream.records))
+
+    def tails(self) -> Iterator[Candidate]:
+        """The last lines of each stream, stream by stream, once all of them were searched."""
+        for name, stream in self._streams.items():
+            for index, time, text in stream.tail:
+                yield Candidate(name, stream.rank, stream.local_rank, stream.host, index, time, text, ())
 
     def lengths(self) -> dict[str, int]:
         """How many lines the longest stream of each host had, of those searched so far."""
@@ -110,6 +121,9 @@ class Scanner:
                 lines[number],
                 tuple(following),
             )
+        first = max(0, len(lines) - TAIL)
+        for number in range(first, len(lines)):
+            stream.tail.append((stream.start + number, times[number], lines[number][:LONGEST_LINE]))
         del stream.records[:count]
         stream.start += len(lines)
 

@@ -30,7 +30,7 @@ def test_json_has_the_designed_shape_and_stands_alone(run_launch: RunLaunch) -> 
     code, out, _ = run_launch("diagnose", "--log", LOGS / "084.log", "--output", "json")
     shape = json.loads(out)
     assert code == 1
-    assert list(shape) == ["verdict", "root_cause", "consequences", "findings", "retry"]
+    assert list(shape) == ["verdict", "root_cause", "consequences", "findings", "retry", "runner_up", "ranks"]
     assert (shape["verdict"], shape["root_cause"]["code"], shape["retry"]) == ("failed", "CAP001", "later")
 
 
