@@ -12,6 +12,7 @@ from launcher.diagnosis.incidents import last_incident
 from launcher.diagnosis.matching import ROLES
 from launcher.diagnosis.model import Diagnosis, Verdict
 from launcher.diagnosis.naming import attributed
+from launcher.diagnosis.ranks import with_the_silent
 from launcher.diagnosis.reader import Reading
 from launcher.diagnosis.reason import BEFORE_ALL_LINES
 from launcher.diagnosis.sighting import Sighting
@@ -42,6 +43,7 @@ def judge(
     What was survived, and restarts of the ranks, are told last.
     """
     ending = ending or Ending()
+    ranks = with_the_silent(reading.ranks, reading.world_size)
     healthy = ending.end is End.COMPLETED or (reading.success and not reading.failure and not reason)
     signs = [] if healthy else [sign for sign in (*reason, *reading.sightings) if sign.role.may_be_root]
     # Lines that say it end no job: they are the cause where nothing else is, no less where it ended well.
@@ -62,13 +64,11 @@ def judge(
         earlier, later = split_by_stop(signs, ending)
         followed = tuple(grouped(later))
         findings = (stop.finding, *followed, *grouped([*earlier, *notes], warn=True), *history)
-        return Diagnosis(
-            Verdict.STOPPED, stop, followed, findings, job_runtime.STOPPED.retry, ranks=reading.ranks
-        )
+        return Diagnosis(Verdict.STOPPED, stop, followed, findings, job_runtime.STOPPED.retry, ranks=ranks)
     if not weighty:
         verdict = Verdict.UNKNOWN if ending.end is End.FAILED else Verdict.HEALTHY
         findings = (*grouped(notes, warn=True), *history)
-        return Diagnosis(verdict, None, (), findings, Retry.NEVER, ranks=reading.ranks)
+        return Diagnosis(verdict, None, (), findings, Retry.NEVER, ranks=ranks)
     root, rivals = first_of(weighty, Clocks(reading.courses, signs))
     notes = [sign for sign in notes if sign.mode is not root.mode]
     others = [sign for sign in signs if sign is not root]
@@ -87,7 +87,7 @@ def judge(
         consequences,
         findings,
         explained.retry or explained.mode.retry,
-        ranks=reading.ranks,
+        ranks=ranks,
         runner_up=runner_up(explained, rivals, others),
     )
 

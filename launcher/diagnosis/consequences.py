@@ -26,11 +26,28 @@ _PLUMBING_FILES = re.compile(
     r"|/multiprocessing/(?:connection|queues|synchronize|resource_sharer|reduction|managers|popen_\w{1,20})\.py$"
     r"|/concurrent/futures/process\.py$"
 )
-_PLUMBING_WORDS = re.compile(
-    r"^(?:ray\.exceptions\.(?!RayTaskError)|torch\.distributed\.Dist)\w"
-    r"|\bBrokenProcessPool\b|\bSIGTERM|\bSignalException\b|\bNCCL (?:communicator|error|Error|operations)\b"
-    r"|\bgloo\b|ProcessGroup|\bc10d\b|\bTCPStore\b|monitoredBarrier|\bpair closure\b|\bby peer\b"
-    r"|\bDataLoader worker \(|\bPin memory thread\b|\bthe launch timed out\b"
+_PLUMBING_TYPES = ("ray.exceptions.", "torch.distributed.Dist")
+_OF_THE_USERS = "ray.exceptions.RayTaskError"
+"""Ray's word for an exception of the user's own code in another process."""
+
+_PLUMBING_NAMES = (
+    "BrokenProcessPool",
+    "SIGTERM",
+    "SignalException",
+    "NCCL communicator",
+    "NCCL error",
+    "NCCL operations",
+    "gloo/",
+    "[gloo]",
+    "ProcessGroup",
+    "c10d",
+    "TCPStore",
+    "monitoredBarrier",
+    "pair closure",
+    "by peer",
+    "DataLoader worker (",
+    "Pin memory thread",
+    "the launch timed out",
 )
 """The parts that an exception names where its stack does not reach into them: those in C++."""
 
@@ -46,8 +63,11 @@ def ends_in_plumbing(traceback: Traceback) -> bool:
     """Whether an exception was raised where ranks and processes speak with one another."""
     if _OWN_MISTAKE.search(traceback.kind):
         return False
+    kind, said = traceback.kind, traceback.exception
+    if kind.startswith(_PLUMBING_TYPES) and not kind.startswith(_OF_THE_USERS):
+        return True
     innermost = traceback.frames[-1].file if traceback.frames else ""
-    return bool(_PLUMBING_FILES.search(innermost) or _PLUMBING_WORDS.search(traceback.exception))
+    return bool(_PLUMBING_FILES.search(innermost)) or any(name in said for name in _PLUMBING_NAMES)
 
 
 def with_consequences(signs: Sequence[Sighting]) -> list[Sighting]:
