@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from launcher.diagnosis.literals import alternation
 from launcher.diagnosis.matching import rows_matching
 from launcher.diagnosis.record import LogRecord, parse
 from launcher.diagnosis.redaction import shown
-from launcher.diagnosis.scan import alternation
 from launcher.diagnosis.sighting import Sighting, sighting_of
 from launcher.diagnosis.signatures.distribution import LOST_WORK, NEVER_MET
 from launcher.diagnosis.world_size import LITERALS, WorldSizes

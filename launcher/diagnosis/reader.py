@@ -10,6 +10,7 @@ from launcher.diagnosis import attempts, rank_lines, torchrun_table
 from launcher.diagnosis.candidates import line_of, time_of, unworded
 from launcher.diagnosis.consequences import ends_in_plumbing
 from launcher.diagnosis.incident_reader import IncidentReader
+from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.matching import best_row, contexts_of, rows_matching
 from launcher.diagnosis.notes import Survived
 from launcher.diagnosis.progress import Course
@@ -80,7 +81,7 @@ class LogReader:
     """Turns the records of all hosts into one reading, in one pass. A reader reads once."""
 
     def __init__(self) -> None:
-        self._scanner = Scanner(LITERALS)
+        self._scanner = Scanner(finder_of(LITERALS))
         self._open: dict[str, dict[int | None, tuple[Traceback, Candidate, Line]]] = {}
         self._incidents = IncidentReader(self._want)
         self._ignored: dict[tuple[str, int | None], int] = {}

@@ -1,40 +1,35 @@
-"""Find the few lines that matter among very many: one pass, a bounded number of lines in memory.
+"""Find the few lines that matter among very many: one pass over bytes, bounded memory.
 
-Lines are taken in chunks for each stream. A chunk is searched as one text for the literals of all rows; only
-lines in which one occurs are looked at more closely. As the lines are joined without a break, a literal
-torn over two lines is found as well.
+A stream is cut into windows. The lines of a window are joined and searched at once for the literals of all
+rows; only lines in which one begins become text. As lines are joined without their breaks, a literal torn
+over two lines is found as well.
 """
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import TypeAlias
 
-from launcher.diagnosis.record import LogRecord, LogStream, Record
-from launcher.text.line_length import LONGEST_LINE
+from launcher.diagnosis.literals import Finder
+from launcher.diagnosis.record import LogRecord, LogStream
+from launcher.diagnosis.windows import AHEAD, LONGEST, TAIL, WINDOW, Window, Windows
 
-CHUNK = 1024
-"""Lines of a stream that are joined and searched together."""
+_BATCH = 128
+"""Records of a stream that are taken together."""
 
-AHEAD = 8
-"""Lines after a candidate that may belong to it: a traceback's frames, torchrun's table of failures."""
-
-TAIL = 128
-"""The last lines of a stream, which are read whatever stands in them."""
-
-_Tree: TypeAlias = dict[str, "_Tree"]
+_WINDOW_OF_RECORDS = 1 << 15
+"""Bytes of such a stream that are searched together: less than of files, as there are many at one time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A line in which a literal occurs, or which the caller wanted: its text, its number and what follows.
 
-    `stream` is the name of its stream, `rank` and `local_rank` what the path of that stream tells.
+    `stream` is the name of its stream, `rank` and `local_rank` what the path of that stream tells. `hit` is
+    whether a literal begins in it or in one of the lines that may be of its record.
     """
 
     stream: str
@@ -43,25 +38,52 @@ class Candidate:
     host: str
     index: int
     time: float | None
-    text: str
-    following: tuple[str, ...]
+    raw: bytes
+    after: Sequence[bytes] = ()
+    hit: bool = True
+
+    @property
+    def text(self) -> str:
+        """The line as printed; what is not UTF-8 is replaced."""
+        return self.raw.decode("utf-8", "replace")
+
+    @property
+    def following(self) -> tuple[str, ...]:
+        """The lines after it."""
+        return tuple([line.decode("utf-8", "replace") for line in self.after])
 
 
-@dataclass(slots=True)
 class _Stream:
-    host: str
-    rank: int | None = None
-    local_rank: int | None = None
-    records: list[LogRecord] = field(default_factory=list)
-    start: int = 0
-    tail: deque[tuple[int, float | None, str]] = field(default_factory=lambda: deque(maxlen=TAIL))
+    """What is kept of one stream; `times` are those of its lines from number `timed` on."""
+
+    __slots__ = ("batch", "host", "local_rank", "name", "rank", "tail", "timed", "times", "windows")
+
+    def __init__(self, name: str, host: str, rank: int | None, local_rank: int | None, size: int) -> None:
+        self.name = name
+        self.host = host
+        self.rank = rank
+        self.local_rank = local_rank
+        self.windows = Windows(size)
+        self.batch: list[LogRecord] = []
+        self.times: list[float | None] = []
+        self.timed = 0
+        self.tail: deque[tuple[int, float | None, bytes]] = deque(maxlen=TAIL)
+
+    def candidate(
+        self, number: int, time: float | None, raw: bytes, after: Sequence[bytes], hit: bool
+    ) -> Candidate:
+        return Candidate(self.name, self.rank, self.local_rank, self.host, number, time, raw, after, hit)
+
+    def time_of(self, number: int) -> float | None:
+        return self.times[number - self.timed] if self.times else None
 
 
 class Scanner:
     """Finds candidates; `all_of` names the streams of which every line is wanted for the moment."""
 
-    def __init__(self, literals: Iterable[str]) -> None:
-        self._literals = re.compile(alternation(literals))
+    def __init__(self, finder: Finder) -> None:
+        self._finder = finder
+        self._sizes = [len(literal) for literal in finder.literals]
         self._streams: dict[str, _Stream] = {}
         self.all_of: set[str] = set()
 
@@ -70,112 +92,100 @@ class Scanner:
         for record in records:
             stream = self._streams.get(record.stream)
             if stream is None:
-                stream = self._streams[record.stream] = _Stream(record.host)
-            stream.records.append(record)
-            if len(stream.records) >= CHUNK + AHEAD:
-                yield from self._search(record.stream, stream, CHUNK)
+                stream = _Stream(record.stream, record.host, None, None, _WINDOW_OF_RECORDS)
+                self._streams[record.stream] = stream
+            stream.batch.append(record)
+            if len(stream.batch) >= _BATCH:
+                yield from self._take_batch(stream)
         for name in sorted(self._streams):
-            yield from self._search(name, self._streams[name], len(self._streams[name].records))
+            stream = self._streams[name]
+            yield from self._take_batch(stream)
+            for window in stream.windows.end():
+                yield from self._search(stream, window)
         for each in streams:
-            stream = self._streams[each.name] = _Stream(each.host, each.rank, each.local_rank)
-            for line in _lines_of(each.blocks):
-                stream.records.append(Record(None, each.host, line, each.name))
-                if len(stream.records) >= CHUNK + AHEAD:
-                    yield from self._search(each.name, stream, CHUNK)
-            yield from self._search(each.name, stream, len(stream.records))
+            stream = _Stream(each.name, each.host, each.rank, each.local_rank, WINDOW)
+            self._streams[each.name] = stream
+            for block in each.blocks:
+                for window in stream.windows.feed(block):
+                    yield from self._search(stream, window)
+            for window in stream.windows.end():
+                yield from self._search(stream, window)
 
     def tails(self) -> Iterator[Candidate]:
         """The last lines of each stream, stream by stream, once all of them were searched."""
-        for name, stream in self._streams.items():
-            for index, time, text in stream.tail:
-                yield Candidate(name, stream.rank, stream.local_rank, stream.host, index, time, text, ())
+        for stream in self._streams.values():
+            for number, time, line in stream.tail:
+                yield stream.candidate(number, time, line, (), hit=False)
 
     def lengths(self) -> dict[str, int]:
         """How many lines the longest stream of each host had, of those searched so far."""
         longest: dict[str, int] = {}
         for stream in self._streams.values():
-            longest[stream.host] = max(stream.start, longest.get(stream.host, 0))
+            longest[stream.host] = max(stream.windows.length, longest.get(stream.host, 0))
         return longest
 
-    def _search(self, name: str, stream: _Stream, count: int) -> Iterator[Candidate]:
-        """The candidates among the first records, which then are let go."""
-        lines, times = _lines(stream.records[:count])
-        ahead, _ = _lines(stream.records[count:])
-        found = self._found([*lines, *ahead[:1]], len(lines))
-        hits = sorted(found)
-        number = -1
+    def _take_batch(self, stream: _Stream) -> Iterator[Candidate]:
+        texts = [record.text[:LONGEST] for record in stream.batch]
+        times = [record.time for record in stream.batch]
+        stream.batch.clear()
+        joined = "\n".join(texts)
+        if "\r" in joined or joined.count("\n") >= len(texts) > 0:
+            # The parts of a record are lines of its time.
+            parts = [text.replace("\r\n", "\n").replace("\r", "\n").strip("\n") for text in texts]
+            times = [
+                time for part, time in zip(parts, times, strict=True) for _ in range(part.count("\n") + 1)
+            ]
+            joined = "\n".join(parts)
+        if not times:
+            return
+        stream.times += times
+        for window in stream.windows.feed(joined.encode("utf-8", "replace") + b"\n"):
+            yield from self._search(stream, window)
+            gone = stream.windows.length - stream.timed
+            del stream.times[:gone]
+            stream.timed += gone
+
+    def _search(self, stream: _Stream, window: Window) -> Iterator[Candidate]:
+        """The candidates of a window, in the order of the lines."""
+        lines, start, count = window.lines, window.start, window.count
+        hits = self._lines_of_hits(lines)
+        end = bisect_left(hits, count)
+        position, number = 0, -1
         while True:
             # What is wanted may change with every candidate, so it is looked up each time.
-            number = number + 1 if name in self.all_of else _after(hits, number, len(lines))
-            if number >= len(lines):
+            if stream.name in self.all_of:
+                number += 1
+                position = bisect_left(hits, number, position)
+            else:
+                position = bisect_right(hits, number, position)
+                number = hits[position] if position < end else count
+            if number >= count:
                 break
-            following = lines[number + 1 : number + 1 + AHEAD]
-            following += ahead[: AHEAD - len(following)]
-            yield Candidate(
-                name,
-                stream.rank,
-                stream.local_rank,
-                stream.host,
-                stream.start + number,
-                times[number],
-                lines[number],
-                tuple(following),
-            )
-        first = max(0, len(lines) - TAIL)
-        for number in range(first, len(lines)):
-            stream.tail.append((stream.start + number, times[number], lines[number][:LONGEST_LINE]))
-        del stream.records[:count]
-        stream.start += len(lines)
+            hit = position < len(hits) and hits[position] <= number + 3
+            after = lines[number + 1 : number + 1 + AHEAD]
+            yield stream.candidate(start + number, stream.time_of(start + number), lines[number], after, hit)
+        for number in range(max(0, count - TAIL), count):
+            stream.tail.append((start + number, stream.time_of(start + number), lines[number]))
 
-    def _found(self, lines: list[str], count: int) -> set[int]:
-        """The numbers of the lines, of the first `count`, in which a literal begins."""
-        # U+0130 is the one character whose lower-case form is longer; positions must stay what they are.
-        text = "".join(lines).replace("\u0130", "I").lower()
-        matches = [match.start() for match in self._literals.finditer(text)]
-        if not matches:
-            return set()
+    def _lines_of_hits(self, lines: list[bytes]) -> list[int]:
+        """The numbers of the lines in which a literal begins that ends there or in the next one."""
+        found = self._finder.hits(b"".join(lines))
+        if not found:
+            return []
         ends = list(accumulate(map(len, lines)))
-        numbers = {bisect_right(ends, position) for position in matches}
-        return {number for number in numbers if number < count}
-
-
-def _lines_of(blocks: Iterable[bytes]) -> Iterator[str]:
-    rest = b""
-    for block in blocks:
-        *whole, rest = (rest + block).split(b"\n")
-        yield from (line.decode("utf-8", "replace") for line in whole)
-    if rest:
-        yield rest.decode("utf-8", "replace")
-
-
-def _lines(records: Sequence[LogRecord]) -> tuple[list[str], list[float | None]]:
-    """Texts and times. Progress bars write over themselves; what they are glued to is a line of its own."""
-    texts = [record.text for record in records]
-    joined = "".join(texts)
-    if "\r" not in joined and "\n" not in joined:
-        return texts, [record.time for record in records]
-    parts = [(part, record.time) for record in records for part in re.split(r"[\r\n]+", record.text) if part]
-    return [part for part, _ in parts], [time for _, time in parts]
-
-
-def _after(hits: list[int], number: int, end: int) -> int:
-    position = bisect_right(hits, number)
-    return hits[position] if position < len(hits) else end
-
-
-def alternation(literals: Iterable[str]) -> str:
-    """A pattern for any of the literals, their common beginnings taken out: so that it is fast."""
-    tree: _Tree = {}
-    for literal in literals:
-        node = tree
-        for character in literal:
-            node = node.setdefault(character, {})
-        node[""] = {}
-    return _of_tree(tree)
-
-
-def _of_tree(tree: _Tree) -> str:
-    if "" in tree:
-        return ""  # A literal that begins another one finds the lines of both.
-    branches = [re.escape(character) + _of_tree(rest) for character, rest in tree.items()]
-    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
+        last = len(ends) - 1
+        sizes = self._sizes
+        numbers: set[int] = set()
+        first = end = further = 0
+        # Where the line that was added last begins and ends, and where the next one ends.
+        for behind, literal in found:
+            place = behind - sizes[literal]
+            if first <= place < end and behind <= further:
+                continue  # Of the line that was added last.
+            number = bisect_right(ends, place)
+            begins, finishes = ends[number] - len(lines[number]), ends[number]
+            reach = ends[min(number + 1, last)]
+            if behind <= reach:
+                numbers.add(number)
+                first, end, further = begins, finishes, reach
+        return sorted(numbers)

@@ -1,0 +1,86 @@
+"""Of very many lines those are looked at that a literal begins in, with their numbers and what follows."""
+
+from __future__ import annotations
+
+from launcher.diagnosis.literals import finder_of
+from launcher.diagnosis.record import LogStream, Record
+from launcher.diagnosis.scan import Candidate, Scanner
+from launcher.diagnosis.windows import TAIL, WINDOW
+
+
+def scanner() -> Scanner:
+    return Scanner(finder_of(["needle"]))
+
+
+def of_blocks(text: str, block: int = 1 << 16) -> list[Candidate]:
+    whole = text.encode()
+    blocks = iter([whole[at : at + block] for at in range(0, len(whole), block)])
+    return list(scanner().feed([], [LogStream("one", "algo-1", 5, 1, blocks)]))
+
+
+def test_a_line_has_its_number_and_what_follows() -> None:
+    text = "hay\n" * 300_000 + "a NEEDLE\n" + "".join(f"after {number}\n" for number in range(20))
+    (found,) = of_blocks(text)
+    assert (found.index, found.text, found.host, found.rank, found.local_rank) == (
+        *(300_000, "a NEEDLE", "algo-1"),
+        *(5, 1),
+    )
+    assert found.following == tuple(f"after {number}" for number in range(8))
+
+
+def test_a_literal_may_be_torn_over_two_lines_and_not_over_three() -> None:
+    assert [found.index for found in of_blocks("hay\nnee\ndle\nhay")] == [1]
+    assert of_blocks("ne\ned\nle\n") == []
+
+
+def test_torn_or_not_it_is_found_at_every_boundary_of_windows() -> None:
+    text = "h" * 39 + "\n"
+    for lines in range(WINDOW // 40 - 14, WINDOW // 40 + 6):
+        for torn in ("needle\n", "nee\ndle\n"):
+            (found,) = of_blocks(text * lines + torn + text * 99)
+            assert found.index == lines
+
+
+def test_a_wanted_stream_gives_every_line_until_it_is_not() -> None:
+    reader, seen = scanner(), []
+    records = [Record(None, "algo-1", f"line {number} {'needle' * (number == 10)}") for number in range(400)]
+    for found in reader.feed(records):
+        seen.append((found.index, found.hit))
+        (reader.all_of.add if found.index < 300 else reader.all_of.discard)("algo-1")
+    assert [index for index, _ in seen] == [*range(10, 301)]
+    assert [index for index, hit in seen if hit] == [10]
+
+
+def test_lines_that_a_record_may_reach_into_are_hits_as_well() -> None:
+    reader = scanner()
+    reader.all_of.add("")
+    records = [Record(None, "", "needle" if number == 5 else "hay") for number in range(9)]
+    assert [found.index for found in reader.feed(records) if found.hit] == [2, 3, 4, 5]
+
+
+def test_lines_of_records_keep_their_times_also_where_a_record_has_several_lines() -> None:
+    records = [
+        Record(float(number), f"algo-{number % 3}", f"bar\rneedle {number}\r\n" if number % 7 == 0 else "hay")
+        for number in range(5000)
+    ]
+    found = list(scanner().feed(records))
+    assert len(found) == len(range(0, 5000, 7))
+    for each in found:
+        assert each.text == f"needle {each.time:.0f}"
+        assert each.host == f"algo-{int(each.time or 0) % 3}"
+
+
+def test_the_last_lines_of_each_stream_are_kept() -> None:
+    reader = scanner()
+    records = [Record(float(number), f"algo-{number % 2}", f"line {number}") for number in range(2000)]
+    assert list(reader.feed(records)) == []
+    tails = list(reader.tails())
+    assert len(tails) == 2 * TAIL
+    assert (tails[-1].text, tails[-1].time, tails[-1].index) == ("line 1999", 1999.0, 999)
+    assert reader.lengths() == {"algo-0": 1000, "algo-1": 1000}
+
+
+def test_a_text_that_is_not_utf_8_hides_nothing() -> None:
+    stream = LogStream("one", "", None, None, iter([b"\xff\xfe a needle \xe2\x82"]))
+    (found,) = scanner().feed([], [stream])
+    assert found.text == "\ufffd\ufffd a needle \ufffd"
