@@ -126,20 +126,22 @@ class LogReader:
         if restarted is not None:
             self._begin_again(restarted, candidate, line)
             return
-        if self._incidents.begins_again(candidate, line):
+        lower = line.text.lower()
+        if any(part in lower for part in attempts.LITERALS) and self._incidents.begins_again(candidate, line):
             self._start_over(candidate.stream)
         traced = line.writer in self._open.get(candidate.stream, ())
         beside = self._trace(candidate, line)
         self._worlds.read(line, candidate.host, candidate.index, candidate.time)
-        self._ranks_of(candidate.stream).read(line, line.host or candidate.host, candidate.following)
-        lower = line.text.lower()
+        self._ranks_of(candidate.stream).read(
+            line, line.host or candidate.host, candidate.following if "(local_rank: " in lower else ()
+        )
         self._reading.success |= _SUCCESS in lower
         self._reading.failure |= _FAILURE in lower
         if torchrun_table.TITLE in lower and (said := torchrun_table.first_failure(candidate, line)):
             self._incidents.note("table", said)
         if _IGNORED in lower:
             self._ignored[candidate.stream, line.writer] = candidate.index
-        found = best_row(candidate, line)
+        found = best_row(candidate, line) if candidate.hit else None
         if found is not None:
             self._note_row(*found, candidate, line, beside)
         elif not traced and self._incidents.follow(candidate, line):
