@@ -28,6 +28,9 @@ def diagnose(
             help="Log files, folders or archives, in most formats; - is stdin.",
         ),
     ] = None,
+    ranks: Annotated[
+        bool, Parameter(name="--ranks", negative="", help="Show what is known of each rank as well.")
+    ] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Say why a job failed: the root cause, what followed from it, and whether to run it again.
@@ -42,6 +45,8 @@ def diagnose(
         print_json(diagnosis.to_json())
     else:
         _show(console(), diagnosis)
+        if ranks:
+            _show_ranks(console(), diagnosis)
     return 1 if diagnosis.verdict.is_bad else 0
 
 
@@ -77,3 +82,12 @@ def _show(terminal: Console, diagnosis: Diagnosis) -> None:
     show_consequences(terminal, diagnosis)
     if cause is not None:
         terminal.print(Text(f"launch explain {cause.finding.code}", "cyan"))
+
+
+def _show_ranks(terminal: Console, diagnosis: Diagnosis) -> None:
+    from launcher.cli.ranks_view import ranks_table
+
+    if diagnosis.ranks:
+        terminal.print(ranks_table(diagnosis.ranks))
+    else:
+        terminal.print("No line tells which rank printed it, so there is no table of ranks.")

@@ -23,6 +23,8 @@ def show_cause(terminal: Console, diagnosis: Diagnosis) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
+    from launcher.diagnosis.model import Confidence
+
     cause = diagnosis.root_cause
     if cause is None:
         return
@@ -37,6 +39,12 @@ def show_cause(terminal: Console, diagnosis: Diagnosis) -> None:
     terminal.print(Text(f"→ {finding.remedy}"))
     if bad:
         terminal.print(Text(f"→ Retry {retry}: {_ADVICE[retry]}."))
+    sureness = cause.sureness
+    if bad and sureness.confidence is not Confidence.SURE:
+        terminal.print(Text(f"This is {sureness.confidence.value}: {sureness.why}.", "dim"))
+    if bad and diagnosis.runner_up is not None:
+        other = f"It may as well be {diagnosis.runner_up.code}: {diagnosis.runner_up.message}"
+        terminal.print(Text(other, "dim", overflow="ellipsis", no_wrap=True))
 
 
 def show_warning(terminal: Console, finding: Finding) -> None:

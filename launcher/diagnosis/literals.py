@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 try:
     import hyperscan
 except ImportError:
-    hyperscan = None
+    hyperscan = None  # type: ignore[assignment]
 
 Hit: TypeAlias = tuple[int, int]
 """Behind which byte a literal ends, and its number among the literals."""

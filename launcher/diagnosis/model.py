@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from launcher.diagnosis.ranks import RankState
 from launcher.failure_modes.model import Finding, Retry
 
 
@@ -27,6 +28,25 @@ class Verdict(StrEnum):
         return self in (Verdict.FAILED, Verdict.UNKNOWN)
 
 
+class Confidence(StrEnum):
+    """How sure a root cause is, in a word; part of the command line's JSON."""
+
+    SURE = "sure"
+    LIKELY = "likely"
+    UNSURE = "unsure"
+
+
+@dataclass(frozen=True, slots=True)
+class Sureness:
+    """How sure a root cause is, and why."""
+
+    confidence: Confidence
+    why: str
+
+
+_TOLD = Sureness(Confidence.SURE, "the place where it ran tells it")
+
+
 @dataclass(frozen=True, slots=True)
 class RootCause:
     """The failure that came first: the finding, who failed, and the lines that show it.
@@ -40,6 +60,7 @@ class RootCause:
     host: str | None
     log_line: str
     evidence: tuple[str, ...]
+    sureness: Sureness = _TOLD
 
     def to_json(self) -> dict[str, Any]:
         """The finding's shape and who, where and how it shows."""
@@ -49,6 +70,8 @@ class RootCause:
             "host": self.host,
             "log_line": self.log_line,
             "evidence": list(self.evidence),
+            "confidence": self.sureness.confidence.value,
+            "confidence_reason": self.sureness.why,
         }
 
 
@@ -58,7 +81,8 @@ class Diagnosis:
 
     `verdict` says whether it did. `root_cause` is None for a healthy job and where nothing known was met;
     `consequences` are findings of the same failure on other ranks or in other words; `findings` are all, the
-    root cause first. Of a job that was stopped the root cause is STOP001.
+    root cause first. Of a job that was stopped the root cause is STOP001. `ranks` is what is known of each
+    rank, in their order. `runner_up` is what else may have been the cause, where that is not sure.
     """
 
     verdict: Verdict
@@ -66,6 +90,8 @@ class Diagnosis:
     consequences: tuple[Finding, ...]
     findings: tuple[Finding, ...]
     retry: Retry
+    ranks: tuple[RankState, ...] = ()
+    runner_up: Finding | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The shape that `launch diagnose --output json` prints."""
@@ -75,4 +101,6 @@ class Diagnosis:
             "consequences": [finding.to_json() for finding in self.consequences],
             "findings": [finding.to_json() for finding in self.findings],
             "retry": self.retry.value,
+            "runner_up": self.runner_up.to_json() if self.runner_up else None,
+            "ranks": [row.to_json() for row in self.ranks],
         }

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+_LARGEST_WORLD = 65_536
+"""A larger world is a number that was misread."""
+
 
 @dataclass(frozen=True, slots=True)
 class Collective:
@@ -38,6 +41,11 @@ class RankState:
     state: str | None = None
     frame: str | None = None
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing was read of the rank."""
+        return self == RankState(self.rank)
+
     def to_json(self) -> dict[str, Any]:
         """The row as the JSON of `launch diagnose` has it."""
         return asdict(self)
@@ -50,6 +58,13 @@ def table_of(rows: Iterable[RankState]) -> tuple[RankState, ...]:
         known = table.get(row.rank)
         table[row.rank] = row if known is None else _over(known, row)
     return tuple(table[rank] for rank in sorted(table))
+
+
+def with_the_silent(table: tuple[RankState, ...], world_size: int) -> tuple[RankState, ...]:
+    """The table with a bare row for each rank of the world of which nothing was read; empty stays empty."""
+    if not table or world_size > _LARGEST_WORLD:
+        return table
+    return table_of([*(RankState(rank) for rank in range(world_size)), *table])
 
 
 def _over(known: RankState, newer: RankState) -> RankState:

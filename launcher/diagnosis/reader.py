@@ -6,42 +6,48 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from launcher.diagnosis import attempts, rank_lines, torchrun_table
+from launcher.diagnosis.candidates import line_of, time_of, unworded
+from launcher.diagnosis.consequences import ends_in_plumbing
+from launcher.diagnosis.incident_reader import IncidentReader
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.matching import best_row, contexts_of, rows_matching
+from launcher.diagnosis.notes import Survived
+from launcher.diagnosis.progress import Course
+from launcher.diagnosis.rank_lines import RankLines, Waiting
+from launcher.diagnosis.ranks import RankState
 from launcher.diagnosis.record import Line, LogRecord, LogStream, parse
 from launcher.diagnosis.scan import Candidate, Scanner
 from launcher.diagnosis.sighting import Sighting, sighting_of
-from launcher.diagnosis.signatures.signature import Context, LineRole
+from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.tracebacks import BOX_END, HEADER, Traceback, opened
 from launcher.diagnosis.world_size import LITERALS as WORLD_SIZE_LITERALS
 from launcher.diagnosis.world_size import WorldSizes
-from launcher.failure_modes import distribution, hardware, job_runtime
+from launcher.failure_modes import distribution, job_runtime
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import FailureMode, Stage
 from launcher.failure_modes.registry import finds
-from launcher.text.line_origin import printed_time
 
-_SUMMARY = "root cause (first observed failure)"
 _RESTART = "slipway: restart "
 _SUCCESS, _FAILURE = "reporting training success", "reporting training failure"
-_FIELD = re.compile(
-    r"^\s*(?P<name>rank|host|exitcode)\s*:\s*(?P<value>\S+)(?: \(local_rank: (?P<local>\d+)\))?"
-)
 _RESTARTED = re.compile(
     r"^slipway: (?P<what>restart (?P<number>\d{1,4}) of \d{1,4}: after \d{1,9} s and \d{1,12} steps "
     r"(?:(?P<code>[A-Z]{2,5}\d{3}) )?.{1,1500})$"
 )
 """What the boot of every host says (slipway/restarts/sequence.py) before it starts the ranks again."""
 
-_MOST_SIGHTINGS = 20_000
-"""Each row counts once for each rank of each host; ranks beyond this many in all are not noted."""
+_IGNORED = "exception ignored"
+_NEAR = 3
+"""Lines between `Exception ignored in` and the traceback that it speaks of."""
 
 LITERALS = (
     *(row.literal for row in SIGNATURES),
     *(context.literal for context in CONTEXTS),
     *WORLD_SIZE_LITERALS,
-    *(HEADER.lower(), BOX_END, _SUMMARY, _RESTART, _SUCCESS, _FAILURE),
+    *attempts.LITERALS,
+    *rank_lines.LITERALS,
+    *(HEADER.lower(), BOX_END, torchrun_table.TITLE, _RESTART, _SUCCESS, _FAILURE, _IGNORED),
 )
 
 
@@ -56,6 +62,17 @@ class Reading:
     """How many lines the longest stream of each host had."""
     restarts: list[Sighting] = field(default_factory=list)
     """The starts of the ranks that failed and were followed by another one, in their order."""
+    history: list[Survived] = field(default_factory=list)
+    """What failed before the last incident of its stream."""
+    courses: dict[str, Course] = field(default_factory=dict)
+    """The step counters of each stream, near what failed and at its end."""
+    ended_well: dict[str, int] = field(default_factory=dict)
+    """The streams that say that training came to its end, and the number of the line."""
+    waiting: tuple[Waiting, ...] = ()
+    """Where ranks stand in their collectives."""
+    ranks: tuple[RankState, ...] = ()
+    world_size: int = 0
+    """How many ranks there are, 0 where no line tells."""
     success: bool = False
     failure: bool = False
 
@@ -66,8 +83,9 @@ class LogReader:
     def __init__(self) -> None:
         self._scanner = Scanner(finder_of(LITERALS))
         self._open: dict[str, dict[int | str | None, tuple[Traceback, Candidate, Line]]] = {}
-        self._seen: dict[tuple[object, str | None, int | None], str] = {}
-        self._noted: list[tuple[str, Sighting]] = []
+        self._incidents = IncidentReader(self._want)
+        self._ignored: dict[tuple[str, int | str | None], int] = {}
+        self._ranks: dict[str, RankLines] = {}
         self._restarts: dict[int, Sighting] = {}
         self._places: dict[tuple[str, int], tuple[str | None, tuple[str, ...]]] = {}
         self._contexts: dict[tuple[int, str], tuple[Context, str, int, str]] = {}
@@ -82,7 +100,14 @@ class LogReader:
         for tracebacks in self._open.values():
             for traceback, header, line in tracebacks.values():
                 self._cut(traceback, header, line)
-        self._reading.sightings = [sighting for _, sighting in self._noted]
+        for candidate in self._scanner.tails():
+            self._look_at_end(candidate)
+        self._reading.sightings = self._incidents.notes.sightings
+        self._reading.history = self._incidents.notes.history
+        self._reading.courses = self._incidents.courses
+        self._reading.ended_well = self._incidents.ended_well
+        self._reading.waiting, self._reading.ranks, size = rank_lines.told(self._ranks)
+        self._reading.world_size = max(self._worlds.size, size)
         self._reading.restarts = [sighting for _, sighting in sorted(self._restarts.items())]
         self._read_worlds()
         self._reading.lengths = self._scanner.lengths()
@@ -96,73 +121,110 @@ class LogReader:
             self._reading.sightings.append(apart)
 
     def _look_at(self, candidate: Candidate) -> None:
-        line = parse(candidate.text)
-        if line.rank is None and candidate.rank is not None:
-            line = replace(line, rank=candidate.rank)
+        line = line_of(candidate)
         restarted = _RESTARTED.match(line.text)
         if restarted is not None:
             self._begin_again(restarted, candidate, line)
             return
+        lower = line.text.lower()
+        if any(part in lower for part in attempts.LITERALS) and self._incidents.begins_again(candidate, line):
+            self._start_over(candidate.stream)
+        traced = line.writer in self._open.get(candidate.stream, ())
         beside = self._trace(candidate, line)
         self._worlds.read(line, candidate.host, candidate.index, candidate.time)
-        lower = line.text.lower()
+        self._ranks_of(candidate.stream).read(
+            line, line.host or candidate.host, candidate.following if "(local_rank: " in lower else ()
+        )
         self._reading.success |= _SUCCESS in lower
         self._reading.failure |= _FAILURE in lower
-        if _SUMMARY in lower:
-            self._summary(candidate, line)
-        found = best_row(candidate, line)
+        if torchrun_table.TITLE in lower and (said := torchrun_table.first_failure(candidate, line)):
+            self._incidents.note("table", said)
+        if _IGNORED in lower:
+            self._ignored[candidate.stream, line.writer] = candidate.index
+        found = best_row(candidate, line) if candidate.hit else None
         if found is not None:
-            row, captured = found
-            sighting = sighting_of(
-                row,
-                captured,
-                line,
-                candidate.text,
-                host=candidate.host,
-                index=candidate.index,
-                time=candidate.time,
-            )
-            self._note(row, _with_traceback(sighting, beside), candidate.stream)
-            self._symptoms.add((row.mode, candidate.stream))
+            self._note_row(*found, candidate, line, beside)
+        elif not traced and self._incidents.follow(candidate, line):
+            self._forget_symptoms(candidate.stream)
+        self._note_contexts(candidate, line)
+
+    def _note_row(
+        self,
+        row: Signature,
+        captured: dict[str, str],
+        candidate: Candidate,
+        line: Line,
+        beside: Traceback | None,
+    ) -> None:
+        sighting = sighting_of(
+            row,
+            captured,
+            line,
+            candidate.text,
+            host=candidate.host,
+            index=candidate.index,
+            time=candidate.time,
+            stream=candidate.stream,
+        )
+        self._incidents.note(row, _with_traceback(sighting, beside))
+        self._symptoms.add((row.mode, candidate.stream))
+
+    def _note_contexts(self, candidate: Candidate, line: Line) -> None:
+        stream = candidate.stream
         for number, context in enumerate(CONTEXTS):
             if context in contexts_of(line.text) and not any(
-                (mode, candidate.stream) in self._symptoms for mode in context.of
+                (mode, stream) in self._symptoms for mode in context.of
             ):
-                self._contexts[number, candidate.stream] = (
-                    context,
-                    candidate.host,
-                    candidate.index,
-                    line.text,
-                )
+                self._contexts[number, stream] = (context, candidate.host, candidate.index, line.text)
+
+    def _look_at_end(self, candidate: Candidate) -> None:
+        """One of the last lines of a stream: who printed what last, and whether steps go on to the end."""
+        line = line_of(candidate)
+        step = self._incidents.look_at_end(candidate, line).get("step")
+        if line.rank is not None:
+            host, time = line.host or candidate.host, time_of(candidate)[1]
+            self._ranks_of(candidate.stream).seen(line.rank, host, time, None if step is None else int(step))
 
     def _begin_again(self, restarted: re.Match[str], candidate: Candidate, line: Line) -> None:
         """What this stream showed of a failure is history: the ranks were started again after it."""
-        stream = candidate.stream
-        self._noted = [(of, sighting) for of, sighting in self._noted if of != stream]
-        self._seen = {key: of for key, of in self._seen.items() if of != stream}
-        self._symptoms = {(mode, of) for mode, of in self._symptoms if of != stream}
-        self._contexts = {key: context for key, context in self._contexts.items() if key[1] != stream}
-        self._open.pop(stream, None)
-        self._scanner.all_of.discard(stream)
+        self._incidents.notes.forget(candidate.stream)
+        self._start_over(candidate.stream)
         mode = CATALOGUE.get(restarted["code"] or "")
         if mode is not None:
             # Every host says it.
-            told = _sighting(mode, LineRole.ADVISORY, restarted["what"], candidate, line, vague=False)
+            told = unworded(mode, LineRole.ADVISORY, restarted["what"], candidate, line, vague=False)
             self._restarts.setdefault(int(restarted["number"]), replace(told, rank=None, host=None))
 
-    def _note(self, kind: object, sighting: Sighting, stream: str) -> None:
-        key = (kind, sighting.host, sighting.rank)
-        if key not in self._seen and len(self._seen) < _MOST_SIGHTINGS:
-            self._seen[key] = stream
-            self._noted.append((stream, sighting))
+    def _start_over(self, stream: str) -> None:
+        """What is open in a stream, and what was seen in it, is of an earlier start."""
+        self._forget_symptoms(stream)
+        self._contexts = {key: context for key, context in self._contexts.items() if key[1] != stream}
+        self._open.pop(stream, None)
+        self._ranks_of(stream).forget()
+        self._incidents.start_over(stream)
+
+    def _ranks_of(self, stream: str) -> RankLines:
+        return self._ranks.setdefault(stream, RankLines())
+
+    def _forget_symptoms(self, stream: str) -> None:
+        self._symptoms = {(mode, of) for mode, of in self._symptoms if of != stream}
+
+    def _want(self, stream: str) -> None:
+        """Have every line of a stream read while a traceback is open in it, or something failed just now."""
+        if self._open.get(stream) or self._incidents.is_watched(stream):
+            self._scanner.all_of.add(stream)
+        else:
+            self._scanner.all_of.discard(stream)
 
     def _trace(self, candidate: Candidate, line: Line) -> Traceback | None:
         """Go on with the tracebacks of this host; the one that this line completes, if any."""
         tracebacks = self._open.setdefault(candidate.stream, {})
         begun = opened(line.text)
         if begun is not None:
+            said = self._ignored.get((candidate.stream, line.writer))
+            begun.ignored = said is not None and candidate.index - said <= _NEAR
             tracebacks[line.writer] = (begun, candidate, line)
-            self._scanner.all_of.add(candidate.stream)
+            self._want(candidate.stream)
             return None
         under_way = tracebacks.get(line.writer)
         if under_way is None:
@@ -172,8 +234,7 @@ class LogReader:
         if not traceback.is_complete:
             return None
         del tracebacks[line.writer]
-        if not tracebacks:
-            self._scanner.all_of.discard(candidate.stream)
+        self._want(candidate.stream)
         if not traceback.exception:
             self._cut(traceback, header, first)
             return None
@@ -186,99 +247,40 @@ class LogReader:
     def _raised(self, traceback: Traceback, candidate: Candidate, line: Line) -> None:
         """An exception that no row knows: the script's own, unless it reports another process' failure."""
         if traceback.kind.endswith("KeyboardInterrupt"):
-            self._note(
-                "interrupted", _of_stop("interrupted with Ctrl-C (SIGINT)", candidate, line), candidate.stream
-            )
+            self._incidents.note("interrupted", _of_stop("interrupted with Ctrl-C (SIGINT)", candidate, line))
             return
         role = LineRole.CASCADE if traceback.follows_from_another else LineRole.INITIATOR
-        self._note(role, _of_script(traceback.exception, role, candidate, line, traceback), candidate.stream)
+        self._incidents.note(role, _of_script(traceback.exception, role, candidate, line, traceback))
 
     def _cut(self, traceback: Traceback, header: Candidate, line: Line) -> None:
         """A traceback whose exception is not in the log says only that there was one."""
         if traceback.frames:
             what = "an exception, of which the log has only the beginning"
-            self._note("cut", _of_script(what, LineRole.CASCADE, header, line, traceback), header.stream)
-
-    @finds(Stage.LOG, hardware.HOST_OUT_OF_MEMORY, job_runtime.SCRIPT_RAISED)
-    def _summary(self, candidate: Candidate, line: Line) -> None:
-        """torchrun's table of failures: the entry that it saw first."""
-        fields: dict[str, str] = {}
-        for text in candidate.following:
-            if match := _FIELD.match(parse(text).text):
-                fields.setdefault(match["name"], match["value"])
-                if match["local"]:
-                    fields.setdefault("local_rank", match["local"])
-        code = fields.get("exitcode", "")
-        if not re.fullmatch(r"-?\d{1,4}", code) or not fields.get("rank", "").isdecimal():
-            return
-        if code == "-15":
-            self._note(
-                "ended", _of_stop("its processes got the signal SIGTERM", candidate, line), candidate.stream
-            )
-            return
-        killed = code == "-9"
-        clock, time = _time(candidate)
-        self._note(
-            "summary",
-            Sighting(
-                mode=hardware.HOST_OUT_OF_MEMORY if killed else job_runtime.SCRIPT_RAISED,
-                role=LineRole.INITIATOR if killed else LineRole.CASCADE,
-                vague=True,
-                what="killed (SIGKILL): the usual reason is the host's memory"
-                if killed
-                else f"ended with exit code {code}; its own error is not in the log",
-                rank=int(fields["rank"]),
-                host=fields.get("host") or candidate.host or None,
-                index=candidate.index,
-                clock=clock,
-                time=time,
-                text=f"{line.text} rank {fields['rank']}, exitcode {code}",
-                captured=fields,
-            ),
-            candidate.stream,
-        )
+            self._incidents.note("cut", _of_script(what, LineRole.CASCADE, header, line, traceback))
 
 
 def _of_script(what: str, role: LineRole, candidate: Candidate, line: Line, traceback: Traceback) -> Sighting:
-    sighting = _sighting(job_runtime.SCRIPT_RAISED, role, what, candidate, line, vague=True)
+    sighting = unworded(job_runtime.SCRIPT_RAISED, role, what, candidate, line, vague=True)
     return _with_traceback(sighting, traceback)
 
 
 def _of_stop(what: str, candidate: Candidate, line: Line) -> Sighting:
-    return _sighting(job_runtime.STOPPED, LineRole.CASCADE, what, candidate, line, vague=False)
-
-
-def _sighting(
-    mode: FailureMode, role: LineRole, what: str, candidate: Candidate, line: Line, *, vague: bool
-) -> Sighting:
-    """What a line shows that no signature's own words are for."""
-    clock, time = _time(candidate)
-    return Sighting(
-        mode=mode,
-        role=role,
-        vague=vague,
-        what=what,
-        rank=line.rank,
-        host=line.host or candidate.host or None,
-        index=candidate.index,
-        clock=clock,
-        time=time,
-        text=line.text,
-    )
+    return unworded(job_runtime.STOPPED, LineRole.CASCADE, what, candidate, line, vague=False)
 
 
 def _with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
     if traceback is None:
         return sighting
-    return replace(sighting, details=traceback.told, place=traceback.place)
+    return replace(
+        sighting,
+        role=LineRole.ADVISORY if traceback.ignored and sighting.role.may_be_root else sighting.role,
+        details=traceback.told,
+        place=traceback.place,
+        fatal=traceback.is_fatal,
+        plumbing=sighting.mode is job_runtime.SCRIPT_RAISED and ends_in_plumbing(traceback),
+    )
 
 
 def _exception_text(traceback: Traceback, candidate: Candidate) -> str:
     following = [parse(text).text for text in candidate.following[:3]]
     return "\n".join([traceback.exception, *(text for text in following if text.startswith((" ", "\t")))])
-
-
-def _time(candidate: Candidate) -> tuple[str | None, float | None]:
-    if candidate.time is not None:
-        return "stream", candidate.time
-    return printed_time(candidate.text) or (None, None)

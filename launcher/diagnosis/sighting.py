@@ -6,15 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from launcher.diagnosis.rank_lines import group_and_rank
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes.model import FailureMode, Retry
 from launcher.text.line_origin import printed_time
-
-_PROCESS_GROUP_RANK = re.compile(r"\[(?:PG [^\]\[]*)?Rank (?P<rank>\d+)\]")
-"""Who writes a line of ProcessGroupNCCL, whatever it reports."""
-
-_BEGINNING = 200
 
 GOES_ON = re.compile(
     r"\b(?:retrying|will (?:be )?retr(?:y|ied)|retry \d+ ?(?:/|of) ?\d+|trying (?:again|batch size)|"
@@ -32,7 +28,10 @@ class Sighting:
     `what` is the message without who; `rank` and `host` are None where no line tells; `index` counts the
     host's lines from 0; `clock` is the kind of the clock that `time` was read from; `text` is the line
     without its prefixes, `details` the lines beside it; `place` is `file:line` in the user's code; `remedy`
-    and `retry` replace those of the failure mode.
+    and `retry` replace those of the failure mode. `stream` is the name of the stream it stands in. `fatal`
+    is an exception that nobody caught, with which its process ends; `plumbing` one that was raised where
+    ranks and processes speak with one another, rather than in what they work on. `about` replaces the
+    subject, empty for nobody.
     """
 
     mode: FailureMode
@@ -50,6 +49,10 @@ class Sighting:
     captured: Mapping[str, str] = field(default_factory=dict)
     remedy: str | None = None
     retry: Retry | None = None
+    stream: str = ""
+    fatal: bool = False
+    plumbing: bool = False
+    about: str | None = None
 
     @property
     def code(self) -> str:
@@ -59,6 +62,8 @@ class Sighting:
     @property
     def subject(self) -> str | None:
         """Who it is about, for a finding: the rank, else the GPU, else the host."""
+        if self.about is not None:
+            return self.about or None
         if self.rank is not None:
             return f"rank {self.rank}"
         for name, word in (("gpu", "GPU"), ("local_rank", "local rank"), ("device", "local device")):
@@ -76,14 +81,12 @@ def sighting_of(
     host: str,
     index: int,
     time: float | None,
+    stream: str = "",
 ) -> Sighting:
     """What a row that matches a line says, with the line's own rank and host before those of the stream."""
-    own = next((captured[name] for name in ("rank", "group_rank") if name in captured), None)
-    if own is None and (named := _PROCESS_GROUP_RANK.search(line.text, 0, _BEGINNING)):
-        own = named["rank"]
-    # The rank that a line names in its words is a global one only under `rank`; that of a process group
-    # counts where the line has no prefix with the global one (torch before 2.2).
-    rank = int(own) if own is not None and ("rank" in captured or line.rank is None) else line.rank
+    # The rank that a line names in its words is a global one under `rank`; that of a process group counts in
+    # the group of all ranks, where the line has no prefix with the global one (torch before 2.2).
+    rank = int(captured["rank"]) if "rank" in captured else group_and_rank(line)[1]
     clock, moment = ("stream", time) if time is not None else (printed_time(raw) or (None, None))
     if line.device is not None:
         captured = {**captured, "device": str(line.device)}
@@ -101,6 +104,7 @@ def sighting_of(
         captured=captured,
         remedy=filled(row.remedy, captured) if row.remedy is not None else None,
         retry=row.retry,
+        stream=stream,
     )
 
 

@@ -13,7 +13,10 @@ BOX_END = "╰─"
 
 _MOST_LINES = 400
 _STRAY_LINES = 3
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S{1,200}))?')
+_OUTERMOST = ("<module>", "_wrap")
+"""The functions in which the stack of an exception begins that nobody caught: a script's, and that of
+torch.multiprocessing.spawn."""
 _EXCEPTION = re.compile(
     r"^(?P<type>(?:[A-Za-z_]\w*+\.)*+"
     r"(?=[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failure|Warning|Iteration|Refusal))\w++)(?::|$)"
@@ -35,11 +38,13 @@ FOLLOWS_FROM_ANOTHER = re.compile(
 
 
 class Frame(NamedTuple):
-    """One step of a traceback; `source` is the line of code, empty where it was not printed."""
+    """One step of a traceback; `source` is the line of code, empty where it was not printed, and so is
+    `function`."""
 
     file: str
     line: str
     source: str = ""
+    function: str = ""
 
     @property
     def is_users(self) -> bool:
@@ -66,6 +71,8 @@ class Traceback:
     """Where the header began: what stands before it in the lines comes again in each."""
     shape: str
     box: bool = False
+    ignored: bool = False
+    """Whether Python says of it that it is ignored, as of one in a destructor."""
     lines: list[str] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
     exception: str = ""
@@ -82,6 +89,12 @@ class Traceback:
         """The exception's type as printed, such as `torch.OutOfMemoryError`; empty where none was read."""
         match = _ANY_EXCEPTION.match(self.exception)
         return match["type"] if match else ""
+
+    @property
+    def is_fatal(self) -> bool:
+        """Whether nobody caught it, as far as the frames tell: the stack of what a program catches begins
+        where it was caught."""
+        return bool(self.frames) and not self.ignored and self.frames[0].function in _OUTERMOST
 
     @property
     def follows_from_another(self) -> bool:
@@ -118,7 +131,7 @@ class Traceback:
         self.taken += 1
         text = self._uncovered(text)
         if match := _FRAME.match(text):
-            self.frames.append(Frame(match["file"], match["line"]))
+            self.frames.append(Frame(match["file"], match["line"], function=match["function"] or ""))
             self._strays = 0
         elif self.frames and not self.frames[-1].source and text[:1] in (" ", "\t") and _is_source(text):
             self.frames[-1] = self.frames[-1]._replace(source=text.strip())

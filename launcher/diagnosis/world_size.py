@@ -62,6 +62,8 @@ class WorldSizes:
     def __init__(self) -> None:
         self._started = 0
         self._met = False
+        self.size = 0
+        """The largest world that a line tells of, 0 where none does."""
         self._alone: dict[tuple[int | None, str], _Speaker] = {}
 
     def read(self, line: Line, host: str, index: int, time: float | None) -> None:
@@ -69,8 +71,11 @@ class WorldSizes:
         text = line.text
         if started := _STARTED.match(text):
             self._started = max(self._started, int(started["hosts"]) * int(started["each"]))
+            self.size = max(self.size, self._started)
             return
         size = _size(text)
+        if size is not None and not _TOGETHER.search(text):
+            self.size = max(self.size, size)
         if size is not None and size > 1:
             self._met = True
         elif size == 1 and len(self._alone) < _MOST_SPEAKERS:

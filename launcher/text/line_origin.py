@@ -59,9 +59,12 @@ PREFIX = re.compile(
 )
 _MOST_PREFIXES = 8
 
-_PROCESS_GROUP = re.compile(r"\s*(?:\[[EWIF][^\]]*\] ?)?(\[(?:PG [^\]\[]*)?Rank (\d{1,6})\])")
-"""How PyTorch's process groups begin a line of theirs, after glog's header: the rank in the group, which is
-the global one in the group of all ranks. It belongs to the message and counts where no prefix has a rank."""
+_PROCESS_GROUP = re.compile(
+    r"\s*(?:\[[EWIF][^\]]*\] ?)?(\[(?:PG (?:ID )?(?:0|default_pg) [^\]\[]*)?Rank (\d{1,6})\])"
+)
+"""How PyTorch's process groups begin a line of theirs, after glog's header: the rank in the group. In the
+group of all ranks it is the global one, in others it tells nobody. It belongs to the message and counts where
+no prefix has a rank."""
 
 
 def origin_of(text: str) -> Origin:

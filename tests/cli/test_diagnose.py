@@ -30,7 +30,7 @@ def test_json_has_the_designed_shape_and_stands_alone(run_launch: RunLaunch) -> 
     code, out, _ = run_launch("diagnose", "--log", LOGS / "084.log", "--output", "json")
     shape = json.loads(out)
     assert code == 1
-    assert list(shape) == ["verdict", "root_cause", "consequences", "findings", "retry"]
+    assert list(shape) == ["verdict", "root_cause", "consequences", "findings", "retry", "runner_up", "ranks"]
     assert (shape["verdict"], shape["root_cause"]["code"], shape["retry"]) == ("failed", "CAP001", "later")
 
 
@@ -83,3 +83,14 @@ def test_a_local_job_is_diagnosed_by_name(
     code, out, _ = run_launch("diagnose", "llama-1")
     assert code == 1
     assert "MEM001 rank 2 on algo-1: full" in out
+
+
+def test_the_ranks_are_shown_when_asked_for(run_launch: RunLaunch, tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("world_size: 3\n[rank0]: step 1 loss 2\n[rank1]: step 1 loss 2\n")
+    code, out, _ = run_launch("diagnose", "--ranks", "--log", log)
+    assert code == 0
+    assert "never reported" in out
+    assert "never reported" not in run_launch("diagnose", "--log", log)[1]
+    log.write_text("all is well\n")
+    assert "no table of ranks" in run_launch("diagnose", "--ranks", "--log", log)[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.diagnosis.ranks import Collective, RankState, table_of
+from launcher.diagnosis.ranks import Collective, RankState, table_of, with_the_silent
 
 
 def test_a_rank_has_one_row_and_what_is_told_later_goes_first() -> None:
@@ -19,3 +19,10 @@ def test_a_row_is_json() -> None:
     assert row["rank"] == 1
     assert row["completed"] == {"name": "BROADCAST", "sequence": 2, "group": "default_pg", "elements": 1024}
     assert row["exit"] is None
+
+
+def test_ranks_of_which_nothing_was_read_stand_in_the_table_of_a_known_world() -> None:
+    table = with_the_silent((RankState(1, step=9),), 3)
+    assert [(row.rank, row.is_silent) for row in table] == [(0, True), (1, False), (2, True)]
+    assert with_the_silent((), 3) == ()
+    assert with_the_silent((RankState(1),), 10**9) == (RankState(1),)

@@ -162,7 +162,7 @@ SIGNATURES = (
         role=LineRole.SYMPTOM,
         literal="timeout at collective",
         pattern=re.compile(
-            r"Rank (?P<rank>\d+)\] Timeout at collective: (?P<operation>\w+), #(?P<sequence>\d+)"
+            r"Rank (?P<group_rank>\d+)\] Timeout at collective: (?P<operation>\w+), #(?P<sequence>\d+)"
         ),
         example="[Rank 0] Timeout at collective: ALLREDUCE, #3",
         near_miss="INFO a timeout at collective calls ends the job",

@@ -1,0 +1,55 @@
+"""Where a log says that the job was started again, and where it says that training ended well.
+
+Texts: torch/distributed/elastic/agent/server/api.py of PyTorch 1.10 to 2.13 (at LOGLEVEL=INFO); the first
+line of the boot (slipway/boot.py) and of sagemaker-training-toolkit, which every start of a container prints
+once; SageMaker's secondary status; the ends of Lightning, Hugging Face's Trainer and what scripts print.
+"""
+
+from __future__ import annotations
+
+import re
+
+LITERALS = (
+    "will restart worker group",
+    "restarting worker group",
+    "restart_count=",
+    "secondarystatus: restarting",
+    ", host 1 of ",
+    "invoking user script",
+    "`trainer.fit` stopped",
+    "train_runtime",
+    "training complete",
+    "training finished",
+    "finished training",
+    "training is complete",
+    "training done",
+)
+"""Lower-case parts of the lines that say so, as in the rows of the signatures."""
+
+_AGAIN = re.compile(
+    r"will restart worker group|\bRestarting worker group\b|\brestart_count=[1-9]"
+    r"|SecondaryStatus: Restarting\b"
+)
+_FIRST_LINE = re.compile(r"^slipway: \S{1,100}, host 1 of \d{1,6}: |\bInvoking user script\s*$")
+_ENDED_WELL = re.compile(
+    r"`Trainer\.fit` stopped: `max_(?:epochs|steps)|['\"]train_runtime['\"]?\s?:"
+    r"|\btraining (?:is )?(?:completed?|finished|done)\b|\bfinished training\b",
+    re.I,
+)
+_NOT = re.compile(r"\b(?:not|never|until|before|when|after|once|unless|if)\b", re.I)
+
+
+def says_started_again(text: str) -> bool:
+    """Whether a line says that the ranks, or the job, are started once more."""
+    return _AGAIN.search(text) is not None
+
+
+def is_first_line(text: str) -> bool:
+    """Whether a line is one that a container prints once, at its start: the second one is another start."""
+    return _FIRST_LINE.search(text) is not None
+
+
+def says_ended_well(text: str) -> bool:
+    """Whether a script or its library says that training came to its end."""
+    match = _ENDED_WELL.search(text)
+    return match is not None and not _NOT.search(text, 0, match.start())

@@ -1,0 +1,45 @@
+"""A candidate line as the readers take it: without prefixes, with its time, as a sign in our own words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from launcher.diagnosis.record import Line, parse
+from launcher.diagnosis.scan import Candidate
+from launcher.diagnosis.sighting import Sighting
+from launcher.diagnosis.signatures.signature import LineRole
+from launcher.failure_modes.model import FailureMode
+from launcher.text.line_origin import printed_time
+
+
+def line_of(candidate: Candidate) -> Line:
+    """The line behind its prefixes; the path of its stream tells the rank where they do not."""
+    line = parse(candidate.text)
+    return replace(line, rank=candidate.rank) if line.rank is None and candidate.rank is not None else line
+
+
+def time_of(candidate: Candidate) -> tuple[str | None, float | None]:
+    """The clock of a line and the seconds on it: that of its stream, else what the line prints."""
+    if candidate.time is not None:
+        return "stream", candidate.time
+    return printed_time(candidate.text) or (None, None)
+
+
+def unworded(
+    mode: FailureMode, role: LineRole, what: str, candidate: Candidate, line: Line, *, vague: bool
+) -> Sighting:
+    """What a line shows that no signature's own words are for."""
+    clock, time = time_of(candidate)
+    return Sighting(
+        mode=mode,
+        role=role,
+        vague=vague,
+        what=what,
+        rank=line.rank,
+        host=line.host or candidate.host or None,
+        index=candidate.index,
+        clock=clock,
+        time=time,
+        text=line.text,
+        stream=candidate.stream,
+    )

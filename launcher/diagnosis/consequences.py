@@ -1,0 +1,128 @@
+"""What followed from another rank's failure, told by what failed and in which order rather than by its text.
+
+Ranks speak with one another through process groups, stores, queues and actors. Where one of them ends, the
+others fail in just that plumbing: an exception from there is a cause only where nothing else failed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from launcher.diagnosis.sighting import Sighting
+from launcher.diagnosis.signatures.signature import LineRole
+from launcher.diagnosis.tracebacks import Traceback
+from launcher.failure_modes import hardware, job_runtime, nccl
+
+APART = 600.0
+"""Seconds by which clocks of hosts may differ and a consequence still seem to come first."""
+
+_PLUMBING_FILES = re.compile(
+    r"/torch/distributed/(?!checkpoint/|fsdp/|tensor/|_tensor/|_shard/|_composable/|optim/|pipelining/)"
+    r"|/torch/utils/data/(?:dataloader|_utils/(?:worker|pin_memory|signal_handling))\.py$"
+    r"|/(?:site|dist)-packages/(?:ray|horovod|mpi4py|deepspeed/comm)/"
+    r"|/(?:pytorch_lightning|lightning/pytorch)/trainer/connectors/signal_connector\.py$"
+    r"|/multiprocessing/(?:connection|queues|synchronize|resource_sharer|reduction|managers|popen_\w{1,20})\.py$"
+    r"|/concurrent/futures/process\.py$"
+)
+_PLUMBING_TYPES = ("ray.exceptions.", "torch.distributed.Dist")
+_OF_THE_USERS = "ray.exceptions.RayTaskError"
+"""Ray's word for an exception of the user's own code in another process."""
+
+_PLUMBING_NAMES = (
+    "BrokenProcessPool",
+    "SIGTERM",
+    "SignalException",
+    "NCCL communicator",
+    "NCCL error",
+    "NCCL operations",
+    "gloo/",
+    "[gloo]",
+    "ProcessGroup",
+    "c10d",
+    "TCPStore",
+    "monitoredBarrier",
+    "pair closure",
+    "by peer",
+    "DataLoader worker (",
+    "Pin memory thread",
+    "the launch timed out",
+)
+"""The parts that an exception names where its stack does not reach into them: those in C++."""
+
+_OWN_MISTAKE = re.compile(
+    r"(?:^|\.)(?:ValueError|TypeError|KeyError|AttributeError|IndexError|NameError|UnboundLocalError|ImportError"
+    r"|ModuleNotFoundError|NotImplementedError|SyntaxError|AssertionError|ZeroDivisionError|FileNotFoundError"
+    r"|PermissionError|OutOfMemoryError)$"
+)
+"""What a wrong call raises, wherever it is noticed: no other rank's end does."""
+
+
+def ends_in_plumbing(traceback: Traceback) -> bool:
+    """Whether an exception was raised where ranks and processes speak with one another."""
+    if _OWN_MISTAKE.search(traceback.kind):
+        return False
+    kind, said = traceback.kind, traceback.exception
+    if kind.startswith(_PLUMBING_TYPES) and not kind.startswith(_OF_THE_USERS):
+        return True
+    innermost = traceback.frames[-1].file if traceback.frames else ""
+    return bool(_PLUMBING_FILES.search(innermost)) or any(name in said for name in _PLUMBING_NAMES)
+
+
+def with_consequences(signs: Sequence[Sighting]) -> list[Sighting]:
+    """The signs of one incident, those that followed from another one's failure as such."""
+    return [
+        replace(sign, role=LineRole.CASCADE)
+        if _followed(sign, signs) or _came_of_waiting(sign, signs)
+        else sign
+        for sign in signs
+    ]
+
+
+def _followed(sign: Sighting, signs: Sequence[Sighting]) -> bool:
+    if not sign.plumbing or sign.role is not LineRole.INITIATOR:
+        return False
+    return any(
+        _is_a_failure(other) and _is_anothers(other, sign) and not _long_after(other, sign) for other in signs
+    )
+
+
+def _is_a_failure(sign: Sighting) -> bool:
+    return not sign.plumbing and sign.role in (LineRole.INITIATOR, LineRole.SYMPTOM)
+
+
+def _is_anothers(one: Sighting, other: Sighting) -> bool:
+    """Whether two signs are of two processes, as far as the lines tell."""
+    if one.rank is not None and other.rank is not None:
+        return one.rank != other.rank
+    return one.index != other.index or one.stream != other.stream
+
+
+def _long_after(one: Sighting, other: Sighting) -> bool:
+    """Whether one came so long after the other that no difference of clocks explains it."""
+    if one.time is None or other.time is None or one.clock != other.clock:
+        return False
+    return one.time - other.time > APART
+
+
+def _came_of_waiting(sign: Sighting, signs: Sequence[Sighting]) -> bool:
+    """Whether a rank fails of what the end of its collective left behind: it had waited in vain before.
+
+    NVIDIA and PyTorch say of the garbage that is read then, such as tensors of exabytes, to look at the
+    collective. What the hardware says of itself counts all the same.
+    """
+    if sign.role is not LineRole.INITIATOR or sign.mode not in (
+        hardware.CUDA_OUT_OF_MEMORY,
+        job_runtime.SCRIPT_RAISED,
+    ):
+        return False
+    return any(
+        other.mode is nccl.COLLECTIVE_TIMED_OUT
+        and other.role is LineRole.SYMPTOM
+        and other.stream == sign.stream
+        and other.rank is not None
+        and other.rank == sign.rank
+        and other.index < sign.index
+        for other in signs
+    )

@@ -1,0 +1,101 @@
+"""Cuts streams into incidents while they are read: at starts, and where training went on after a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from launcher.diagnosis import attempts
+from launcher.diagnosis.candidates import time_of
+from launcher.diagnosis.notes import Notes
+from launcher.diagnosis.progress import Course, Moment, counters_in
+from launcher.diagnosis.record import Line
+from launcher.diagnosis.scan import Candidate
+from launcher.diagnosis.sighting import Sighting
+
+_WATCHED = 1_000
+"""Lines after a sign of a failure that are all read, to see whether the job goes on. After that the end of
+the stream tells it."""
+
+
+class IncidentReader:
+    """Notes signs, and moves those that were survived to the history of their stream.
+
+    `want` is called with a stream where it has changed whether each of its lines is wanted (`is_watched`).
+    """
+
+    def __init__(self, want: Callable[[str], None]) -> None:
+        self.notes = Notes()
+        self.courses: dict[str, Course] = {}
+        self.ended_well: dict[str, int] = {}
+        self._want = want
+        self._watched: dict[str, int] = {}
+        self._begun: set[str] = set()
+
+    def is_watched(self, stream: str) -> bool:
+        """Whether something failed in a stream just now."""
+        return stream in self._watched
+
+    def note(self, kind: object, sighting: Sighting) -> None:
+        """Note a sign of this kind, and watch its stream if it may be of a failure."""
+        if self.notes.note(kind, sighting) and sighting.role.may_be_root:
+            self._watched[sighting.stream] = sighting.index + _WATCHED
+            self._want(sighting.stream)
+
+    def begins_again(self, candidate: Candidate, line: Line) -> bool:
+        """Whether a line says that all begins once more: what failed before is history then. So it is where
+        training is said to have ended well, but for processes that ended of it."""
+        stream = candidate.stream
+        first = attempts.is_first_line(line.text)
+        again = attempts.says_started_again(line.text) or (first and stream in self._begun)
+        if first:
+            self._begun.add(stream)
+        if again:
+            self.notes.started_again(stream)
+            self.start_over(stream)
+        elif attempts.says_ended_well(line.text):
+            self.ended_well[stream] = candidate.index
+            self.notes.went_on(stream, Moment(candidate.index))
+        return again
+
+    def start_over(self, stream: str) -> None:
+        """What was seen of the course of a stream is of an earlier start."""
+        self._watched.pop(stream, None)
+        self.courses.pop(stream, None)
+        self.ended_well.pop(stream, None)
+        self._want(stream)
+
+    def follow(self, candidate: Candidate, line: Line) -> bool:
+        """Whether a watched stream goes on with this line, so that something was survived."""
+        stream = candidate.stream
+        until = self._watched.get(stream)
+        if until is None:
+            return False
+        if candidate.index > until:
+            self._unwatch(stream)
+            return False
+        since = self._since(candidate, line, counters_in(line.text))
+        if since is None:
+            return False
+        if not self.notes.went_on(stream, since):
+            self._unwatch(stream)
+        return True
+
+    def look_at_end(self, candidate: Candidate, line: Line) -> dict[str, float]:
+        """One of the last lines of a stream; the step and the epoch in it."""
+        values = counters_in(line.text)
+        since = self._since(candidate, line, values)
+        if since is not None:
+            self.notes.went_on(candidate.stream, since)
+        return values
+
+    def _since(self, candidate: Candidate, line: Line, values: dict[str, float]) -> Moment | None:
+        """Where a counter stood before it went on with this line; None where none does."""
+        if not values:
+            return None
+        course = self.courses.setdefault(candidate.stream, Course())
+        moment = Moment(candidate.index, *time_of(candidate))
+        return course.since if course.went_on(line.writer, values, moment) else None
+
+    def _unwatch(self, stream: str) -> None:
+        del self._watched[stream]
+        self._want(stream)

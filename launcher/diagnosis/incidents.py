@@ -1,0 +1,93 @@
+"""Which signs are of the last incident, the only one that can hold the root cause; the others are history."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from launcher.diagnosis.consequences import APART
+from launcher.diagnosis.notes import COMES_DOWN, Survived
+from launcher.diagnosis.reader import Reading
+from launcher.diagnosis.reason import BEFORE_ALL_LINES
+from launcher.diagnosis.sighting import Sighting
+from launcher.diagnosis.signatures.signature import LineRole
+from launcher.failure_modes import job_runtime
+
+ONE_CLOCK_APART = 60.0
+"""Seconds between a failure and steps on another host, by one clock: so long nobody steps on without it."""
+
+_WARNING = re.compile(r"^\[?W\d{3,4} ")
+"""How glog marks a warning of C++: of a process that tells of another one's end, and goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """The signs of the last incident, those of its ordinary end, and what was survived before."""
+
+    signs: tuple[Sighting, ...]
+    noise: tuple[Sighting, ...]
+    history: tuple[Survived, ...]
+
+
+def last_incident(reading: Reading, signs: Sequence[Sighting], *, failed: bool) -> Incident:
+    """The last incident among the signs that may be a root cause.
+
+    `failed` is whether the job is known to have failed. Where only echoes of a failure remain, what failed
+    shortly before them counts as well: Python writes what it had buffered after the traceback.
+    """
+    survived = [sign for sign in signs if _was_survived(sign, reading)]
+    left = [sign for sign in signs if sign not in survived]
+    history = [*reading.history, *(Survived(sign, restarted=False) for sign in survived)]
+    if not any(_explains(sign) for sign in left):
+        back = [each for each in history if _belongs_to_the_end(each, left, reading, failed=failed)]
+        history = [each for each in history if each not in back]
+        left = [*left, *(each.sign for each in back)]
+    if left and not failed and all(_is_noise(sign, reading) for sign in left):
+        return Incident((), tuple(replace(sign, role=LineRole.ADVISORY) for sign in left), tuple(history))
+    return Incident(tuple(left), (), tuple(history))
+
+
+def _explains(sign: Sighting) -> bool:
+    return sign.role in (LineRole.INITIATOR, LineRole.SYMPTOM)
+
+
+def _was_survived(sign: Sighting, reading: Reading) -> bool:
+    """Whether a mere mention is followed by more than a failing job prints, or whether other hosts made steps
+    for so long that no clock explains it."""
+    if sign.index == BEFORE_ALL_LINES:
+        return False
+    length = reading.lengths.get(sign.host or "", max(reading.lengths.values(), default=0))
+    if sign.role is LineRole.CASCADE and sign.vague and length - sign.index > COMES_DOWN:
+        return True
+    if sign.time is None:
+        return False
+    margin = ONE_CLOCK_APART if sign.clock == "stream" else APART
+    return any(
+        course.since is not None
+        and course.since.clock == sign.clock
+        and course.since.time is not None
+        and course.since.time - sign.time > margin
+        for stream, course in reading.courses.items()
+        if stream != sign.stream
+    )
+
+
+def _belongs_to_the_end(each: Survived, left: Sequence[Sighting], reading: Reading, *, failed: bool) -> bool:
+    """Whether what seemed to be survived stands so near the end of a process that it is its cause."""
+    sign = each.sign
+    if each.restarted or not (_explains(sign) or sign.fatal):
+        return False
+    ends = [other.index for other in left if other.stream == sign.stream and other.index > sign.index]
+    if failed:
+        ends.append(reading.lengths.get(sign.host or "", max(reading.lengths.values(), default=0)))
+    return any(end - sign.index <= COMES_DOWN for end in ends)
+
+
+def _is_noise(sign: Sighting, reading: Reading) -> bool:
+    """Whether a sign only says that another process is gone, in a job that ended well or goes on."""
+    ends = sign.mode is job_runtime.STOPPED or "exit" in sign.captured
+    if sign.role is not LineRole.CASCADE or sign.index == BEFORE_ALL_LINES or ends:
+        return False
+    ended = reading.ended_well.get(sign.stream)
+    return (ended is not None and sign.index > ended) or _WARNING.match(sign.text) is not None

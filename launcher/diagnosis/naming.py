@@ -1,0 +1,154 @@
+"""Which rank failed: named only where the table of ranks, or a line, shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from launcher.diagnosis.rank_lines import Waiting
+from launcher.diagnosis.reader import Reading
+from launcher.diagnosis.sighting import Sighting
+from launcher.failure_modes import checkpoints, data, nccl
+
+_LAGS = (nccl.COLLECTIVE_TIMED_OUT, data.UNEVEN_BATCHES, checkpoints.STATE_DICT_NOT_ON_EVERY_RANK)
+"""Modes in which ranks wait for others that lag behind: those that waited name the operation."""
+
+_COPY_BELOW = 3
+_NAMED_RANKS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """The ranks for which the others wait, and how that shows."""
+
+    ranks: tuple[int, ...]
+    how: str
+
+
+def attributed(root: Sighting, others: Sequence[Sighting], reading: Reading) -> Sighting:
+    """The root cause with rank and message from other lines, where its own do not say.
+
+    Who waits in vain is not who failed: of such a root the rank is that of whom the others wait for, and None
+    where nothing shows it.
+    """
+    local = next((sign.captured["local_rank"] for sign in others if _same_launcher(sign, root)), None)
+    if root.rank is None and local is not None:
+        root = replace(root, captured={"local_rank": local, **root.captured})
+    if root.rank is None:
+        named = [sign for sign in others if sign.rank is not None and _tells_of(sign, root)]
+        if len({sign.rank for sign in named}) == 1:
+            root = replace(root, rank=named[0].rank, host=root.host or named[0].host)
+    if root.mode in _LAGS and _waits(root):
+        return _of_the_odd(root, others, reading)
+    return root
+
+
+def odd_ones(rows: Sequence[Waiting], world_size: int) -> Odd | None:
+    """The ranks that are behind, in another collective, or missing while all others wait; None where nothing
+    shows who it is. Rows of one process group."""
+    placed = {row.rank: row.position for row in rows if row.position is not None}
+    if not placed:
+        return None
+    furthest = max(placed.values())
+    behind = sorted(rank for rank, place in placed.items() if place < furthest)
+    if behind and len(behind) <= len(placed) - len(behind):
+        at = ", ".join(f"{ranks_in_words([rank])} at {placed[rank]}" for rank in behind[:4])
+        return Odd(tuple(behind), f"{at}, while {_waiters(placed, behind)} in number {furthest}")
+    apart = _apart(rows)
+    if apart is not None:
+        return apart
+    missing = sorted(set(range(world_size)) - placed.keys()) if max(placed) < world_size else []
+    if missing and len(missing) <= len(placed) // 2 and not behind:
+        word = "has" if len(missing) == 1 else "have"
+        return Odd(
+            tuple(missing),
+            f"{ranks_in_words(missing)} of {world_size} {word} not reported, while {_waiters(placed, [])} in "
+            f"number {furthest}",
+        )
+    return None
+
+
+def _of_the_odd(root: Sighting, others: Sequence[Sighting], reading: Reading) -> Sighting:
+    groups: dict[str | None, list[Waiting]] = {}
+    for row in reading.waiting:
+        groups.setdefault(row.group, []).append(row)
+    found = [odd for rows in groups.values() if (odd := odd_ones(rows, reading.world_size)) is not None]
+    reporters = {sign.rank for sign in [root, *others] if _waits(sign)}
+    if not found:
+        # Of one that waits alone nothing is known but that it waits.
+        subject = root.subject if len(reporters) == 1 else None
+        return replace(root, rank=None, host=root.host if subject else None, about=subject or "")
+    culprits = {rank for odd in found for rank in odd.ranks}
+    what = f"{root.what}; {'; '.join(odd.how for odd in found[:2])}"
+    if len(culprits) != 1:
+        return replace(root, what=what, rank=None, host=None, about="")
+    rank = culprits.pop()
+    host = next((row.host for row in reading.ranks if row.rank == rank and row.host), None)
+    where = next((sign for sign in [root, *others] if sign.rank == rank and _waits(sign)), None)
+    host = host or (where.host if where else None)
+    return replace(
+        root,
+        what=f"the others waited for it in vain: {'; '.join(odd.how for odd in found[:2])}",
+        rank=rank,
+        host=host,
+    )
+
+
+def _waits(sign: Sighting) -> bool:
+    """Whether a sign says that its own rank waited in vain, and not for whom."""
+    return (
+        sign.mode in _LAGS
+        and ("sequence" in sign.captured or "operation" in sign.captured)
+        and "other" not in sign.captured
+    )
+
+
+def _apart(rows: Sequence[Waiting]) -> Odd | None:
+    """The few that are in another collective than most, at the same place."""
+    by_operation: dict[str, list[int]] = {}
+    for row in rows:
+        if row.operation is not None:
+            number = "" if row.sequence is None else f" {row.sequence}"
+            by_operation.setdefault(f"{row.operation}{number}", []).append(row.rank)
+    if len(by_operation) < 2:
+        return None
+    parts = sorted(by_operation.items(), key=lambda entry: (-len(entry[1]), entry[1]))
+    most = parts[0]
+    few = sorted(rank for _, ranks in parts[1:] for rank in ranks)
+    how = "ranks are apart: " + ", ".join(f"{ranks_in_words(ranks)} in {name}" for name, ranks in parts[:4])
+    return Odd(tuple(few) if len(few) < len(most[1]) else tuple(sorted([*few, *most[1]])), how)
+
+
+def _waiters(placed: Iterable[int], without: Sequence[int]) -> str:
+    waiting = sorted(set(placed) - set(without))
+    return f"{ranks_in_words(waiting)} wait{'s' if len(waiting) == 1 else ''}"
+
+
+def _tells_of(sign: Sighting, root: Sighting) -> bool:
+    """Whether a sign that has a rank speaks of the same failure: a late name, or torchrun's table."""
+    if root.mode in _LAGS:
+        return sign.mode in _LAGS and "ms" in sign.captured
+    if sign.host == root.host and sign.details and 0 < sign.index - root.index <= _COPY_BELOW:
+        return True  # torch prints an exception, and again with its traceback behind the rank's prefix.
+    if "exitcode" in sign.captured:
+        return not sign.host or not root.host or sign.host.split(".")[0] == root.host.split(".")[0]
+    return sign.code == root.code and sign.host == root.host
+
+
+def _same_launcher(sign: Sighting, root: Sighting) -> bool:
+    """Whether a sign is torchrun's word on the first local rank of this host that failed."""
+    return "local_rank" in sign.captured and sign.host == root.host and sign.index > root.index
+
+
+def ranks_in_words(ranks: Sequence[int]) -> str:
+    """Such as `ranks 0, 1, 2`, runs of more than two as `ranks 0 to 7`."""
+    unique = sorted(set(ranks))
+    runs: list[list[int]] = []
+    for rank in unique:
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    named = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    more = f" and {len(named) - _NAMED_RANKS} more" if len(named) > _NAMED_RANKS else ""
+    return f"rank{'s' if len(unique) > 1 else ''} {', '.join(named[:_NAMED_RANKS])}{more}"

@@ -1,0 +1,79 @@
+"""How far the step counters in a stream went: what was survived, and since when.
+
+The numbers are read as everywhere (launcher/text/printed_metrics.py): steps, or epochs where no steps are
+printed. A counter goes on where the same process prints a higher number than before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from launcher.text.printed_metrics import PrintedMetrics
+
+_COUNTERS = ("step", "epoch")
+_MOST_SPEAKERS = 4096
+_MOST_MOMENTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Where in its stream something stands, and when it was printed; `clock` is the kind of `time`."""
+
+    index: int
+    clock: str | None = None
+    time: float | None = None
+
+
+@dataclass(slots=True)
+class Course:
+    """The step counters of one stream, since something in it failed or since its tail began.
+
+    `since` is where a counter stood before it went on last: what failed earlier was survived, and nothing
+    is known of what failed later. `steps` are the newest numbers and their moments, to compare hosts by.
+    """
+
+    since: Moment | None = None
+    steps: dict[int, Moment] = field(default_factory=dict)
+    _last: dict[tuple[object, str], tuple[float, Moment]] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Forget where the counters stood: only what follows tells whether they go on from here."""
+        self._last.clear()
+        self.since = None
+
+    def went_on(self, speaker: object, values: dict[str, float], moment: Moment) -> bool:
+        """Take what a process printed into account; whether one of its counters went on with it."""
+        further = False
+        for name in _COUNTERS:
+            value = values.get(name)
+            if value is None:
+                continue
+            known = self._last.get((speaker, name))
+            if known is not None and value > known[0]:
+                further = True
+                if self.since is None or known[1].index > self.since.index:
+                    self.since = known[1]
+            if known is not None or len(self._last) < _MOST_SPEAKERS:
+                self._last[speaker, name] = (value, moment)
+            if name == "step" and moment.time is not None:
+                self.steps.pop(int(value), None)
+                self.steps[int(value)] = moment
+                if len(self.steps) > _MOST_MOMENTS:
+                    del self.steps[next(iter(self.steps))]
+            break
+        return further
+
+
+_METRICS = PrintedMetrics()
+
+
+def counters_in(text: str) -> dict[str, float]:
+    """The step and the epoch that a line prints."""
+    values = _METRICS.values_in(text)
+    return {name: values[name] for name in _COUNTERS if name in values}
+
+
+def latest(moments: Iterable[Moment | None]) -> Moment | None:
+    """The one that stands last in its stream."""
+    return max((each for each in moments if each is not None), key=lambda each: each.index, default=None)

@@ -1,0 +1,70 @@
+"""What followed from another rank's failure is told by where it was raised, not by when it was printed."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.diagnosis.consequences import ends_in_plumbing
+from launcher.diagnosis.tracebacks import opened
+from tests.diagnosis.stories import raised, root, story, timed_out
+
+CAUSE = raised(9, "KeyError: 'labels'")
+ENDS = [
+    "torch.distributed.DistBackendError: NCCL communicator was aborted on rank 0.",
+    "RuntimeError: [/gloo/transport/tcp/unbound_buffer.cc:81] Application timeout caused pair closure",
+    "RuntimeError: Rank 0 successfully reached monitoredBarrier, but received errors while waiting",
+    "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",
+    "concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly",
+    "RuntimeError: Pin memory thread exited unexpectedly",
+    "RuntimeError: CUDA error: the launch timed out and was terminated",
+    "lightning.pytorch.utilities.exceptions.SIGTERMException",
+]
+
+
+def at(time: str, text: str) -> str:
+    return "\n".join(f"2026-08-20 10:{time} {line}" for line in text.split("\n"))
+
+
+@pytest.mark.parametrize("times", [None, ("00:10", "00:20"), ("00:10", "02:10"), ("02:10", "00:10")])
+@pytest.mark.parametrize("end", ENDS)
+def test_an_exception_of_the_plumbing_follows_from_another_ranks(end: str, times: tuple[str, str]) -> None:
+    one, two = raised(0, end, "loss.backward()"), "printing\n" * 5 + CAUSE
+    if times:
+        one, two = at(times[0], one), at(times[1], two)
+    assert root(story(algo_1=one, algo_2=two)) == ("CODE001", 9)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_it_is_the_root_cause_where_nothing_else_failed(end: str) -> None:
+    assert story(raised(0, end)).root_cause is not None
+
+
+@pytest.mark.parametrize(
+    ("file", "exception", "is_plumbing"),
+    [
+        ("torch/distributed/distributed_c10d.py", "RuntimeError: a", True),
+        ("torch/distributed/distributed_c10d.py", "ValueError: a", False),
+        ("torch/distributed/checkpoint/filesystem.py", "RuntimeError: a", False),
+        ("torch/utils/data/dataloader.py", "RuntimeError: a", True),
+        ("ray/_private/worker.py", "RuntimeError: a", True),
+        ("ray/_private/worker.py", "ray.exceptions.RayTaskError(KeyError): a", True),
+        ("torch/nn/modules/module.py", "RuntimeError: a", False),
+        ("torch/nn/modules/module.py", "ray.exceptions.RayTaskError: a", False),
+    ],
+)
+def test_the_stack_tells_what_is_plumbing(file: str, exception: str, is_plumbing: bool) -> None:
+    traceback = opened("Traceback (most recent call last):")
+    assert traceback is not None
+    for line in (
+        '  File "train.py", line 3, in <module>',
+        f'  File "/lib/site-packages/{file}", line 9, in f',
+    ):
+        traceback.add(line)
+    traceback.add(exception)
+    assert ends_in_plumbing(traceback) is is_plumbing
+
+
+def test_memory_that_a_rank_wants_after_it_waited_in_vain_is_not_why_it_waited() -> None:
+    wanted = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate more than 1EB memory."
+    assert root(story(timed_out(3, 7, "BROADCAST"), wanted)) == ("NCCL004", None)
+    assert root(story(timed_out(2, 7, "BROADCAST"), wanted)) == ("MEM001", 3)

@@ -1,0 +1,138 @@
+"""Only the last incident holds the root cause: what was survived is history."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.diagnosis.diagnose import diagnose
+from launcher.diagnosis.ending import End, Ending
+from launcher.diagnosis.model import Diagnosis, Verdict
+from launcher.diagnosis.record import Record
+from launcher.failure_modes.model import Retry, Severity
+from tests.diagnosis.stories import (
+    DISK_FULL,
+    ENDED,
+    IGNORED,
+    LOGGED,
+    OUT_OF_MEMORY,
+    raised,
+    root,
+    steps,
+    story,
+    timed_out,
+)
+
+TIMED_OUT = timed_out(0, 9)
+
+
+def history(diagnosis: Diagnosis) -> list[str]:
+    return [finding.code for finding in diagnosis.findings if "survived: " in finding.message]
+
+
+@pytest.mark.parametrize("further", [3, 30, 3000])
+def test_an_error_after_which_the_steps_went_on_is_history(further: int) -> None:
+    found = story(steps(1, 2), LOGGED, steps(3, 3 + further), TIMED_OUT)
+    assert root(found) == ("NCCL004", None)
+    assert history(found) == ["CODE001"]
+    assert {finding.severity for finding in found.findings if "survived: " in finding.message} == {
+        Severity.WARNING
+    }
+
+
+def test_a_step_that_is_printed_once_more_is_no_progress() -> None:
+    assert root(story(steps(1, 2), LOGGED, "step 2 loss 2.31\nstep 2 loss 2.31")) == ("CODE001", None)
+
+
+def test_an_error_that_was_survived_is_no_failure_of_a_job_that_goes_on() -> None:
+    found = story(steps(1, 2), LOGGED, steps(3, 9))
+    assert (found.verdict, root(found), history(found)) == (Verdict.HEALTHY, None, ["CODE001"])
+
+
+@pytest.mark.parametrize("last", ["Training complete.", "`Trainer.fit` stopped: `max_epochs=3` reached."])
+def test_an_error_before_the_end_of_training_was_survived(last: str) -> None:
+    assert story(steps(1, 2), LOGGED, last).verdict is Verdict.HEALTHY
+    assert story(steps(1, 2), LOGGED, f"not before {last.lower()}").verdict is Verdict.FAILED
+
+
+def test_an_out_of_memory_that_the_script_recovers_from_is_not_the_end_by_a_broken_gpu() -> None:
+    recovered = "| WARNING: ran out of memory with exception: CUDA out of memory. Tried to allocate 2.00 GiB"
+    broken = "[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered"
+    found = story(recovered, "attempting to recover from OOM in forward/backward pass", steps(1, 50), broken)
+    assert (root(found), found.retry) == (("HW001", 3), Retry.OTHER_HOSTS)
+
+
+def test_what_python_ignores_is_advice() -> None:
+    assert root(story(IGNORED, TIMED_OUT)) == ("NCCL004", None)
+    assert story(IGNORED).verdict is Verdict.HEALTHY
+    said = "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f12>\n"
+    assert story(IGNORED.replace(said, "")).verdict is Verdict.FAILED
+
+
+AGAIN = "[default] Worker group FAILED. 3/3 attempts left; will restart worker group"
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        AGAIN,
+        f"{ENDED}\n{steps(1, 3)}",
+        "slipway: algo-1, host 1 of 2: train.py by torchrun, 8 per host",
+        "2026-08-20 11:30:44,123 sagemaker-training-toolkit INFO     Invoking user script",
+    ],
+)
+def test_what_failed_before_the_ranks_were_started_again_is_history(again: str) -> None:
+    first = again if again.startswith(("slipway", "2026")) else ""
+    found = story(first, OUT_OF_MEMORY, again, DISK_FULL)
+    assert (root(found), history(found)) == (("DISK001", 0), ["MEM001"])
+
+
+def test_a_start_that_is_told_once_cuts_nothing() -> None:
+    only = "2026-08-20 11:30:44,123 sagemaker-training-toolkit INFO     Invoking user script"
+    assert root(story(OUT_OF_MEMORY, only, DISK_FULL)) == ("MEM001", 3)
+
+
+def test_the_same_error_counts_again_after_it_was_survived() -> None:
+    found = story(LOGGED, steps(1, 9), LOGGED)
+    assert root(found) == ("CODE001", None)
+    assert history(found) == ["CODE001"]
+
+
+@pytest.mark.parametrize("last", [ENDED, ""])
+def test_what_python_had_buffered_does_not_make_an_exception_survived(last: str) -> None:
+    assert root(story(OUT_OF_MEMORY, steps(1, 50), last)) == ("MEM001", 3)
+
+
+def test_what_was_caught_is_the_cause_where_the_process_ended_shortly_after() -> None:
+    caught = LOGGED.replace("ConnectionError", "InvalidURL")
+    found = story(caught, steps(1, 50), ENDED)
+    assert root(found) == ("CODE001", None)
+    assert "InvalidURL" in found.root_cause.finding.message
+    far = story(caught, steps(1, 900), ENDED)
+    assert "InvalidURL" not in far.root_cause.finding.message
+
+
+def test_a_closed_connection_after_the_end_of_training_is_noise() -> None:
+    closed = (
+        "[rank1]:[W820 10:00:00.0 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=3): Connection "
+        "reset by peer"
+    )
+    well = story(steps(1, 9), "Training finished", closed)
+    assert (well.verdict, [finding.severity for finding in well.findings]) == (
+        Verdict.HEALTHY,
+        [Severity.WARNING],
+    )
+    failed = [Record(None, "algo-1", line) for line in (*steps(1, 9).split("\n"), closed)]
+    assert root(diagnose(failed, ending=Ending(End.FAILED))) == ("NCCL006", 1)
+
+
+def test_steps_on_another_host_long_after_an_error_tell_that_it_was_survived() -> None:
+    error = [Record(100.0 + number, "algo-2", line) for number, line in enumerate(LOGGED.split("\n"))]
+    on = [Record(180.0 + number, "algo-1", f"step {number} loss 2") for number in range(9)]
+    soon = [Record(90.0 + number, "algo-1", f"step {number} loss 2") for number in range(9)]
+    assert diagnose([*error, *on]).verdict is Verdict.HEALTHY
+    assert diagnose([*error, *soon]).verdict is Verdict.FAILED
+
+
+def test_numbers_in_the_lines_of_a_traceback_are_no_steps() -> None:
+    source = "\n".join(raised(rank, "KeyError: 'labels'", f"step({rank})") for rank in range(4))
+    assert story(source).verdict is Verdict.FAILED

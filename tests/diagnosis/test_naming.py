@@ -1,0 +1,78 @@
+"""A rank is named where the table of ranks shows it, and nowhere else."""
+
+from __future__ import annotations
+
+from tests.diagnosis.stories import root, steps, story, timed_out
+
+
+def all_but(*others: int) -> str:
+    return "\n".join(timed_out(rank, 96120) for rank in range(8) if rank not in others)
+
+
+def test_the_rank_that_is_behind_is_named_and_not_the_first_that_complained() -> None:
+    found = story(all_but(7), timed_out(7, 64088))
+    assert root(found) == ("NCCL004", 7)
+    assert found.root_cause.finding.subject == "rank 7"
+    assert "rank 7 at 64088, while ranks 0 to 6 wait in number 96120" in found.root_cause.finding.message
+
+
+def test_the_rank_that_never_reported_is_named() -> None:
+    found = story("world_size: 8", all_but(5))
+    assert root(found) == ("NCCL004", 5)
+    assert "rank 5 of 8 has not reported" in found.root_cause.finding.message
+
+
+def test_nobody_is_named_where_all_wait_in_the_same() -> None:
+    found = story("world_size: 8", all_but())
+    assert root(found) == ("NCCL004", None)
+    assert found.root_cause.finding.subject is None
+
+
+def test_nobody_is_named_where_most_have_not_reported() -> None:
+    assert root(story("world_size: 8", timed_out(0, 7), timed_out(1, 7))) == ("NCCL004", None)
+
+
+def test_nobody_is_called_missing_where_the_size_of_the_world_is_not_known() -> None:
+    assert root(story(all_but(5))) == ("NCCL004", None)
+
+
+def test_the_few_in_another_collective_are_named() -> None:
+    others = "\n".join(timed_out(rank, 7) for rank in (0, 1, 2))
+    found = story(others, timed_out(3, 7, "BROADCAST"))
+    assert root(found) == ("NCCL004", 3)
+    assert "ranks 0 to 2 in ALLREDUCE 7, rank 3 in BROADCAST 7" in found.root_cause.finding.message
+
+
+def test_the_last_collective_that_a_rank_called_tells_that_it_is_behind() -> None:
+    says = (
+        "[rank{0}]:[E ProcessGroupNCCL.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank {0}] failure detected by "
+        "watchdog at work sequence id: {1} PG status: last enqueued work: {1}, last completed work: {2}"
+    )
+    found = story(*(says.format(rank, 1580 - (rank == 2), 1579 - (rank == 2)) for rank in range(4)))
+    assert root(found) == ("NCCL004", 2)
+    assert [(row.rank, row.enqueued.sequence, row.completed.sequence) for row in found.ranks] == [
+        (0, 1580, 1579),
+        (1, 1580, 1579),
+        (2, 1579, 1578),
+        (3, 1580, 1579),
+    ]
+
+
+def test_the_rank_in_a_group_is_not_taken_for_the_global_one() -> None:
+    text = timed_out(1, 7).removeprefix("[rank1]:").replace("[Rank 1]", "[PG ID 3 PG GUID 5(tp) Rank 1]")
+    found = story(text)
+    assert root(found) == ("NCCL004", None)
+    assert found.ranks == ()
+
+
+def test_the_table_has_the_last_step_of_each_rank_and_how_its_process_ended() -> None:
+    table = (
+        "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n"
+        "  exitcode  : -11 (pid: 7)"
+    )
+    lines = [f"[rank{rank}]: {line}" for line in steps(1, 5).split("\n") for rank in (0, 1)]
+    found = story(*lines, table)
+    assert [(row.rank, row.host, row.step, row.exit) for row in found.ranks] == [
+        (0, "algo-1", 5, None),
+        (1, "algo-1", 5, "SIGSEGV"),
+    ]
