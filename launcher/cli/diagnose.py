@@ -13,6 +13,7 @@ from launcher.cli.output import EXIT_USAGE, OutputFormat, console, message, prin
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from launcher.diagnosis.evidence.model import FileEvidence
     from launcher.diagnosis.model import Diagnosis
 
 
@@ -46,7 +47,11 @@ def _of_logs(paths: list[Path]) -> Diagnosis:
     from launcher.diagnosis.diagnose import diagnose as diagnose_lines
     from launcher.session.log_files import records_of
 
-    return diagnose_lines(records_of(paths))
+    evidence: list[FileEvidence] = []
+    records = records_of(paths, evidence=evidence)
+    for text in (text for each in evidence for text in each.unread):
+        message(f"warning: not read: {text}")
+    return diagnose_lines(records, evidence=evidence)
 
 
 def _of_job(name: str) -> Diagnosis:

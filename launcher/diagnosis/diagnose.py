@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from launcher.diagnosis.attribution import judge
 from launcher.diagnosis.ending import Ending
+from launcher.diagnosis.evidence.found import together
+from launcher.diagnosis.evidence.model import FileEvidence
 from launcher.diagnosis.model import Diagnosis
 from launcher.diagnosis.reader import LogReader
 from launcher.diagnosis.reason import signs_of
@@ -19,6 +21,7 @@ def diagnose(
     *,
     secondary_status: str | None = None,
     ending: Ending | None = None,
+    evidence: Iterable[FileEvidence] = (),
 ) -> Diagnosis:
     """Why a job failed, or that it did not.
 
@@ -26,13 +29,15 @@ def diagnose(
     does not grow with their number. `failure_reason` and `secondary_status` are the service's (the phase of
     a JobStatus), `ending` is what the place says of the end. Of a job that completed nothing is called a root
     cause but that the ranks never met (DIST008), which ends no job: what the lines advise remains. What
-    followed from a stop is no failure (see `stops`).
+    followed from a stop is no failure (see `stops`). `evidence` is what files besides the logs say; it is
+    asked for when all lines have been read.
     """
     ending = ending or Ending()
     late: Counter[str] = Counter()
     if ending.stop is not None and ending.stop.at is not None:
         lines = _counting_later(lines, ending.stop.at, late)
     reading = LogReader().read(lines)
+    reading.sightings.extend(together(evidence).sightings)
     return judge(reading, signs_of(failure_reason, secondary_status), ending, late)
 
 
