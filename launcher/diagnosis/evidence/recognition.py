@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from launcher.cluster.sagemaker_names import HOST_NAME, host_name
 from launcher.diagnosis.evidence.model import FileEvidence
+from launcher.diagnosis.evidence.nccl_ras import is_ras_report, read_ras_report
 from launcher.diagnosis.evidence.plain_pickle import LARGEST
 from launcher.diagnosis.evidence.recordings import is_recording, read_recording
 from launcher.diagnosis.evidence.stacks import is_stack_dump, read_stacks
@@ -29,6 +30,8 @@ def evidence_of(name: str, head: bytes, read: Read) -> FileEvidence | None:
     """
     if is_recording(head):
         return _recorded(name, read)
+    if is_ras_report(head):
+        return read_ras_report(read(LARGEST).decode("utf-8", "replace"))
     if is_stack_dump(head):
         text = read(LARGEST).decode("utf-8", "replace")
         stacks = read_stacks(text, rank_in(name), host_in(name))
