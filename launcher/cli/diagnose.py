@@ -55,7 +55,9 @@ def _of_logs(paths: list[Path]) -> Diagnosis:
     from launcher.session.log_files import logs_in
 
     files = logs_in(paths)
-    return diagnose_lines(files.records, streams=files.streams)
+    for text in files.unread:
+        message(f"warning: not read: {text}")
+    return diagnose_lines(files.records, streams=files.streams, evidence=files.evidence)
 
 
 def _of_job(name: str) -> Diagnosis:

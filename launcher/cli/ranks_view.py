@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from launcher.diagnosis.naming import ranks_in_words
-from launcher.diagnosis.ranks import Collective, RankState
+from launcher.diagnosis.ranks import CollectiveCall, RankState
 from launcher.diagnosis.redaction import shown
 
 _MOST_ROWS = 20
@@ -55,7 +55,7 @@ def _cells(group: Sequence[RankState]) -> list[Text]:
     return [Text(shown(cell)) for cell in cells]
 
 
-def _collective(collective: Collective | None) -> str:
+def _collective(collective: CollectiveCall | None) -> str:
     if collective is None:
         return ""
     number = "" if collective.sequence is None else f" #{collective.sequence}"

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator
 
 from launcher.diagnosis.attribution import judge
 from launcher.diagnosis.ending import Ending
+from launcher.diagnosis.evidence.found import together
+from launcher.diagnosis.evidence.model import FileEvidence
 from launcher.diagnosis.model import Diagnosis
+from launcher.diagnosis.ranks import table_of
 from launcher.diagnosis.reader import LogReader
 from launcher.diagnosis.reason import signs_of
 from launcher.diagnosis.record import LogRecord, LogStream
@@ -20,6 +23,7 @@ def diagnose(
     streams: Iterable[LogStream] = (),
     secondary_status: str | None = None,
     ending: Ending | None = None,
+    evidence: Iterable[FileEvidence] = (),
 ) -> Diagnosis:
     """Why a job failed, or that it did not.
 
@@ -28,12 +32,17 @@ def diagnose(
     `secondary_status` are the service's (the phase of a JobStatus), `ending` is what the place says of the
     end. Of a job that completed nothing is called a root cause but that the ranks never met (DIST008), which
     ends no job: what the lines advise remains. What followed from a stop is no failure (see `stops`).
+    `evidence` is what files besides the logs say; it is asked for when all lines have been read.
     """
     ending = ending or Ending()
     late: Counter[str] = Counter()
     if ending.stop is not None and ending.stop.at is not None:
         lines = _counting_later(lines, ending.stop.at, late)
     reading = LogReader().read(lines, streams)
+    beside = together(evidence)
+    reading.sightings.extend(beside.sightings)
+    reading.ranks = table_of((*reading.ranks, *beside.rows))
+    reading.world_size = max(reading.world_size, beside.world_size or 0)
     return judge(reading, signs_of(failure_reason, secondary_status), ending, late)
 
 

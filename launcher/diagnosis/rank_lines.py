@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from launcher.diagnosis.ranks import Collective, RankState, table_of
+from launcher.diagnosis.ranks import CollectiveCall, RankState, table_of
 from launcher.diagnosis.record import Line, parse
 
 LITERALS = ("last enqueued", "(local_rank: ", " nranks ")
@@ -204,10 +204,10 @@ def _row(waiting: Waiting) -> RankState:
     enqueued = (
         None
         if last is None
-        else Collective(name, last, waiting.group, waiting.elements if name != "collective" else None)
+        else CollectiveCall(name, last, waiting.group, waiting.elements if name != "collective" else None)
     )
     completed = (
-        None if waiting.completed is None else Collective("collective", waiting.completed, waiting.group)
+        None if waiting.completed is None else CollectiveCall("collective", waiting.completed, waiting.group)
     )
     return RankState(waiting.rank, enqueued=enqueued, completed=completed)
 

@@ -11,7 +11,7 @@ _LARGEST_WORLD = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Collective:
+class CollectiveCall:
     """A collective operation of a process group: its name, such as `ALLREDUCE`, the number that its group
     counts it by (from 1), the group's name, and how many elements go in. None is what nothing tells."""
 
@@ -35,8 +35,8 @@ class RankState:
     host: str | None = None
     last_output: float | None = None
     step: int | None = None
-    enqueued: Collective | None = None
-    completed: Collective | None = None
+    enqueued: CollectiveCall | None = None
+    completed: CollectiveCall | None = None
     exit: str | None = None
     state: str | None = None
     frame: str | None = None

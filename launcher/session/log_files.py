@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
+from launcher.diagnosis.evidence.model import FileEvidence
+from launcher.diagnosis.evidence.recognition import evidence_of
 from launcher.diagnosis.formats.blocks import HEAD, headed
 from launcher.diagnosis.formats.detection import PLAIN, Format, format_of
 from launcher.diagnosis.formats.event import Event
@@ -27,13 +29,20 @@ from launcher.session.log_paths import (
 
 @dataclass(frozen=True)
 class LogFiles:
-    """Everything that was found, each to be read once: `records` have times, `streams` have none.
+    """Everything that was found, the lines to be read once: `records` have times, `streams` have none.
 
-    Both raise Refusal where a file turns out to be damaged while it is read.
+    Both raise Refusal where a file turns out to be damaged while it is read. `evidence` is of files such as
+    a flight recorder's dumps.
     """
 
     records: Iterator[LogRecord]
     streams: Iterator[LogStream]
+    evidence: tuple[FileEvidence, ...] = ()
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """What looks like evidence and could not be read, each with the reason."""
+        return tuple(text for each in self.evidence for text in each.unread)
 
 
 @dataclass(frozen=True)
@@ -52,31 +61,39 @@ class _Log:
 
 
 def logs_in(paths: Sequence[Path], stdin: BinaryIO | None = None) -> LogFiles:
-    """The logs in files, folders, archives and standard input (`-`), whatever format they are in.
+    """The logs in files, folders, archives and standard input (`-`), whatever format they are in, and what
+    lies beside them as evidence.
 
     What is not UTF-8 is replaced, never refused. The beginning of every file is looked at first. Raises
     Refusal where a path cannot be read, where a file that was named is no log, and where a folder has none.
     """
-    logs = _logs_of(parts_of(paths, stdin))
+    evidence: list[FileEvidence] = []
+    logs = _logs_of(parts_of(paths, stdin), evidence)
     return LogFiles(
         records=(record for log in logs for record in _records(log)),
         streams=(_stream(log) for log in logs if log.format.as_events is None),
+        evidence=tuple(evidence),
     )
 
 
-def _logs_of(parts: Sequence[LogPart]) -> list[_Log]:
+def _logs_of(parts: Sequence[LogPart], evidence: list[FileEvidence]) -> list[_Log]:
+    """The logs among the parts; what others are evidence of is added to `evidence`."""
     read: list[tuple[LogPart, Format]] = []
     problem: Refusal | None = None
     for part in parts:
         try:
-            read.append((part, _format_of(part)))
+            found = _evidence_in(part)
+            if found is not None:
+                evidence.append(found)
+            if found is None or found.has_lines:
+                read.append((part, _format_of(part)))
         except Refusal as error:
             if not part.is_found:
                 raise
             problem = problem or error
     # Settings and results are JSON and CSV as well.
     kept = [(part, form) for part, form in read if not _is_something_else(part, form)]
-    if not kept:
+    if not kept and not evidence:
         raise problem or Refusal(
             "None of these files is a log.", "Name the files: launch diagnose --log FILE..."
         )
@@ -98,6 +115,27 @@ def _is_something_else(part: LogPart, form: Format) -> bool:
 def _name(path: PurePath, short: str, count: int) -> str:
     """What a log is called: where it is the only one, nobody has to be told which."""
     return short if count > 1 and path != STDIN else ""
+
+
+def _evidence_in(part: LogPart) -> FileEvidence | None:
+    try:
+        with part.blocks() as blocks:
+            head, whole = headed(blocks)
+            return evidence_of(str(part.path), head, lambda most: _beginning(whole, most + 1))
+    except OSError as error:
+        raise unreadable(part.path, error) from None
+    except Unreadable as error:
+        raise refused(part.path, error) from None
+
+
+def _beginning(blocks: Iterator[bytes], size: int) -> bytes:
+    """The first bytes of what comes, at most so many."""
+    kept = bytearray()
+    for block in blocks:
+        kept += block[: size - len(kept)]
+        if len(kept) == size:
+            break
+    return bytes(kept)
 
 
 def _format_of(part: LogPart) -> Format:

@@ -11,7 +11,7 @@ from launcher.cluster.sagemaker_names import HOST_NAME, host_name
 
 _PACKED = re.compile(r"\.(?:gz|zst|zip)$")
 _LOG = re.compile(r"^[^.]+$|\.(?:log|txt|out|err)(?:\.\d{1,4})?$")
-_MAYBE = re.compile(r"\.(?:jsonl?|ndjson|csv)$")
+_MAYBE = re.compile(r"\.(?:jsonl?|ndjson|csv|pickle|pkl|bin|recorder|stacks)$")
 _EXPORTED = re.compile(r"^\d{6}(?:\.gz)?$")
 """How an export of CloudWatch Logs to S3 calls the pieces of a stream, in a folder with the stream's name."""
 

@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from launcher.cli.ranks_view import ranks_table
-from launcher.diagnosis.ranks import Collective, RankState
+from launcher.diagnosis.ranks import CollectiveCall, RankState
 
 
 def drawn(*rows: RankState) -> list[str]:
@@ -17,8 +17,8 @@ def drawn(*rows: RankState) -> list[str]:
 
 
 def test_the_one_that_differs_comes_first_and_the_rest_is_one_line() -> None:
-    waiting = [RankState(rank, "algo-1", step=9, enqueued=Collective("ALLREDUCE", 7)) for rank in range(512)]
-    waiting[5] = RankState(5, "algo-1", step=8, enqueued=Collective("ALLREDUCE", 6), exit="SIGKILL")
+    waiting = [RankState(rank, "algo-1", step=9, enqueued=CollectiveCall("ALLREDUCE", 7)) for rank in range(512)]
+    waiting[5] = RankState(5, "algo-1", step=8, enqueued=CollectiveCall("ALLREDUCE", 6), exit="SIGKILL")
     heading, odd, rest = drawn(*waiting)
     assert heading.split()[:2] == ["RANKS", "HOST"]
     assert odd.split() == ["5", "algo-1", "8", "ALLREDUCE", "#6", "SIGKILL"]
