@@ -17,7 +17,8 @@ def drawn(*rows: RankState) -> list[str]:
 
 
 def test_the_one_that_differs_comes_first_and_the_rest_is_one_line() -> None:
-    waiting = [RankState(rank, "algo-1", step=9, enqueued=CollectiveCall("ALLREDUCE", 7)) for rank in range(512)]
+    call = CollectiveCall("ALLREDUCE", 7)
+    waiting = [RankState(rank, "algo-1", step=9, enqueued=call) for rank in range(512)]
     waiting[5] = RankState(5, "algo-1", step=8, enqueued=CollectiveCall("ALLREDUCE", 6), exit="SIGKILL")
     heading, odd, rest = drawn(*waiting)
     assert heading.split()[:2] == ["RANKS", "HOST"]
