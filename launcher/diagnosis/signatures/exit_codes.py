@@ -21,7 +21,7 @@ from launcher.failure_modes.model import FailureMode
 
 
 @dataclass(frozen=True)
-class _Ending:
+class _SignalSaid:
     """A signal: its name and number, how the C library words it, and what its end means.
 
     `by_srun`: SLURM ends the other tasks of a step by SIGKILL and SIGTERM itself, and torchrun its ranks:
@@ -45,15 +45,15 @@ class _Ending:
 
 
 _CRASHED = (job_runtime.NATIVE_CRASH, LineRole.INITIATOR)
-_ENDINGS = (
-    _Ending(
+_SIGNALS = (
+    _SignalSaid(
         "SIGSEGV", 11, "Segmentation fault", *_CRASHED, "died of SIGSEGV, an access to memory not its own"
     ),
-    _Ending("SIGBUS", 7, "Bus error", *_CRASHED, "died of SIGBUS: mostly /dev/shm was full"),
-    _Ending(
+    _SignalSaid("SIGBUS", 7, "Bus error", *_CRASHED, "died of SIGBUS: mostly /dev/shm was full"),
+    _SignalSaid(
         "SIGILL", 4, "Illegal instruction", *_CRASHED, "died of SIGILL, an instruction unknown to the CPU"
     ),
-    _Ending(
+    _SignalSaid(
         "SIGABRT",
         6,
         "Aborted",
@@ -61,7 +61,7 @@ _ENDINGS = (
         LineRole.CASCADE,
         "was ended by SIGABRT: it aborted",
     ),
-    _Ending(
+    _SignalSaid(
         "SIGKILL",
         9,
         "Killed",
@@ -71,7 +71,7 @@ _ENDINGS = (
         by_srun=False,
         by_table=False,
     ),
-    _Ending(
+    _SignalSaid(
         "SIGTERM",
         15,
         "Terminated",
@@ -84,10 +84,18 @@ _ENDINGS = (
 )
 
 
-def _row(ending: _Ending, who: str, literal: str, pattern: str, example: str, near_miss: str) -> Signature:
+def _row(
+    ending: _SignalSaid,
+    who: str,
+    literal: str,
+    pattern: str,
+    example: str,
+    near_miss: str,
+    role: LineRole | None = None,
+) -> Signature:
     return Signature(
         mode=ending.mode,
-        role=ending.role,
+        role=role or ending.role,
         literal=literal,
         pattern=re.compile(pattern),
         example=example,
@@ -97,7 +105,7 @@ def _row(ending: _Ending, who: str, literal: str, pattern: str, example: str, ne
     )
 
 
-def _by_number(ending: _Ending) -> tuple[Signature, ...]:
+def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
     shell, negative = 128 + ending.number, -ending.number
     torchrun = (
         _row(
@@ -120,6 +128,8 @@ def _by_number(ending: _Ending) -> tuple[Signature, ...]:
             rf"\bExitCode {ending.codes}",
             f'ExitCode {shell} ErrorMessage "" Command "/opt/conda/bin/python train.py"',
             f"INFO ExitCode {shell}0 is none",
+            # The line before it already says that the script failed.
+            LineRole.SYMPTOM if ending.signal == "SIGABRT" else None,
         ),
         _row(
             ending,
@@ -157,7 +167,7 @@ def _by_number(ending: _Ending) -> tuple[Signature, ...]:
     )
 
 
-def _by_name(ending: _Ending) -> tuple[Signature, ...]:
+def _by_name(ending: _SignalSaid) -> tuple[Signature, ...]:
     name, number, words = ending.signal, ending.number, re.escape(ending.words)
     table = rf"|Signal {number} \({name}\) received by PID" if ending.by_table else ""
     srun = rf"|^srun: error: \S{{1,100}}: tasks? [\d,-]{{1,100}}: {words}\b" if ending.by_srun else ""
@@ -186,7 +196,7 @@ def _by_name(ending: _Ending) -> tuple[Signature, ...]:
 
 
 SIGNATURES = (
-    *(row for ending in _ENDINGS for row in (*_by_number(ending), *_by_name(ending))),
+    *(row for ending in _SIGNALS for row in (*_by_number(ending), *_by_name(ending))),
     Signature(
         mode=job_runtime.NATIVE_CRASH,
         role=LineRole.CASCADE,

@@ -193,4 +193,16 @@ SIGNATURES = (
         says="the Neuron runtime did not start",
         vague=True,
     ),
+    Signature(
+        mode=hardware.NEURON_RUNTIME_FAILS,
+        role=LineRole.INITIATOR,
+        literal="nrt_",
+        pattern=re.compile(
+            r"\b(?P<what>nrt_(?:init|load|execute)\w{0,30}(?:\(\))? (?:failed|status=[1-9]).{0,80})"
+        ),
+        example="RuntimeError: nrt_init failed",
+        near_miss="INFO nrt_load status=0",
+        says="the Neuron runtime: {what}",
+        vague=True,
+    ),
 )

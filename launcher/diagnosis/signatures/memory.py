@@ -147,6 +147,15 @@ SIGNATURES = (
         near_miss="INFO counting allocator cache flushes",
         says="PyTorch emptied its cache {times} times in a step: the GPU is close to full",
     ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="out of memory",
+        pattern=re.compile(r"^srun: error: (?P<host>[\w.-]{1,100}): tasks? [\d,-]{1,100}: Out Of Memory"),
+        example="srun: error: gpu20-15: task 0: Out Of Memory",
+        near_miss="INFO srun: error: gpu20-15: task 0: Out Of Memory is what it says",
+        says="the task took more memory than it may and was killed",
+    ),
 )
 
 CONTEXTS = (

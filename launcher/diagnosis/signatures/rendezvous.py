@@ -151,4 +151,18 @@ SIGNATURES = (
         "rank had ended. Set GLOO_SOCKET_IFNAME to the interface that is in the container's "
         "resourceconfig.json, and look for a rank that failed before.",
     ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="connection refused",
+        pattern=re.compile(
+            r"gloo/transport/tcp/\w{1,40}\.cc:\d{1,6}\] connect \[(?P<peer>[^\]\s]{1,60})\]:\d{1,6}: "
+            r"Connection refused"
+        ),
+        example="RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:799] connect "
+        "[127.0.1.1]:20000: "
+        "Connection refused",
+        near_miss="INFO connect [127.0.1.1]:20000: Connection refused, trying the next address",
+        says="no rank answered at {peer} (gloo)",
+    ),
 )

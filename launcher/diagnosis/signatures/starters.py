@@ -113,7 +113,7 @@ SIGNATURES = (
         mode=job_runtime.SCRIPT_RAISED,
         role=LineRole.CASCADE,
         literal="algorithmerror: ",
-        pattern=re.compile(r"^AlgorithmError: (?P<what>.{0,160}?),? exit code: (?P<exit>\d+)"),
+        pattern=re.compile(r"^AlgorithmError: (?:(?P<what>.{1,160}?),? )?(?i:exit code): (?P<exit>\d+)"),
         example="AlgorithmError: framework error, exit code: 1",
         near_miss="INFO AlgorithmError: is raised by the service",
         says="the container ended with exit code {exit}: {what}",
@@ -125,9 +125,9 @@ SIGNATURES = (
         literal="exit code",
         pattern=re.compile(
             r"primary job +terminated normally, but \d+ process returned|mpirun detected that one or more "
-            r"processes exited with non-zero|exited with exit code (?P<exit>[1-9]\d*)\b"
+            r"processes exited with non-zero|[Ee]xited with exit code (?P<exit>[1-9]\d*)\b"
         ),
-        example="srun: error: gpu-1: task 0: Exited with exit code 1; mpirun: exited with exit code 1",
+        example="srun: error: gpu-1: task 0: Exited with exit code 1",
         near_miss="INFO exited with exit code 0",
         vague=True,
     ),
