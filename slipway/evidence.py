@@ -13,6 +13,9 @@ from slipway.tracebacks import PrintedTraceback, is_own_module, sign_of, that_co
 
 _TAIL_LINES = 20
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.*$")
+_CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL)
+"""Signals that a process gets by its own native code."""
+
 _WHAT = re.compile(r"^\s*what\(\):\s*(\S.*)$")
 
 
@@ -90,9 +93,10 @@ def _of_signal(lines: Sequence[OutputLine], exit_code: int) -> Evidence:
     else:
         root = root_of(lines)
     told = _tail(lines)
-    if root is None or (root.code == "CODE001" and root.weight[1]):
+    if root is None or (root.code in ("CODE001", "CODE004") and root.weight[1]):
         thrown = [match[1].strip() for match in map(_WHAT.match, (line.text for line in lines)) if match]
-        return Evidence("CODE001", ": ".join([killed, *thrown[-1:]]), None, told)
+        code = "CODE004" if -exit_code in _CRASHES else "CODE001"
+        return Evidence(code, ": ".join([killed, *thrown[-1:]]), None, told)
     return Evidence(root.code, f"{killed}: {root.what}", None, told, root.weight, root.rank)
 
 

@@ -16,10 +16,10 @@ from slipway.evidence import Evidence, judge, silent
 from slipway.room import write_into_room
 
 REPORTS: tuple[str, ...] = (
-    "CKPT003", "CKPT004", "CKPT005", "CKPT007", "CKPT009", "CODE001", "CODE002", "CODE005", "DATA001",
-    "DATA002", "DATA005", "DDP005", "DISK001", "DIST001", "DIST003", "DIST008", "EFA005", "EFA007",
-    "FSX005", "HW001", "HW002", "IAM002", "IMG002", "MEM001", "MEM002", "MEM003", "NCCL004", "NCCL006",
-    "NCCL007", "NCCL008", "NCCL009", "NUM001", "S3001", "S3002", "STOP001",
+    "CKPT003", "CKPT004", "CKPT005", "CKPT007", "CKPT009", "CODE001", "CODE002", "CODE004", "CODE005",
+    "DATA001", "DATA002", "DATA005", "DDP005", "DISK001", "DIST001", "DIST003", "DIST008", "EFA005",
+    "EFA007", "FSX005", "HW001", "HW002", "IAM002", "IMG002", "MEM001", "MEM002", "MEM003", "NCCL004",
+    "NCCL006", "NCCL007", "NCCL008", "NCCL009", "NUM001", "S3001", "S3002", "STOP001",
 )  # fmt: skip
 """Every failure mode that the boot, or what scripts use of this package, is there to report at run time:
 those that they find by themselves, and those whose lines show in what the ranks print (`signatures/`)."""

@@ -45,6 +45,8 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             nccl.RENDEZVOUS_TIMED_OUT,
             nccl.PORT_IN_USE,
             nccl.VERSIONS_DIFFER,
+            nccl.PEER_ACCESS_REFUSED,
+            nccl.MPI_DAEMON_LOST,
         ),
         "Isolation and encryption": (
             isolation.ISOLATED_BUT_CALLS_OUT,
@@ -98,6 +100,7 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             data.CHANNELS_DIFFER,
             data.SAMPLER_SEED_DIFFERS,
             data.EVERY_RANK_DOWNLOADS,
+            data.DESCRIPTORS_USED_UP,
         ),
         "DDP": (
             ddp.REDUCTION_NOT_FINISHED,
@@ -117,6 +120,7 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             hardware.CLOSE_TO_MEMORY_LIMIT,
             hardware.ECC_ERROR,
             hardware.GPU_FAULT,
+            hardware.NEURON_RUNTIME_FAILS,
         ),
         "Training Compiler (torch_xla)": (
             training_compiler.GPU_NUM_DEVICES_WRONG,
@@ -134,9 +138,11 @@ FAMILIES: Final[Mapping[str, tuple[FailureMode, ...]]] = MappingProxyType(
             job_runtime.QUOTA_TOO_SMALL,
             job_runtime.IMAGE_UNAVAILABLE,
             job_runtime.DRIVER_MISMATCH,
+            job_runtime.EXTENSION_MISMATCH,
             job_runtime.SCRIPT_RAISED,
             job_runtime.ENTRY_POINT_MISSING,
             job_runtime.ENVIRONMENT_VALUE_NOT_STRING,
+            job_runtime.NATIVE_CRASH,
             job_runtime.REQUIREMENT_MISSING,
             job_runtime.STOPPED,
             job_runtime.HUB_UNREACHABLE,

@@ -150,3 +150,20 @@ EVERY_RANK_DOWNLOADS = FailureMode(
     ),
     sources=(sources.TORCHVISION_DATASETS,),
 )
+
+DESCRIPTORS_USED_UP = FailureMode(
+    code="DATA010",
+    title="file descriptors or threads of the process are used up",
+    cause=(
+        "Workers hand each tensor of a batch over as a file descriptor, and every shard, socket and pipe "
+        "takes one too: beyond the limit of open files a worker raises 'Too many open files' and the rank "
+        "'received 0 items of ancdata'. Threads have a limit as well: each process opens as many for "
+        "OpenBLAS and OpenMP as the host has vCPUs, and then none can be started."
+    ),
+    remedy=(
+        "Hand batches over as files: torch.multiprocessing.set_sharing_strategy('file_system') at the top of "
+        "the script, or collate a batch into few tensors; close what was opened, and lower num_workers. "
+        "Against too many threads set OMP_NUM_THREADS and OPENBLAS_NUM_THREADS in `environment`."
+    ),
+    sources=(sources.TORCH_DATA, sources.TORCH_WORKER_FILES),
+)

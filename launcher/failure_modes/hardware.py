@@ -88,3 +88,20 @@ GPU_FAULT = FailureMode(
     sources=(sources.GPU_HEALTH_CHECK, sources.XID_ERRORS, sources.MODEL_PARALLEL_GUIDE),
     retry=Retry.OTHER_HOSTS,
 )
+
+NEURON_RUNTIME_FAILS = FailureMode(
+    code="NEU001",
+    title="the Neuron runtime cannot initialise, load or execute on a device",
+    cause=(
+        "The Neuron runtime did not get its devices (another process holds them, or one does not answer: "
+        "'Could not open the nd3'), could not load a compiled model on its cores (nrt_load), or met a fault "
+        "of the hardware while it ran one."
+    ),
+    remedy=(
+        "Run the job again on other hosts: a new job, not the same warm pool. Where it comes back on each of "
+        "them, start one process per core and no other program on the devices, and compile the model with "
+        "the release of Neuron that is in the image."
+    ),
+    sources=(sources.NEURON_DEVICE_ISSUE, sources.NEURON_LOAD_ISSUE),
+    retry=Retry.OTHER_HOSTS,
+)

@@ -70,6 +70,23 @@ DRIVER_MISMATCH = FailureMode(
     sources=(sources.DDP_ERROR_ARTICLE, sources.CUDA_COMPATIBILITY),
 )
 
+EXTENSION_MISMATCH = FailureMode(
+    code="IMG003",
+    title="a compiled extension was built for another torch, CUDA or C++ library",
+    cause=(
+        "flash-attn, apex, xformers and other extensions hold machine code that calls into the torch they "
+        "were compiled with. Beside another torch the loader does not find a function in it: 'undefined "
+        "symbol', or 'GLIBCXX not found' where the image's C++ library is older. The import fails on every "
+        "rank."
+    ),
+    remedy=(
+        "Install the extension's wheel for exactly the image's torch, CUDA and Python, or build it in the "
+        "image with `pip install --no-build-isolation`; leave torch out of requirements.txt, so that nothing "
+        "replaces it afterwards."
+    ),
+    sources=(sources.EXTENSION_ISSUE, sources.PIP_REQUIREMENTS),
+)
+
 SCRIPT_RAISED = FailureMode(
     code="CODE001",
     title="the script raised",
@@ -114,6 +131,24 @@ ENVIRONMENT_VALUE_NOT_STRING = FailureMode(
     ),
     remedy="Write `os.environ['NAME'] = str(value)`, or set the variable in the job file's `environment`.",
     sources=(sources.TRAINING_COMPILER_GUIDE, sources.PYTHON_ENVIRON),
+)
+
+NATIVE_CRASH = FailureMode(
+    code="CODE004",
+    title="a rank died in native code: SIGSEGV, SIGABRT, SIGBUS or SIGILL",
+    cause=(
+        "The process was ended by a signal of its own making, without a Python traceback: SIGSEGV (exit "
+        "code 139 or -11) in a C or CUDA extension, SIGABRT (exit code 134 or -6) by an assertion or an "
+        "uncaught C++ exception, which torch's watchdog also raises after a time-out, SIGBUS (exit code 135 "
+        "or -7) mostly of a full /dev/shm, SIGILL (exit code 132 or -4) of a binary built for another CPU."
+    ),
+    remedy=(
+        "Set PYTHONFAULTHANDLER to '1' in `environment`: the next time each thread's Python lines are "
+        "printed. Then try the extension that they name in another version, fewer DataLoader workers, and "
+        "one run with num_workers=0. Where it happened once in a long run, start again from the last "
+        "checkpoint, on other hosts if it was the same host twice."
+    ),
+    sources=(sources.TORCH_PROCESS_FAILURE, sources.TORCH_ELASTIC_ERRORS),
 )
 
 REQUIREMENT_MISSING = FailureMode(
@@ -202,6 +237,7 @@ SHARED_CACHE = FailureMode(
     ),
     sources=(sources.TRITON_CACHE_ISSUE, sources.TORCH_EXTENSION_BUILDS, sources.HUGGING_FACE_HUB),
     severity=Severity.WARNING,
+    retry=Retry.SAME,
 )
 
 LOSS_NOT_FINITE = FailureMode(

@@ -199,3 +199,40 @@ VERSIONS_DIFFER = FailureMode(
     ),
     sources=(sources.NCCL_BOOTSTRAP, sources.NCCL_TROUBLESHOOTING),
 )
+
+PEER_ACCESS_REFUSED = FailureMode(
+    code="NCCL011",
+    title="GPUs of a host cannot reach each other, or CUDA cannot be initialised on it",
+    cause=(
+        "Within a host NCCL maps the memory of one GPU into the process of another (CUDA IPC, peer access). "
+        "Where the driver refuses that ('peer access is not supported between these two devices') or CUDA "
+        "does not start for one process ('initialization error'), the group of all ranks is never made. On "
+        "types whose GPUs are joined by NVLink the host is at fault: its fabric manager or driver."
+    ),
+    remedy=(
+        "Run the job again on other hosts: a new job, not the same warm pool. Where every host says it, the "
+        "type's GPUs have no peer access, or CUDA_VISIBLE_DEVICES differs between the processes of a host: "
+        "give all of them the same devices and leave the choice to LOCAL_RANK."
+    ),
+    sources=(sources.NCCL_PEER_ACCESS_ISSUE, sources.NCCL_INITIALIZATION_ISSUE, sources.NCCL_TROUBLESHOOTING),
+    retry=Retry.OTHER_HOSTS,
+)
+
+MPI_DAEMON_LOST = FailureMode(
+    code="MPI001",
+    title="mpirun lost its daemon on a host, or could not start it there",
+    cause=(
+        "mpirun starts a daemon on each host over ssh, and the daemon starts the ranks. When a host dies, "
+        "its memory is full or its network is gone, mpirun says that it lost communication with the daemon "
+        "and ends the job; where hosts do not find each other by name, or ssh is closed between them, no "
+        "daemon "
+        "starts at all."
+    ),
+    remedy=(
+        "Look into the log of the host that is named for what happened there first, and run the job again on "
+        "other hosts where there is nothing. Where no host starts, the security group has to let the hosts "
+        "reach each other, as EFA001 demands, and the image needs sshd."
+    ),
+    sources=(sources.MPI_DAEMON_LOST_ISSUE, sources.TRAINING_TOOLKIT),
+    retry=Retry.OTHER_HOSTS,
+)

@@ -124,6 +124,12 @@ GPU_HEALTH_CHECK: Final = Source(
     date(2026, 11, 22),
     "0edaf152",
 )
+NCCL_PEER_ACCESS_ISSUE: Final = Source("NVIDIA/nccl issue 1838", date(2026, 11, 22))
+NCCL_INITIALIZATION_ISSUE: Final = Source("NVIDIA/nccl issue 1029", date(2026, 11, 22))
+MPI_DAEMON_LOST_ISSUE: Final = Source("kubeflow/mpi-operator issue 152", date(2026, 11, 22))
+NEURON_LOAD_ISSUE: Final = Source("aws-neuron/aws-neuron-sdk issue 779", date(2026, 11, 22))
+NEURON_DEVICE_ISSUE: Final = Source("aws-neuron/aws-neuron-sdk issue 851", date(2026, 11, 22))
+EXTENSION_ISSUE: Final = Source("Dao-AILab/flash-attention issue 854", date(2026, 11, 22))
 XID_ERRORS: Final = Source("NVIDIA GPU deployment guide: XID errors", date(2026, 11, 21))
 CUDA_COMPATIBILITY: Final = Source("NVIDIA CUDA compatibility guide", date(2026, 11, 21))
 
@@ -159,6 +165,12 @@ TORCHVISION_DATASETS: Final = Source(
 TORCH_RUN: Final = Source("PyTorch documentation: torchrun (elastic launch)", date(2026, 11, 21))
 TORCH_RENDEZVOUS: Final = Source(
     "PyTorch documentation: torch.distributed.elastic.rendezvous", date(2026, 11, 21)
+)
+TORCH_PROCESS_FAILURE: Final = Source(
+    "torch 2.13: torch/distributed/elastic/multiprocessing/errors/__init__.py", date(2026, 11, 22)
+)
+TORCH_WORKER_FILES: Final = Source(
+    "torch 2.13: torch/utils/data/dataloader.py (too many open files)", date(2026, 11, 22)
 )
 TORCH_ELASTIC_ERRORS: Final = Source(
     "PyTorch documentation: torch.distributed.elastic error propagation", date(2026, 11, 21)

@@ -7,7 +7,7 @@ import pytest
 from launcher.diagnosis.diagnose import diagnose
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.job_runtime import STOPPED
-from launcher.failure_modes.model import FailureMode
+from launcher.failure_modes.model import FailureMode, Retry
 from tests.diagnosis.cases import records
 
 BOOT = (
@@ -35,6 +35,14 @@ FULL = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
             "endpoint or a NAT device, both the security groups and the subnet's network ACL allow traffic",
             "EFA003",
         ),
+        (
+            "ClientError: Artifact upload failed:Please ensure that the subnet's route table has a route to "
+            "an S3 VPC endpoint or a NAT device",
+            "EFA003",
+        ),
+        ("ClientError: Artifact upload failed:Insufficient disk space", "DISK001"),
+        ("ClientError: Artifact upload failed:No space left on device", "DISK001"),
+        ("InternalServerError: Artifact upload failed:Error 7: The credentials have been expired", "CKPT004"),
         ("ClientError: Please use an instance type with more memory, or reduce the size of data.", "MEM002"),
         ("AlgorithmError: , exit code: 137", "MEM002"),
         (
@@ -51,6 +59,17 @@ FULL = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
 def test_the_services_own_texts_are_known(reason: str | None, code: str | None) -> None:
     root = diagnose([], reason).root_cause
     assert (root.finding.code if root else None) == code
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "Please ensure that the subnet's route table has a route to an S3 VPC endpoint",
+        "Insufficient disk space",
+    ],
+)
+def test_an_upload_that_would_fail_again_is_not_tried_again(what: str) -> None:
+    assert diagnose([], f"ClientError: Artifact upload failed:{what}").retry is Retry.NEVER
 
 
 def test_a_spot_job_that_got_no_hosts_has_only_its_secondary_status() -> None:

@@ -210,7 +210,7 @@ def test_under_torchrun_a_full_disk_ends_the_ranks_and_is_named(tmp_path: Path, 
     [
         ("raise SystemExit(7)", 7, "CODE001 rank 0 on algo-1: exited with code 7"),
         ("import os; os.kill(os.getpid(), 9)", 137, "MEM002 rank 0 on algo-1: killed by SIGKILL (exit -9)"),
-        ("import os; os.abort()", 134, "CODE001 rank 0 on algo-1: killed by SIGABRT (exit -6)"),
+        ("import os; os.abort()", 134, "CODE004 rank 0 on algo-1: killed by SIGABRT (exit -6)"),
         ("import argparse; argparse.ArgumentParser().parse_args()", 2, "CODE002 rank 0 on algo-1: train.py "
          "refused its command line: unrecognized arguments: --foo"),
         ("def broken(:", 1, "CODE001 rank 0 on algo-1: SyntaxError"),

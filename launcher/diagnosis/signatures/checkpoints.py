@@ -1,6 +1,7 @@
 """Checkpoints and Debugger, which meets them.
 
-Texts: torch/nn/modules/module.py, SMDebug, FailureReason of the SageMaker API.
+Texts: torch/nn/modules/module.py, torch/serialization.py and caffe2/serialize/inline_container.cc of PyTorch
+1.6 to 2.13, safetensors 0.3 to 0.5, SMDebug, FailureReason of the SageMaker API.
 """
 
 from __future__ import annotations
@@ -18,6 +19,13 @@ _REST = r"[^\n]*(?:\n\s*)?"
 
 _PREFIX = r"(?:\w{1,100}\.){1,8}"
 """Names before a key, each with its dot; bounded, as every split of a key is tried."""
+
+_TORN = (
+    "Load the checkpoint before this one, and delete the torn one: its writer was killed, or the disk was "
+    "full "
+    "before it was whole. Where it was downloaded, download it again and compare its size. Save with "
+    "slipway.CheckpointManager, which never leaves a torn one behind and refuses what it did not write."
+)
 
 _RAISED = (
     (
@@ -110,7 +118,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="upload failed",
         pattern=re.compile(
-            r"(?:Artifact|Checkpoint) upload failed:(?!.*(?:AccessDenied|Access Denied|403))(?P<why>.{0,120})"
+            r"(?:Artifact|Checkpoint) upload failed:(?!.*(?:AccessDenied|Access Denied|403|not authorized"
+            r"|route to an S3|disk space|[Nn]o space left|OCI runtime))(?P<why>.{0,120})"
         ),
         example="InternalServerError: Artifact upload failed:Error 7: The credentials received have been "
         "expired",
@@ -171,6 +180,50 @@ SIGNATURES = (
         "manifest says: its content has changed: not loaded, the one before is tried",
         near_miss="slipway: CKPT009 ",
         says="{what}",
+    ),
+    Signature(
+        mode=checkpoints.NOT_WHAT_WAS_SAVED,
+        role=LineRole.INITIATOR,
+        literal="pytorchstreamreader failed ",
+        pattern=re.compile(r"PytorchStreamReader failed (?P<what>(?:reading|locating|getting)\b.{0,160})"),
+        example="RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central "
+        "directory",
+        near_miss="INFO PytorchStreamReader failed on the first try",
+        says="a file that torch.load reads is torn or no checkpoint: {what}",
+        remedy=_TORN,
+    ),
+    Signature(
+        mode=checkpoints.NOT_WHAT_WAS_SAVED,
+        role=LineRole.INITIATOR,
+        literal="error while deserializing header: ",
+        pattern=re.compile(r"SafetensorError: Error while deserializing header: (?P<what>\w[\w ]{0,80})"),
+        example="safetensors_rust.SafetensorError: Error while deserializing header: "
+        "MetadataIncompleteBuffer",
+        near_miss="INFO no error while deserializing header: 3 tensors",
+        says="a safetensors file is torn, or none: {what}",
+        remedy=_TORN,
+    ),
+    Signature(
+        mode=checkpoints.NOT_WHAT_WAS_SAVED,
+        role=LineRole.INITIATOR,
+        literal="pickle data was truncated",
+        pattern=re.compile(r"UnpicklingError: pickle data was truncated"),
+        example="_pickle.UnpicklingError: pickle data was truncated",
+        near_miss="INFO pickle data was truncated to 3 files",
+        says="a file that torch.load reads ends too early",
+        remedy=_TORN,
+    ),
+    Signature(
+        mode=checkpoints.NOT_WHAT_WAS_SAVED,
+        role=LineRole.INITIATOR,
+        literal="the file might be corrupted",
+        pattern=re.compile(
+            r"unexpected EOF, expected (?P<bytes>\d{1,20}) more bytes\. The file might be corrupted"
+        ),
+        example="RuntimeError: unexpected EOF, expected 3302811 more bytes. The file might be corrupted.",
+        near_miss="WARNING the file might be corrupted, reading it again",
+        says="a file that torch.load reads ends {bytes} bytes too early",
+        remedy=_TORN,
     ),
 )
 

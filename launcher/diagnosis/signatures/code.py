@@ -1,7 +1,6 @@
-"""The user's script, and what runs it. Tracebacks themselves are read by `diagnosis.tracebacks`.
+"""The user's script. Tracebacks themselves are read by `diagnosis.tracebacks`.
 
-Texts: CPython's main, argparse and os.py (os.environ); torch/distributed/elastic; torch/nn/modules/module.py
-(load_state_dict); sagemaker-training-toolkit's errors.py.
+Texts: CPython's main, argparse and os.py (os.environ); torch/nn/modules/module.py (load_state_dict).
 """
 
 from __future__ import annotations
@@ -220,7 +219,8 @@ SIGNATURES = (
         role=LineRole.CASCADE,
         literal="error: ",
         pattern=re.compile(
-            r"^(?:[a-z_]\w*\.)*(?!(?:Connection|BrokenPipe|ChildFailed|ExecuteUserScript|Algorithm|Client)"
+            r"^(?:[a-z_]\w*\.)*(?!AssertionError: can only (?:test|join) a child "
+            r"process$)(?!(?:Connection|BrokenPipe|ChildFailed|ExecuteUserScript|Algorithm|Client)"
             r"\w*Error|Dist\w+Error)(?P<what>[A-Z]\w+Error: .{1,200})"
         ),
         example="ValueError: 3 is not in range",
@@ -230,102 +230,11 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.CASCADE,
-        literal="failed (exitcode: ",
-        pattern=re.compile(
-            r"failed \(exitcode: (?P<exit>-?(?!9\)|15\))\d+)\) local_rank: (?P<local_rank>\d+)"
-        ),
-        example="ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 "
-        "(pid: 50120) "
-        "of binary: /opt/conda/bin/python",
-        near_miss="ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -15) local_rank: "
-        "0 (pid: 7)",
-        says="local rank {local_rank} ended with exit code {exit}; its own error is not in the log",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.CASCADE,
-        literal="childfailederror",
-        pattern=re.compile(r"torch\.distributed\.elastic\.multiprocessing\.errors\.ChildFailedError:"),
-        example="torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
-        near_miss="INFO catching ChildFailedError",
-        says="a rank failed; its own error is not in the log",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.CASCADE,
-        literal="executeuserscripterror",
-        pattern=re.compile(r"\bExecuteUserScriptError:(?:.*?ErrorMessage \"(?P<what>[^\"]+))?"),
-        example='ERROR ExecuteUserScriptError: ExitCode 1 ErrorMessage "KeyError: \'x\'" Command "python '
-        'train.py"',
-        near_miss="INFO ExecuteUserScriptError is raised for scripts",
-        says="the script failed: {what}",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.CASCADE,
-        literal="return code = ",
-        pattern=re.compile(r"exits with return code = (?P<exit>(?!0\b|-9\b|-15\b)-?\d+)"),
-        example="[2024-01-15 09:20:17,001] [ERROR] [launch.py:321:sigkill_handler] ['python'] exits with "
-        "return code = 1",
-        near_miss="[2024-01-15 09:20:17,001] [INFO] [launch.py:350:main] Process 7 exits with return code "
-        "= 0",
-        says="a process ended with exit code {exit}; its own error is not in the log",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.CASCADE,
-        literal="killing subprocess",
-        pattern=re.compile(r"sigkill_handler\] Killing subprocess (?P<pid>\d+)"),
-        example="[2024-01-15 09:20:16,880] [INFO] [launch.py:315:sigkill_handler] Killing subprocess 90441",
-        near_miss="INFO killing subprocess pool",
-        says="the launcher ended its processes because one failed; its own error is not in the log",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.CASCADE,
-        literal="algorithmerror: ",
-        pattern=re.compile(r"^AlgorithmError: (?P<what>.{0,160}?),? exit code: (?P<exit>\d+)"),
-        example="AlgorithmError: framework error, exit code: 1",
-        near_miss="INFO AlgorithmError: is raised by the service",
-        says="the container ended with exit code {exit}: {what}",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.CASCADE,
-        literal="terminate called after throwing",
-        pattern=re.compile(r"terminate called after throwing an instance of '(?P<type>[^']+)'"),
-        example="terminate called after throwing an instance of 'c10::Error'",
-        near_miss="INFO terminate called after throwing nothing",
-        says="a process aborted with {type}",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.CASCADE,
-        literal="exit code",
-        pattern=re.compile(
-            r"primary job +terminated normally, but \d+ process returned|mpirun detected that one or more "
-            r"processes exited with non-zero|exited with exit code (?P<exit>[1-9]\d*)\b"
-        ),
-        example="srun: error: gpu-1: task 0: Exited with exit code 1; mpirun: exited with exit code 1",
-        near_miss="INFO exited with exit code 0",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
         role=LineRole.TEARDOWN,
-        literal="closing signal",
-        pattern=re.compile(r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)"),
-        example="W0820 11:30:44 99 torch/distributed/elastic/multiprocessing/api.py:900] Sending process "
-        "105 closing "
-        "signal SIGTERM",
-        near_miss="INFO the closing signal of the market",
+        literal="a child process",
+        pattern=re.compile(r"^AssertionError: can only (?:test|join|start) a child process$"),
+        example="AssertionError: can only test a child process",
+        near_miss="INFO AssertionError: can only test a child process is noise",
+        says="a DataLoader of the parent was thrown away in a worker, which harms nothing",
     ),
 )

@@ -205,4 +205,14 @@ SIGNATURES = (
         "too early)",
         near_miss="INFO the profiler should dump its trace",
     ),
+    Signature(
+        mode=nccl.COLLECTIVE_TIMED_OUT,
+        role=LineRole.CASCADE,
+        literal="tried to allocate more than 1eb memory",
+        pattern=re.compile(r"out of memory\. Tried to allocate more than 1EB memory"),
+        example="torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate more than 1EB memory.",
+        near_miss="INFO nobody tried to allocate more than 1EB memory",
+        says="the size of an object that another rank should have sent is garbage: the ranks are not in step",
+        vague=True,
+    ),
 )

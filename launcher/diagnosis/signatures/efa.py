@@ -85,7 +85,8 @@ SIGNATURES = (
         role=LineRole.SYMPTOM,
         literal="net/ofi c",
         pattern=re.compile(
-            r"NCCL WARN NET/OFI (?:Couldn't|Could not|Creating new) (?P<what>(?:open|create|bind|enable|"
+            r"(?:NCCL WARN|WARN: Function: \w{1,80} Line: \d{1,6}:) NET/OFI (?:Couldn't|Could not|Creating "
+            r"new) (?P<what>(?:open|create|bind|enable|"
             r"get|endpoint)\b.{0,120})"
         ),
         example="algo-1:72593:73427 [7] create_nccl_ofi_component:459 NCCL WARN NET/OFI Couldn't open AV. "

@@ -1,6 +1,7 @@
-"""Faults of a GPU.
+"""Faults of a GPU, or of a Neuron device.
 
 Texts: NVIDIA's Xid documentation (docs.nvidia.com/deploy/xid-errors) and the driver's kernel messages.
+Neuron's are those of its runtime (NRT, TDRV), 1.1 to 2.22, and of torch-neuronx.
 Xid 48, 63, 64, 94, 95 and 140 are about memory; 13, 31, 43 and 45 mostly come from the program itself,
 or follow from another one.
 """
@@ -126,5 +127,82 @@ SIGNATURES = (
         example="nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 24007, Fatal, Link 44 sourcetrack timeout error",
         near_miss="nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32 egress non-posted",
         says="a fatal fault of NVSwitch {gpu} (SXid {xid})",
+    ),
+    Signature(
+        mode=hardware.GPU_FAULT,
+        role=LineRole.INITIATOR,
+        literal="nvrm: ",
+        pattern=re.compile(
+            r"NVRM: (?:GPU (?P<gpu>[0-9a-fA-F:.]{7,20}): )?(?:RmInitAdapter failed!|rm_init_adapter failed)"
+        ),
+        example="NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x22:0x56:894)",
+        near_miss="NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64",
+        says="the driver cannot start GPU {gpu}",
+    ),
+    Signature(
+        mode=hardware.NEURON_RUNTIME_FAILS,
+        role=LineRole.INITIATOR,
+        literal="tdrv:",
+        pattern=re.compile(r"TDRV:\w{1,60}\]? +(?P<what>Could not open.{0,60})"),
+        example="2024-May-21 16:08:34.244955 58100:58100 ERROR  TDRV:tdrv_init_mla_phase1          Could not "
+        "open the nd3",
+        near_miss="2024-May-21 16:08:34.208521 58098:58098 ERROR  TDRV:notification_destroy     "
+        "Notifications "
+        "not initialized!",
+        says="the Neuron runtime: {what}",
+    ),
+    Signature(
+        mode=hardware.NEURON_RUNTIME_FAILS,
+        role=LineRole.INITIATOR,
+        literal="nrt::",
+        pattern=re.compile(r"(?P<what>Nrt::\w{1,40} failed on NeuronCores? .{1,160})"),
+        example='(0) INTERNAL: Nrt::Load failed on NeuronCores 0-0(2): nrt_load status=1, error message="Non '
+        'specific failure".',
+        near_miss="INFO calling Nrt::Load on NeuronCores 0-0",
+        says="the Neuron runtime: {what}",
+    ),
+    Signature(
+        mode=hardware.NEURON_RUNTIME_FAILS,
+        role=LineRole.INITIATOR,
+        literal="nrt:nrt_init ",
+        pattern=re.compile(r"ERROR +NRT:nrt_init +(?P<what>\S.{0,200})"),
+        example="2022-Mar-29 07:07:29.0082    11:11    ERROR   NRT:nrt_init           Unable to determine "
+        "Neuron "
+        "Driver version. Please check aws-neuron-dkms package is installed.",
+        near_miss="2024-10-21 7838:7838   INFO   NRT:nrt_init          Found neuron driver: 2.18",
+        says="the Neuron runtime did not start: {what}",
+    ),
+    Signature(
+        mode=hardware.NEURON_RUNTIME_FAILS,
+        role=LineRole.INITIATOR,
+        literal="failed to initialize devices",
+        pattern=re.compile(r"NRTD:\w{1,40}\] Failed to initialize devices"),
+        example="nrtd[1]: [NRTD:InitTongas] Failed to initialize devices, error:1",
+        near_miss="INFO failed to initialize devices of the mouse",
+        says="the Neuron runtime did not get its devices",
+        vague=True,
+    ),
+    Signature(
+        mode=hardware.NEURON_RUNTIME_FAILS,
+        role=LineRole.INITIATOR,
+        literal="neuron runtime could not be initialized",
+        pattern=re.compile(r"PyTorch Neuron Runtime could not be initialized"),
+        example="RuntimeError: The PyTorch Neuron Runtime could not be initialized. Neuron Driver issues are "
+        "logged to your system logs.",
+        near_miss="INFO a neuron runtime could not be initialized twice",
+        says="the Neuron runtime did not start",
+        vague=True,
+    ),
+    Signature(
+        mode=hardware.NEURON_RUNTIME_FAILS,
+        role=LineRole.INITIATOR,
+        literal="nrt_",
+        pattern=re.compile(
+            r"\b(?P<what>nrt_(?:init|load|execute)\w{0,30}(?:\(\))? (?:failed|status=[1-9]).{0,80})"
+        ),
+        example="RuntimeError: nrt_init failed",
+        near_miss="INFO nrt_load status=0",
+        says="the Neuron runtime: {what}",
+        vague=True,
     ),
 )

@@ -19,7 +19,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="out of memory",
         pattern=re.compile(
-            r"(?:CUDA|HIP) out of memory\.?(?: Tried to allocate (?P<asked>" + _SIZE + r"))?"
+            r"(?:CUDA|HIP) out of memory(?!\.? Tried to allocate more than 1EB)\.?(?: Tried to allocate "
+            r"(?P<asked>" + _SIZE + r"))?"
             r"(?:.{0,160}?(?P<free>" + _SIZE + r")(?: is)? free)?",
         ),
         example="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 5 has a total "
@@ -99,16 +100,6 @@ SIGNATURES = (
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
         role=LineRole.INITIATOR,
-        literal="exit code: 137",
-        pattern=re.compile(r"exit code: 137\b"),
-        example="AlgorithmError: , exit code: 137",
-        near_miss="AlgorithmError: , not exit code: 1370",
-        says="a process was killed (exit code 137): the usual reason is the host's memory",
-        vague=True,
-    ),
-    Signature(
-        mode=hardware.HOST_OUT_OF_MEMORY,
-        role=LineRole.INITIATOR,
         literal="exceeded the request memory",
         pattern=re.compile(r"killed by docker due to it exceeded the request memory"),
         example="Exit Reason: User Container killed by docker due to it exceeded the request memory",
@@ -138,49 +129,6 @@ SIGNATURES = (
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
         role=LineRole.INITIATOR,
-        literal="exitcode: -9",
-        pattern=re.compile(r"failed \(exitcode: -9\) local_rank: (?P<local_rank>\d+)"),
-        example="E0820 11:30:44.1 99 torch/distributed/elastic/multiprocessing/api.py:984] failed "
-        "(exitcode: -9) local_rank: 3 (pid: 104) of binary: /opt/venv/bin/python",
-        near_miss="failed (exitcode: -15) local_rank: 3 (pid: 104) of binary: python; not exitcode: -9",
-        says="local rank {local_rank} was killed (SIGKILL): the usual reason is the host's memory",
-        vague=True,
-    ),
-    Signature(
-        mode=hardware.HOST_OUT_OF_MEMORY,
-        role=LineRole.INITIATOR,
-        literal="return code = -9",
-        pattern=re.compile(r"exits with return code = -9\b"),
-        example="[2024-01-15 09:20:17,001] [ERROR] [launch.py:321:sigkill_handler] ['python'] exits with "
-        "return code = -9",
-        near_miss="INFO exits with return code = -99",
-        says="a process was killed (SIGKILL): the usual reason is the host's memory",
-        vague=True,
-    ),
-    Signature(
-        mode=hardware.HOST_OUT_OF_MEMORY,
-        role=LineRole.INITIATOR,
-        literal="killed",
-        pattern=re.compile(r": line \d+: +\d+ Killed\b|exited on signal 9 \(Killed\)|^Killed$"),
-        example="/usr/local/runtime: line 30: 7 Killed python train.py",
-        near_miss="INFO 7 Killed monsters in line 30: ok",
-        says="a process was killed (SIGKILL): the usual reason is the host's memory",
-        vague=True,
-    ),
-    Signature(
-        mode=hardware.HOST_OUT_OF_MEMORY,
-        role=LineRole.INITIATOR,
-        literal="sigkill",
-        pattern=re.compile(r"terminated with signal SIGKILL|died with <Signals\.SIGKILL: 9>"),
-        example="torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal "
-        "SIGKILL",
-        near_miss="INFO SIGKILL follows SIGTERM after 30 s",
-        says="a process was killed (SIGKILL): the usual reason is the host's memory",
-        vague=True,
-    ),
-    Signature(
-        mode=hardware.HOST_OUT_OF_MEMORY,
-        role=LineRole.INITIATOR,
         literal="oom_kill",
         pattern=re.compile(r"Detected (?P<events>[1-9]\d*) oom_kill event"),
         example="slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some of the step tasks have "
@@ -198,6 +146,15 @@ SIGNATURES = (
         "happens when there is high memory pressure",
         near_miss="INFO counting allocator cache flushes",
         says="PyTorch emptied its cache {times} times in a step: the GPU is close to full",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="out of memory",
+        pattern=re.compile(r"^srun: error: (?P<host>[\w.-]{1,100}): tasks? [\d,-]{1,100}: Out Of Memory"),
+        example="srun: error: gpu20-15: task 0: Out Of Memory",
+        near_miss="INFO srun: error: gpu20-15: task 0: Out Of Memory is what it says",
+        says="the task took more memory than it may and was killed",
     ),
 )
 

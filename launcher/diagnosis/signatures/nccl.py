@@ -1,6 +1,7 @@
 """NCCL: memory, sockets, devices, versions.
 
-Texts: NCCL's misc/socket.cc, shm.h, init.cc and bootstrap.cc, 2.4 to 2.27; ProcessGroupNCCL.cpp of PyTorch
+Texts: NCCL's misc/socket.cc, shm.h, transport/p2p.cc, shm.cc and net_ib.cc, init.cc and bootstrap.cc, 2.3 to
+2.28; gloo's transport/tcp; ProcessGroupNCCL.cpp of PyTorch
 1.13 to 2.8; c10d's Utils.hpp of 2.13.
 """
 
@@ -244,5 +245,65 @@ SIGNATURES = (
         example="ValueError: number of node-local MPI processes 8 cannot be larger than the device count 4",
         near_miss="INFO the batch cannot be larger than the device count",
         says="{processes} processes on a host with fewer GPUs",
+    ),
+    Signature(
+        mode=nccl.PEER_ACCESS_REFUSED,
+        role=LineRole.INITIATOR,
+        literal="peer access is not supported",
+        pattern=re.compile(
+            r"(?:NCCL WARN .{0,80}|CUDA error: |Cuda failure (?:\d+ )?')peer access is not supported "
+            r"between these"
+        ),
+        example="gpu-1:774:854 [0] transport/shm.cc:590 NCCL WARN Cuda failure 217 'peer access is not "
+        "supported "
+        "between these two devices'",
+        near_miss="INFO peer access is not supported between these GPUs, copying over the host",
+        says="the driver refuses that two GPUs of this host reach each other's memory",
+    ),
+    Signature(
+        mode=nccl.PEER_ACCESS_REFUSED,
+        role=LineRole.INITIATOR,
+        literal="failed to open cuda ipc handle",
+        pattern=re.compile(
+            r"NCCL WARN failed to open CUDA IPC handle : \d{1,6} (?P<why>(?!peer access).{1,80})"
+        ),
+        example="gpu-1:4974:4981 [0] transport/p2p.cu:548 NCCL WARN failed to open CUDA IPC handle : 11 "
+        "invalid "
+        "argument",
+        near_miss="INFO failed to open CUDA IPC handle : 11 invalid argument",
+        says="a GPU's memory could not be mapped into another process of this host: {why}",
+    ),
+    Signature(
+        mode=nccl.PEER_ACCESS_REFUSED,
+        role=LineRole.INITIATOR,
+        literal="'initialization error'",
+        pattern=re.compile(r"Cuda failure (?:\d+ )?'initialization error'"),
+        example="node155:3054646:3054695 [1] transport/nvls.cc:246 NCCL WARN Cuda failure 3 'initialization "
+        "error'",
+        near_miss="INFO 'initialization error' is error 3 of CUDA",
+        says="CUDA cannot be initialised for NCCL on this host",
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal="got completion ",
+        pattern=re.compile(
+            r"NET/IB ?: Got completion (?:from peer (?P<peer>[^\s<]{1,100})\S* )?with (?:error |status=)"
+            r"(?P<status>\w{1,40}(?:\(\d{1,4}\))?)"
+        ),
+        example="gpu-1:617:2799 [3] transport/net_ib.cc:2360 NCCL WARN NET/IB: Got completion from peer "
+        "10.0.0.4<53393> with status=12 opcode=1 len=5222 vendor err 129 (Send)",
+        near_miss="gpu-1:617:2799 [3] NCCL INFO NET/IB: got completion of 3 requests",
+        says="InfiniBand got no answer from its peer {peer} (status {status})",
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal="application timeout caused pair closure",
+        pattern=re.compile(r"Application timeout caused pair closure"),
+        example="RuntimeError: Application timeout caused pair closure",
+        near_miss="INFO no application timeout caused pair closures",
+        says="another operation timed out, and gloo closed the connection",
+        vague=True,
     ),
 )

@@ -1,7 +1,7 @@
-"""Packages that are missing, or that pip could not install.
+"""Packages that are missing, that pip could not install, or whose machine code does not fit.
 
-Texts: CPython's importlib (ModuleNotFoundError); pip 20.3 to 26 (resolution/resolvelib/factory.py,
-wheel_builder.py), which the boot and the images' toolkit run alike.
+Texts: CPython's importlib (ModuleNotFoundError); glibc's dynamic loader; pip 20.3 to 26
+(resolution/resolvelib/factory.py, wheel_builder.py), which the boot and the images' toolkit run alike.
 """
 
 from __future__ import annotations
@@ -122,5 +122,35 @@ SIGNATURES = (
         "pyproject.toml-based projects",
         near_miss="WARNING: Could not build wheels for deepspeed, using the source",
         says="pip cannot build {package} from its source, and there is no wheel of it for this Python",
+    ),
+    Signature(
+        mode=job_runtime.EXTENSION_MISMATCH,
+        role=LineRole.INITIATOR,
+        literal="undefined symbol:",
+        pattern=re.compile(
+            r"^(?!.{0,200}(?:[Ww]arning|Failed to load image Python extension|warn\()).{0,300}?"
+            r"(?P<library>[\w.+-]{1,120}\.so[\w.]{0,20}): undefined symbol:(?: (?P<symbol>\w{1,80}))?"
+        ),
+        example="ImportError: "
+        "/opt/conda/lib/python3.10/site-packages/flash_attn_2_cuda.cpython-310-x86_64-linux-"
+        "gnu.so: undefined symbol: _ZN3c104cuda9SetDeviceEi",
+        near_miss="UserWarning: Failed to load image Python extension: '/opt/conda/lib/image.so: undefined "
+        "symbol: "
+        "_ZN3c104cuda9SetDeviceEi'",
+        says="{library} was built for another torch or CUDA than the one that is there",
+    ),
+    Signature(
+        mode=job_runtime.EXTENSION_MISMATCH,
+        role=LineRole.INITIATOR,
+        literal="' not found (required by ",
+        pattern=re.compile(
+            r"version [`'](?P<version>(?:GLIBC|GLIBCXX|CXXABI)_[\d.]{1,12})' not found \(required by "
+            r"(?P<library>[^)\s]{1,300})"
+        ),
+        example="ImportError: /lib/x86_64-linux-gnu/libstdc++.so.6: version `GLIBCXX_3.4.32' not found "
+        "(required by "
+        "/root/.cache/torch_extensions/cpu_adam.so)",
+        near_miss="INFO version '3' not found (required by nobody)",
+        says="{library} wants {version}, which the image's C++ library does not have",
     ),
 )

@@ -1,7 +1,7 @@
 """How the hosts meet: the store and torchrun's rendezvous.
 
-Texts: torch/csrc/distributed/c10d/socket.cpp and TCPStore.cpp, torch/distributed/elastic/rendezvous of
-PyTorch 1.10 to 2.8.
+Texts: torch/csrc/distributed/c10d/socket.cpp, TCPStore.cpp and ProcessGroupGloo.cpp,
+torch/distributed/elastic/rendezvous of PyTorch 1.10 to 2.8.
 """
 
 from __future__ import annotations
@@ -137,5 +137,32 @@ SIGNATURES = (
         "useIpv6: 0, code: -98, name: EADDRINUSE",
         near_miss="INFO _EADDRINUSE_ is 98",
         says="the rendezvous port is in use already",
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="connectfullmesh failed with",
+        pattern=re.compile(r"Gloo connectFullMesh failed with (?P<why>.{1,200})"),
+        example="RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/"
+        "pair.cc:144] no error",
+        near_miss="INFO connectFullMesh failed with no rank",
+        says="could not connect to all other ranks (gloo): {why}",
+        remedy="Some host's name leads to an address that the others do not reach, such as 127.0.1.1, or a "
+        "rank had ended. Set GLOO_SOCKET_IFNAME to the interface that is in the container's "
+        "resourceconfig.json, and look for a rank that failed before.",
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="connection refused",
+        pattern=re.compile(
+            r"gloo/transport/tcp/\w{1,40}\.cc:\d{1,6}\] connect \[(?P<peer>[^\]\s]{1,60})\]:\d{1,6}: "
+            r"Connection refused"
+        ),
+        example="RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:799] connect "
+        "[127.0.1.1]:20000: "
+        "Connection refused",
+        near_miss="INFO connect [127.0.1.1]:20000: Connection refused, trying the next address",
+        says="no rank answered at {peer} (gloo)",
     ),
 )

@@ -60,7 +60,7 @@ SIGNATURES = (
         literal="cancelled at ",
         pattern=re.compile(
             r"\*\*\* (?:JOB|STEP) \S{1,40} (?:ON \S{1,80} )?CANCELLED AT \S{1,40} DUE TO "
-            r"(?P<why>TIME LIMIT|PREEMPTION)"
+            r"(?P<why>TIME LIMIT|PREEMPTION|JOB REQUEUE)"
         ),
         example="slurmstepd: error: *** STEP 4711.0 ON gpu-1 CANCELLED AT 2026-08-20T11:30:44 DUE TO TIME "
         "LIMIT ***",

@@ -1,6 +1,7 @@
 """Disks, file systems and images.
 
-Texts: the C library's strerror, mount.lustre, the FSx CSI driver, docker and containerd, CUDA, PyTorch.
+Texts: the C library's strerror, mount.lustre, the FSx CSI driver, docker, containerd and NVIDIA's container
+runtime, CUDA and its ptxas, PyTorch, FailureReason of the SageMaker API.
 """
 
 from __future__ import annotations
@@ -208,8 +209,10 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.DRIVER_MISMATCH,
         role=LineRole.INITIATOR,
-        literal="nvml: driver/library version mismatch",
-        pattern=re.compile(r"Failed to initialize NVML: Driver/library version mismatch"),
+        literal="driver/library version mismatch",
+        pattern=re.compile(
+            r"(?:Failed to initialize NVML|nvml error): Driver/library version mismatch", re.I
+        ),
         example="Failed to initialize NVML: Driver/library version mismatch",
         near_miss="INFO 'NVML: Driver/library version mismatch' needs a reboot",
         says="driver and driver library differ on the host",
@@ -225,5 +228,57 @@ SIGNATURES = (
         "attempted on non supported HW",
         near_miss="INFO Error 800 of the printer",
         says="driver and CUDA do not fit: {what}",
+    ),
+    Signature(
+        mode=job_runtime.DRIVER_MISMATCH,
+        role=LineRole.INITIATOR,
+        literal="cuda runtime error (80",
+        pattern=re.compile(r"cuda runtime error \((?P<code>80[234])\) : (?P<what>.{1,80}?)(?: at /|$)"),
+        example="RuntimeError: cuda runtime error (802) : system not yet initialized at "
+        "/pytorch/aten/src/THC/"
+        "THCGeneral.cpp:50",
+        near_miss="INFO cuda runtime error (801) is not an error here",
+        says="driver and CUDA do not fit: {what}",
+    ),
+    Signature(
+        mode=job_runtime.DRIVER_MISMATCH,
+        role=LineRole.INITIATOR,
+        literal="is not defined for option 'gpu-name'",
+        pattern=re.compile(r"Value '(?P<architecture>sm_\w{1,9})' is not defined for option 'gpu-name'"),
+        example="ptxas fatal   : Value 'sm_100' is not defined for option 'gpu-name'",
+        near_miss="INFO a value is not defined for option 'gpu-name'",
+        says="the image's compiler (ptxas) does not know this GPU's architecture, {architecture}",
+    ),
+    Signature(
+        mode=job_runtime.SHARED_CACHE,
+        role=LineRole.INITIATOR,
+        literal="stale file handle",
+        pattern=re.compile(
+            r"\[Errno 116\] Stale file handle(?:: '?(?P<file>[^\s'\"]{1,300}))?|: Stale file handle$"
+        ),
+        example="OSError: [Errno 116] Stale file handle: '/fsx/.triton/cache/5e1f/kernel.json'",
+        near_miss="INFO a stale file handle is opened again",
+        says="a file on a shared file system was replaced by another host while it was open here: {file}",
+    ),
+    Signature(
+        mode=job_runtime.SHARED_CACHE,
+        role=LineRole.INITIATOR,
+        literal="device or resource busy",
+        pattern=re.compile(
+            r"\[Errno 16\] Device or resource busy: '(?P<file>[^']{0,200}"
+            r"(?:\.triton|torchinductor|torch_extensions|\.nfs)[^']{0,200})'"
+        ),
+        example="OSError: [Errno 16] Device or resource busy: '/root/.triton/cache/8a/cuda_utils.so'",
+        near_miss="OSError: [Errno 16] Device or resource busy: '/dev/snd'",
+        says="a file of a shared cache is in use by another host: {file}",
+    ),
+    Signature(
+        mode=job_runtime.DISK_FULL,
+        role=LineRole.INITIATOR,
+        literal="disk space",
+        pattern=re.compile(r"(?:upload|[Dd]ownload) failed: ?.{0,40}?[Ii]nsufficient disk space"),
+        example="ClientError: Artifact upload failed:Insufficient disk space",
+        near_miss="INFO checking that there is no insufficient disk space",
+        says="the disk is full",
     ),
 )

@@ -1,0 +1,57 @@
+"""mpirun's daemons, one on each host, and the way between its processes.
+
+Texts: Open MPI 2 to 5 and PRRTE, as they stand in kubeflow/mpi-operator issue 152, aws/aws-parallelcluster
+issue 301 and open-mpi/ompi issue 11830.
+"""
+
+from __future__ import annotations
+
+import re
+
+from launcher.diagnosis.signatures.signature import LineRole, Signature
+from launcher.failure_modes import nccl
+
+SIGNATURES = (
+    Signature(
+        mode=nccl.MPI_DAEMON_LOST,
+        role=LineRole.SYMPTOM,
+        literal="remote daemon: [",
+        pattern=re.compile(r"^\s*Remote daemon: \[\S{1,100},\d{1,6}\] on node (?P<host>[\w.-]{1,255})"),
+        example="  Remote daemon: [[64112,0],1] on node algo-2",
+        near_miss="INFO the remote daemon: [64112] is up",
+        says="mpirun lost its daemon on this host",
+    ),
+    Signature(
+        mode=nccl.MPI_DAEMON_LOST,
+        role=LineRole.SYMPTOM,
+        literal="has lost communication with ",
+        pattern=re.compile(r"\b(?:ORTE|PRTE) has lost communication with (?:a remote|its) daemon"),
+        example="ORTE has lost communication with a remote daemon.",
+        near_miss="INFO ORTE has lost communication with nobody",
+        says="mpirun lost its daemon on a host",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.MPI_DAEMON_LOST,
+        role=LineRole.SYMPTOM,
+        literal=" daemon",
+        pattern=re.compile(
+            r"\bORTE was unable to reliably start one or more daemons"
+            r"|\bAn? (?:ORTE|PRTE) daemon has unexpectedly failed after launch"
+        ),
+        example="ORTE was unable to reliably start one or more daemons.",
+        near_miss="INFO ORTE starts one daemon for each host",
+        says="mpirun could not start its daemons on all hosts",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.MPI_DAEMON_LOST,
+        role=LineRole.SYMPTOM,
+        literal="unable to reach each other for",
+        pattern=re.compile(r"MPI processes are unable to reach each other for"),
+        example="At least one pair of MPI processes are unable to reach each other for MPI communications.",
+        near_miss="INFO the hosts were unable to reach each other for 3 s",
+        says="MPI processes of two hosts do not reach each other",
+        vague=True,
+    ),
+)

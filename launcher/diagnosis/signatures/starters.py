@@ -1,0 +1,144 @@
+"""What those that start processes say of one that failed: torchrun, DeepSpeed, mpirun, SLURM, the images'
+toolkit, the service. Which signal ended it is in `exit_codes`.
+
+Texts: torch/distributed/elastic/multiprocessing/api.py and errors/__init__.py; DeepSpeed's launcher/
+launch.py; Open MPI's help texts; srun; sagemaker-training-toolkit's errors.py, which prints the name of the
+error, its exit code and its message as lines of their own; FailureReason of the SageMaker API; runc.
+"""
+
+from __future__ import annotations
+
+import re
+
+from launcher.diagnosis.signatures.signature import LineRole, Signature
+from launcher.failure_modes import job_runtime
+
+SIGNATURES = (
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="failed (exitcode: ",
+        pattern=re.compile(
+            r"failed \(exitcode: (?P<exit>-?(?!9\)|15\))\d+)\) local_rank: (?P<local_rank>\d+)"
+        ),
+        example="ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 "
+        "(pid: 50120) "
+        "of binary: /opt/conda/bin/python",
+        near_miss="ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -15) local_rank: "
+        "0 (pid: 7)",
+        says="local rank {local_rank} ended with exit code {exit}; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.SYMPTOM,
+        literal='errormessage "',
+        pattern=re.compile(
+            r"^(?:ExitCode \d{1,4} )?ErrorMessage \"(?!(?:[\w.]+)?(?:Dist\w*Error|ChildFailedError|"
+            r"ConnectionResetError|BrokenPipeError)\b)"
+            r"(?P<what>[\w.]{0,80}(?:Error|Exception)\b: [^\"]{1,300})"
+        ),
+        example="ErrorMessage \"KeyError: 'image'\"",
+        near_miss='INFO ErrorMessage "KeyError" is what it would print',
+        says="the script raised {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.ENTRY_POINT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="executable file not found in $path",
+        pattern=re.compile(
+            r"(?:OCI runtime|runc) .{0,120}exec: \"(?P<program>[^\"]{1,80})\": "
+            r"executable file not found in \$PATH"
+        ),
+        example="OCI runtime create failed: container_linux.go:380: starting container process caused: exec: "
+        '"train": executable file not found in $PATH: unknown',
+        near_miss='INFO exec: "nvcc": executable file not found in $PATH, building without',
+        says="the image has no program {program}, which the container is to start",
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="mpi_abort was invoked on rank",
+        pattern=re.compile(r"MPI_ABORT was invoked on rank (?P<rank>\d+) in communicator"),
+        example="MPI_ABORT was invoked on rank 2 in communicator MPI COMMUNICATOR 5 DUP FROM 0",
+        near_miss="INFO no MPI_ABORT was invoked on rank zero",
+        says="called MPI_ABORT, which ends all ranks; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="childfailederror",
+        pattern=re.compile(r"torch\.distributed\.elastic\.multiprocessing\.errors\.ChildFailedError:"),
+        example="torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+        near_miss="INFO catching ChildFailedError",
+        says="a rank failed; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="executeuserscripterror",
+        pattern=re.compile(r"\bExecuteUserScriptError:(?:.*?ErrorMessage \"(?P<what>[^\"]+))?"),
+        example='ERROR ExecuteUserScriptError: ExitCode 1 ErrorMessage "KeyError: \'x\'" Command "python '
+        'train.py"',
+        near_miss="INFO ExecuteUserScriptError is raised for scripts",
+        says="the script failed: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="return code = ",
+        pattern=re.compile(r"exits with return code = (?P<exit>(?!0\b|-9\b|-15\b)-?\d+)"),
+        example="[2024-01-15 09:20:17,001] [ERROR] [launch.py:321:sigkill_handler] ['python'] exits with "
+        "return code = 1",
+        near_miss="[2024-01-15 09:20:17,001] [INFO] [launch.py:350:main] Process 7 exits with return code "
+        "= 0",
+        says="a process ended with exit code {exit}; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="killing subprocess",
+        pattern=re.compile(r"sigkill_handler\] Killing subprocess (?P<pid>\d+)"),
+        example="[2024-01-15 09:20:16,880] [INFO] [launch.py:315:sigkill_handler] Killing subprocess 90441",
+        near_miss="INFO killing subprocess pool",
+        says="the launcher ended its processes because one failed; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="algorithmerror: ",
+        pattern=re.compile(r"^AlgorithmError: (?:(?P<what>.{1,160}?),? )?(?i:exit code): (?P<exit>\d+)"),
+        example="AlgorithmError: framework error, exit code: 1",
+        near_miss="INFO AlgorithmError: is raised by the service",
+        says="the container ended with exit code {exit}: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="exit code",
+        pattern=re.compile(
+            r"primary job +terminated normally, but \d+ process returned|mpirun detected that one or more "
+            r"processes exited with non-zero|[Ee]xited with exit code (?P<exit>[1-9]\d*)\b"
+        ),
+        example="srun: error: gpu-1: task 0: Exited with exit code 1",
+        near_miss="INFO exited with exit code 0",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.TEARDOWN,
+        literal="closing signal",
+        pattern=re.compile(r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)"),
+        example="W0820 11:30:44 99 torch/distributed/elastic/multiprocessing/api.py:900] Sending process "
+        "105 closing "
+        "signal SIGTERM",
+        near_miss="INFO the closing signal of the market",
+    ),
+)

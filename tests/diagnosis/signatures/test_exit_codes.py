@@ -1,0 +1,111 @@
+"""A process that a signal ended: which failure mode that is, in everybody's words for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.diagnosis.diagnose import diagnose
+from launcher.failure_modes.model import Retry
+from tests.diagnosis.cases import records
+
+TOOLKIT = (
+    "2023-05-01 10:00:00,123 sagemaker-training-toolkit ERROR    ExecuteUserScriptError:\n"
+    'ExitCode {}\nErrorMessage ""\nCommand "/opt/conda/bin/python train.py"'
+)
+TORCHRUN = "E1 api.py:984] failed (exitcode: {}) local_rank: 1 (pid: 7) of binary: python"
+SRUN = "srun: error: gpu-1: task 3: {}"
+
+
+@pytest.mark.parametrize(
+    ("code", "mode"),
+    [
+        (132, "CODE004"),
+        (134, "CODE004"),
+        (135, "CODE004"),
+        (139, "CODE004"),
+        (-4, "CODE004"),
+        (-6, "CODE004"),
+        (-7, "CODE004"),
+        (-11, "CODE004"),
+        (137, "MEM002"),
+        (-9, "MEM002"),
+        (1, "CODE001"),
+        (2, "CODE001"),
+    ],
+)
+@pytest.mark.parametrize("words", [TOOLKIT, TORCHRUN, SRUN.format("Exited with exit code {}")])
+def test_an_exit_code_tells_the_signal(words: str, code: int, mode: str) -> None:
+    root = diagnose(records(words.format(code))).root_cause
+    assert root.finding.code == mode
+
+
+@pytest.mark.parametrize(
+    "words", ["Exit Code: {}", ", exit code: {}", "ExecuteUserScriptError:\nExitCode {}"]
+)
+@pytest.mark.parametrize(
+    ("code", "mode"), [(139, "CODE004"), (134, "CODE004"), (137, "MEM002"), (143, "STOP001"), (1, "CODE001")]
+)
+def test_so_does_the_failure_reason_of_the_service(words: str, code: int, mode: str) -> None:
+    assert diagnose([], f"AlgorithmError: {words.format(code)}").root_cause.finding.code == mode
+
+
+@pytest.mark.parametrize(
+    ("line", "mode"),
+    [
+        (SRUN.format("Segmentation fault (core dumped)"), "CODE004"),
+        (SRUN.format("Bus error"), "CODE004"),
+        (SRUN.format("Out Of Memory"), "MEM002"),
+        (SRUN.format("Terminated"), "STOP001"),
+        (
+            "mpirun noticed that process rank 3 with PID 0 on node algo-2 exited on signal 9 (Killed).",
+            "MEM002",
+        ),
+        ("[algo-2:00071] Signal: Segmentation fault (11)", "CODE004"),
+        ("subprocess.CalledProcessError: Command '['python']' died with <Signals.SIGBUS: 7>.", "CODE004"),
+        ("  traceback : Signal 11 (SIGSEGV) received by PID 3182701", "CODE004"),
+        ("algo-1-x7k2p exited with code 139", "CODE004"),
+    ],
+)
+def test_a_signal_is_known_by_its_name(line: str, mode: str) -> None:
+    assert diagnose(records(line)).root_cause.finding.code == mode
+
+
+@pytest.mark.parametrize("line", [TORCHRUN.format(-15), SRUN.format("Exited with exit code 143")])
+def test_sigterm_comes_from_outside(line: str) -> None:
+    assert diagnose(records(line)).root_cause.finding.code == "STOP001"
+
+
+def test_tasks_that_slurm_ends_after_one_that_failed_are_no_cause() -> None:
+    log = f"{SRUN.format('Exited with exit code 1')}\nsrun: error: gpu-2: tasks 8-15: Killed\n" + SRUN.format(
+        "Terminated"
+    )
+    found = diagnose(records(log))
+    assert (found.root_cause.finding.code, found.retry) == ("CODE001", Retry.NEVER)
+
+
+def test_an_abort_after_a_time_out_is_the_watchdogs() -> None:
+    log = (
+        "[rank1]:[E ProcessGroupNCCL.cpp:607] [Rank 1] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=8, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600060 milliseconds before timing "
+        "out.\n"
+        "terminate called after throwing an instance of 'c10::DistBackendError'\n" + TORCHRUN.format(-6)
+    )
+    assert diagnose(records(log)).root_cause.finding.code == "NCCL004"
+
+
+def test_a_crash_names_who_crashed() -> None:
+    root = diagnose(records(TORCHRUN.format(-11))).root_cause
+    assert root.finding.subject == "local rank 1"
+    assert "SIGSEGV" in root.finding.message
+
+
+def test_the_toolkits_message_is_told_where_it_has_one() -> None:
+    log = 'ERROR    ExecuteUserScriptError:\nExitCode 1\nErrorMessage "RuntimeError: shape mismatch"'
+    assert "shape mismatch" in diagnose(records(log)).root_cause.finding.message
+
+
+@pytest.mark.parametrize(
+    "line", ["exit code: 1370", "INFO job finished with exit code 0", "exited with code 0"]
+)
+def test_other_numbers_are_no_signal(line: str) -> None:
+    assert diagnose(records(line)).root_cause is None
