@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from slipway.evidence import Evidence, judge, silent
+from slipway.evidence import Evidence, judge
 from slipway.room import write_into_room
 
 REPORTS: tuple[str, ...] = (
@@ -62,17 +62,6 @@ class Cause:
     time: float
     exit_code: int | None
     evidence: Evidence
-
-    @property
-    def says_nothing(self) -> bool:
-        """Whether nothing is known of it but that the process ended."""
-        return self.evidence.message == silent(self.exit_code)
-
-    def for_want_of_room(self, folder: Path) -> Cause:
-        """The same on a disk that is full: what a rank printed of its end found no room, as it goes under
-        torchrun, and very likely it ended of that."""
-        told = f"{self.evidence.message}, and the disk of {folder} is full: what it printed last is lost"
-        return replace(self, evidence=replace(self.evidence, code="DISK001", message=told))
 
     def text(self, host: str) -> str:
         """The content of the failure file of `host`: who failed, why and where, then the traceback's end."""
