@@ -68,15 +68,22 @@ class Cause:
         who = f"rank {self.rank} on {host}" if self.rank is not None else f"torchrun on {host}"
         place = f" ({self.evidence.place})" if self.evidence.place else ""
         message = self.evidence.message.replace("\n", " ")
+        if self.evidence.rank is not None and message.startswith("rank "):
+            # It says of itself which rank failed, and where.
+            return self._headed(message, place)
         if self.evidence.rank not in (None, self.rank):
             # What this rank printed tells of another one, whose host it does not know.
             who, message = f"rank {self.evidence.rank}", f"{message}; so says {who}"
-        headline = shorten(f"{self.evidence.code} {who}: {message}", _MAX_HEADLINE - len(place)) + place
+        return self._headed(f"{who}: {message}", place)
+
+    def _headed(self, told: str, place: str) -> str:
+        headline = shorten(f"{self.evidence.code} {told}", _MAX_HEADLINE - len(place)) + place
         return headline + _last_lines(self.evidence.details, MAX_CHARACTERS - len(headline))
 
 
 def root_cause(ends: Iterable[RankEnd], code_folder: str) -> Cause | None:
-    """The weightiest failure among the ranks, and of these the earliest: a symptom loses against a cause."""
+    """The weightiest failure among the ranks, and of these the earliest: a symptom loses against a cause,
+    and what a rank says of another one against what that one says itself."""
     causes = [
         Cause(
             end.rank,
@@ -86,7 +93,12 @@ def root_cause(ends: Iterable[RankEnd], code_folder: str) -> Cause | None:
         )
         for end in ends
     ]
-    return min(causes, key=lambda cause: (*cause.evidence.weight, cause.time, cause.rank or 0), default=None)
+
+    def order(cause: Cause) -> tuple[object, ...]:
+        of_another = cause.evidence.rank not in (None, cause.rank)
+        return *cause.evidence.weight, of_another, cause.time, cause.rank or 0
+
+    return min(causes, key=order, default=None)
 
 
 def write_failure(file: Path, text: str, time: float) -> None:

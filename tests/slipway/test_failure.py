@@ -93,6 +93,26 @@ def test_a_rank_that_waited_counts_more_than_one_that_lost_a_connection_before(r
     assert (cause.rank, cause.evidence.code) == (3, "NCCL004")
 
 
+def test_the_rank_that_an_error_is_about_is_named_once_and_before_those_that_repeat_it(ranks: Ranks) -> None:
+    raised = f"{TRACEBACK}slipway.CheckpointError: DISK001 rank 3 on algo-2: no room for step 40\n"
+    ranks.stderr(0, raised, time=10.0)
+    ranks.stderr(1, raised, time=10.5)
+    cause = cause_of(ranks, report_of((0, 1, "11:30:44"), (1, 1, "11:30:44")))
+    assert cause.rank == 3
+    assert (
+        cause.text("algo-2").splitlines()[0] == "DISK001 rank 3 on algo-2: no room for step 40 (train.py:41)"
+    )
+
+
+def test_of_a_rank_elsewhere_who_says_it_is_told_too() -> None:
+    raised = f"{TRACEBACK}slipway.SlipwayError: NUM001 the loss of rank 7 on algo-4 is nan in step 3\n"
+    cause = root_cause([RankEnd(2, 1, 1.0, raised)], CODE)
+    assert cause is not None
+    assert cause.text("algo-2").splitlines()[0] == (
+        "NUM001 rank 7: the loss of rank 7 on algo-4 is nan in step 3; so says rank 2 on algo-2 (train.py:41)"
+    )
+
+
 def test_a_symptom_alone_is_reported(ranks: Ranks) -> None:
     ranks.stderr(0, CLOSED, time=10.0)
     cause = cause_of(ranks, report_of((0, 1, "11:30:44")))
