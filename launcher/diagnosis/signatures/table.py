@@ -14,6 +14,7 @@ from launcher.diagnosis.signatures import (
     collectives,
     distribution,
     efa,
+    gate,
     hardware,
     hubs,
     memory,
@@ -35,6 +36,7 @@ FAMILIES: Final[Mapping[str, tuple[Signature, ...]]] = MappingProxyType(
         module.__name__: module.SIGNATURES
         for module in (
             own_calls,
+            gate,
             memory,
             hardware,
             checkpoints,
