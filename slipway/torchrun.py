@@ -94,7 +94,8 @@ def failed_ranks(
             continue
         end = RankEnd(
             rank=first_rank + local_rank,
-            exit_code=exit.code if exit else None,
+            # Where torchrun ended it, that says nothing of what it had printed before.
+            exit_code=exit.code if exit and exit.pid not in closed else None,
             time=account.time or (exit.time if exit else None) or time.time(),
             output=account.output,
             recorded=account.recorded,

@@ -179,6 +179,13 @@ def test_a_killed_rank_is_named_and_those_that_torchrun_ended_are_not(ranks: Ran
     assert (cause.rank, cause.evidence.code, cause.exit_code) == (3, "MEM002", -9)
 
 
+def test_a_rank_that_torchrun_ended_while_it_came_down_is_judged_by_what_it_printed(ranks: Ranks) -> None:
+    ranks.stderr(0, CLOSED, time=5.0)
+    ranks.stderr(1, "", time=4.0)
+    cause = cause_of(ranks, report_of((0, -15, "11:30:44"), (1, -9, "11:30:44"), closed=(100,)))
+    assert (cause.rank, cause.evidence.code) == (3, "MEM002")
+
+
 def test_a_printed_but_survived_exception_is_no_failure(ranks: Ranks) -> None:
     ranks.stderr(0, RAISED, time=5.0)
     ranks.stderr(1, "", time=9.0)
