@@ -17,8 +17,10 @@ from slipway.sagemaker_variables import sagemaker_variables
 from slipway.task import Task
 
 LOG_LINE_PREFIX = "[rank${rank}]:"
-"""Marks each line with the global rank (PyTorch documentation, torchrun; since torch 2.2). Older
-versions do not know it and print `[default0]:`, with the local rank."""
+"""Marks each line with the global rank."""
+
+MARK_VARIABLE = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
+"""Holds the mark of each line, in torchrun's notation (PyTorch documentation, torchrun)."""
 
 
 def script_environment(
@@ -41,7 +43,7 @@ def script_environment(
         **_network(container, rendezvous),
         "PYTHONUNBUFFERED": "1",
         STATE_VARIABLE: str(container.state),
-        "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": LOG_LINE_PREFIX,
+        MARK_VARIABLE: LOG_LINE_PREFIX,
     }
     paths = [str(archive), str(container.code), existing.get("PYTHONPATH", "")]
     # Shell scripts call `python` and `accelerate`: those of the interpreter that runs the boot.

@@ -78,11 +78,6 @@ def signal_name(exit_code: int) -> str | None:
         return None
 
 
-def silent(exit_code: int | None) -> str:
-    """What is said of a process whose output says nothing."""
-    return f"exited with code {exit_code}"
-
-
 def _of_signal(lines: Sequence[OutputLine], exit_code: int) -> Evidence:
     killed = f"killed by {signal_name(exit_code) or 'a signal'} (exit {exit_code})"
     if exit_code == -signal.SIGKILL:
@@ -112,7 +107,7 @@ def _of_usage(lines: Sequence[OutputLine], exit_code: int | None) -> Sign | None
 def _of_nothing_known(lines: Sequence[OutputLine], exit_code: int | None) -> Evidence:
     tail = _tail(lines)
     raised = [line.strip() for line in tail.splitlines() if _EXCEPTION.match(line)]
-    message = raised[-1] if raised else silent(exit_code)
+    message = raised[-1] if raised else f"exited with code {exit_code}"
     return Evidence("CODE001", message, None, tail)
 
 

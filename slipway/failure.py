@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from slipway.evidence import Evidence, judge, silent
+from slipway.evidence import Evidence, judge
 from slipway.room import write_into_room
 
 REPORTS: tuple[str, ...] = (
@@ -63,31 +63,27 @@ class Cause:
     exit_code: int | None
     evidence: Evidence
 
-    @property
-    def says_nothing(self) -> bool:
-        """Whether nothing is known of it but that the process ended."""
-        return self.evidence.message == silent(self.exit_code)
-
-    def for_want_of_room(self, folder: Path) -> Cause:
-        """The same on a disk that is full: what a rank printed of its end found no room, as it goes under
-        torchrun, and very likely it ended of that."""
-        told = f"{self.evidence.message}, and the disk of {folder} is full: what it printed last is lost"
-        return replace(self, evidence=replace(self.evidence, code="DISK001", message=told))
-
     def text(self, host: str) -> str:
         """The content of the failure file of `host`: who failed, why and where, then the traceback's end."""
         who = f"rank {self.rank} on {host}" if self.rank is not None else f"torchrun on {host}"
         place = f" ({self.evidence.place})" if self.evidence.place else ""
         message = self.evidence.message.replace("\n", " ")
+        if self.evidence.rank is not None and message.startswith("rank "):
+            # It says of itself which rank failed, and where.
+            return self._headed(message, place)
         if self.evidence.rank not in (None, self.rank):
             # What this rank printed tells of another one, whose host it does not know.
             who, message = f"rank {self.evidence.rank}", f"{message}; so says {who}"
-        headline = shorten(f"{self.evidence.code} {who}: {message}", _MAX_HEADLINE - len(place)) + place
+        return self._headed(f"{who}: {message}", place)
+
+    def _headed(self, told: str, place: str) -> str:
+        headline = shorten(f"{self.evidence.code} {told}", _MAX_HEADLINE - len(place)) + place
         return headline + _last_lines(self.evidence.details, MAX_CHARACTERS - len(headline))
 
 
 def root_cause(ends: Iterable[RankEnd], code_folder: str) -> Cause | None:
-    """The weightiest failure among the ranks, and of these the earliest: a symptom loses against a cause."""
+    """The weightiest failure among the ranks, and of these the earliest: a symptom loses against a cause,
+    and what a rank says of another one against what that one says itself."""
     causes = [
         Cause(
             end.rank,
@@ -97,7 +93,12 @@ def root_cause(ends: Iterable[RankEnd], code_folder: str) -> Cause | None:
         )
         for end in ends
     ]
-    return min(causes, key=lambda cause: (*cause.evidence.weight, cause.time, cause.rank or 0), default=None)
+
+    def order(cause: Cause) -> tuple[object, ...]:
+        of_another = cause.evidence.rank not in (None, cause.rank)
+        return *cause.evidence.weight, of_another, cause.time, cause.rank or 0
+
+    return min(causes, key=order, default=None)
 
 
 def write_failure(file: Path, text: str, time: float) -> None:

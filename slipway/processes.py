@@ -18,9 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from slipway.kept_log import KeptLog
 from slipway.masking import NOTHING_MASKED, Masking
 from slipway.orphans import Orphans, adopt_orphans
-from slipway.relay import Relay
+from slipway.relay import Relay, say
 
 POLL_SECONDS = 0.1
 SWEEP_SECONDS = 3.0
@@ -113,9 +114,10 @@ def supervise(
         # Ctrl-C in a terminal goes to the foreground group: the boot alone must decide what it means.
         start_new_session=True,
     )
-    relays = [Relay(process.stderr, sys.stderr, streams[1] if streams else None, masking)]
+    copies = [KeptLog(copy, tell=say) if copy is not None else None for copy in streams or (None, None)]
+    relays = [Relay(process.stderr, sys.stderr, copies[1], masking)]
     if streams:
-        relays.append(Relay(process.stdout, sys.stdout, streams[0], masking))
+        relays.append(Relay(process.stdout, sys.stdout, copies[0], masking))
     try:
         _wait(process, stop, targets, beside)
         ended = time.time()

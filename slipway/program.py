@@ -31,6 +31,10 @@ class ProgramCommand(NamedTuple):
             return list(self.words)
         return [sys.executable, "-u", *(["-m"] if self.is_module else []), *self.words]
 
+    def command_for(self, environment: Mapping[str, str]) -> list[str]:
+        """The same by the interpreter that this environment asks of torchrun, in PYTHON_EXEC."""
+        return [environment.get("PYTHON_EXEC", sys.executable), *self.command[1:]]
+
 
 def program_of(
     task: Task, folder: Path, arguments: Sequence[str], environment: Mapping[str, str]

@@ -1,113 +1,90 @@
-"""What torchrun's ranks print, passed on by the boot in a job with secrets.
+"""What torchrun's ranks print: through pipes of their own, masked, marked, passed on and kept by the boot.
 
-torchrun's own way (`--tee`) mixes what its ranks print before anybody can mask it: the pieces of one line,
-and long lines of two ranks at once. So there it only lets the ranks write into files (`--redirects`), and
-each file is read here by itself, masked, and passed on line by line.
+torchrun's own ways do not do. Without options the ranks share its streams, and their lines mix. With `--tee`
+and `--redirects` each rank writes into files: on a full disk that raises in the rank, so that it ends of what
+it prints; nobody can mask what lies there; and the files have no bound.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
+from string import Template
+from typing import NamedTuple
 
+from slipway.kept_log import KeptLog
 from slipway.masking import Masking
+from slipway.ranks.printing import STREAMS, pipe_of
+from slipway.relay import Relay, say
 
-_CHUNK = 64 * 1024
-_MOST_AT_ONCE = 4 * 1024 * 1024
-"""Bytes of one file in one look, so that one chatty rank does not keep the others waiting."""
+FIRST_BYTES = LAST_BYTES = 8 * 1024 * 1024
+"""Kept of each of a rank's streams. Less than of a host's (slipway/kept_log.py): there are many ranks."""
 
-_PATIENCE_SECONDS = 0.25
-"""So long a line without an end waits for it; a progress bar has none."""
+_JOIN_SECONDS = 3.0
+_PIPE_BYTES = 1024 * 1024
+_SET_PIPE_SIZE = 1031
+"""F_SETPIPE_SZ (fcntl(2)), for which Python has a name since 3.10."""
+
+
+class Printed(NamedTuple):
+    """The end of what a rank printed on stderr, and when that came, in seconds since the epoch."""
+
+    stderr: str
+    time: float
 
 
 class RankOutput:
-    """Follows the files below torchrun's log folder; `first_rank` is the global rank of local rank 0."""
+    """The pipes of a host's ranks, read from before the first rank until `end`."""
 
-    def __init__(
-        self, logs: Path, masking: Masking, first_rank: int, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._logs, self._masking, self._first_rank, self._clock = logs, masking, first_rank, clock
-        self._files: dict[Path, _Followed] = {}
+    def __init__(self, pipes: Path, ranks: range, logs: Path, masking: Masking, template: str) -> None:
+        """Make the pipes in the folder `pipes`; `ranks` are the global ranks by their local ones.
 
-    def pass_on(self, torchrun: int) -> None:
-        """Read on in every file, and pass on the lines that have come."""
-        for file in sorted(self._logs.glob("*/attempt_*/*/std*.log")):
-            if file not in self._files and file.parent.name.isdigit():
-                rank = self._first_rank + int(file.parent.name)
-                # Its ranks' files stay open: who trims them sees by that how far they were read.
-                with contextlib.suppress(OSError):
-                    self._files[file] = _Followed(file, rank, self._masking, self._clock)
-        for followed in self._files.values():
-            followed.read()
+        What they print is kept below `logs`, as `rank-3/stdout.log`. `template` is the mark of their lines,
+        in torchrun's notation. Raises OSError where no pipe can be made.
+        """
+        self._writing: list[int] = []
+        self._relays: dict[int, dict[str, Relay]] = {}
+        for local_rank, rank in enumerate(ranks):
+            values = {"role_name": "default", "rank": rank, "local_rank": local_rank}
+            mark = Template(template).safe_substitute(values).encode("utf-8", "surrogateescape")
+            self._relays[local_rank] = {}
+            for name in STREAMS:
+                reading, writing = _open_pipe(pipe_of(pipes, local_rank, name))
+                self._writing.append(writing)
+                self._relays[local_rank][name] = Relay(
+                    os.fdopen(reading, "rb", buffering=0),
+                    sys.stdout if name == "stdout" else sys.stderr,
+                    KeptLog(
+                        logs / f"rank-{rank}" / f"{name}.log", first=FIRST_BYTES, last=LAST_BYTES, tell=say
+                    ),
+                    masking,
+                    mark=mark,
+                )
 
-    def finish(self) -> None:
-        """Pass on the rest, when nobody writes any more."""
-        self.pass_on(0)
-        for followed in self._files.values():
-            followed.end()
+    def end(self) -> Mapping[int, Printed]:
+        """Pass on the rest, when no rank runs any more: what each of them printed, by its local rank."""
+        for writing in self._writing:
+            os.close(writing)
+        for relays in self._relays.values():
+            for relay in relays.values():
+                relay.join(_JOIN_SECONDS)
+        return {
+            local_rank: Printed(relays["stderr"].tail, relays["stderr"].last)
+            for local_rank, relays in self._relays.items()
+        }
 
 
-class _Followed:
-    """One file of one rank."""
-
-    def __init__(self, file: Path, rank: int, masking: Masking, clock: Callable[[], float]) -> None:
-        self._reading: IO[bytes] = file.open("rb", buffering=0)
-        self._stream = sys.stderr if file.name.startswith("stderr") else sys.stdout
-        self._mark = f"[rank{rank}]:".encode()
-        self._masked = masking.stream()
-        self._clock = clock
-        self._waiting = b""
-        self._since = 0.0
-        self._within_a_line = False
-
-    def read(self) -> None:
-        """What was written since, at most a few megabytes; lines without an end wait a little."""
-        for _ in range(_MOST_AT_ONCE // _CHUNK):
-            chunk = self._chunk()
-            if not chunk:
-                break
-            self._take(self._masked.feed(chunk))
-        if self._waiting and self._clock() - self._since > _PATIENCE_SECONDS:
-            self._pass_on(len(self._waiting))
-
-    def end(self) -> None:
-        """The rest of the file, and what was held back."""
-        while True:
-            chunk = self._chunk()
-            if not chunk:
-                break
-            self._take(self._masked.feed(chunk))
-        self._take(self._masked.end())
-        self._pass_on(len(self._waiting))
-        self._reading.close()
-
-    def _chunk(self) -> bytes:
-        try:
-            return self._reading.read(_CHUNK)
-        except OSError:
-            return b""
-
-    def _take(self, text: bytes) -> None:
-        if not text:
-            return
-        self._since = self._clock()
-        self._waiting += text
-        self._pass_on(max(self._waiting.rfind(b"\n"), self._waiting.rfind(b"\r")) + 1)
-
-    def _pass_on(self, until: int) -> None:
-        """Each line with the rank's mark, as torchrun would have it (slipway/environment.py)."""
-        lines, self._waiting = self._waiting[:until], self._waiting[until:]
-        if not lines:
-            return
-        marked = []
-        for line in lines.splitlines(keepends=True):
-            marked += [line] if self._within_a_line else [self._mark, line]
-            self._within_a_line = not line.endswith((b"\n", b"\r"))
-        # Nobody may be left to read.
-        with contextlib.suppress(OSError, ValueError):
-            self._stream.buffer.write(b"".join(marked))
-            self._stream.flush()
+def _open_pipe(file: Path) -> tuple[int, int]:
+    """Both ends of a new pipe. As long as this process holds the end to write to, it is not at its end."""
+    os.mkfifo(str(file), 0o600)
+    reading = os.open(str(file), os.O_RDONLY | os.O_NONBLOCK)
+    writing = os.open(str(file), os.O_WRONLY)
+    os.set_blocking(reading, True)
+    with contextlib.suppress(OSError):
+        # A rank should not have to wait for whoever reads the container's own output.
+        fcntl.fcntl(reading, _SET_PIPE_SIZE, _PIPE_BYTES)
+    return reading, writing

@@ -7,7 +7,7 @@ import os
 import select
 import sys
 import threading
-from pathlib import Path
+import time
 from typing import IO
 
 from slipway.kept_log import KeptLog
@@ -20,8 +20,8 @@ class Relay(threading.Thread):
     """Copies a pipe to a stream and a file, and keeps its end; all three without the values of secrets.
 
     Lines are passed on whole, so that two pipes into one log do not cut each other's; what has no end
-    of line yet waits for a quarter of a second. Whatever happens to the copy, as on a full disk, the pipe
-    is read on: the process would stand still otherwise.
+    of line yet waits for a quarter of a second. Each line that is passed on begins with `mark`. Whatever
+    happens to the copy, as on a full disk, the pipe is read on: the process would stand still otherwise.
     """
 
     _PATIENCE_SECONDS = 0.25
@@ -30,14 +30,19 @@ class Relay(threading.Thread):
         self,
         pipe: IO[bytes] | None,
         stream: IO[str],
-        copy: Path | None,
+        copy: KeptLog | None,
         masking: Masking = NOTHING_MASKED,
+        *,
+        mark: bytes = b"",
     ) -> None:
         super().__init__(daemon=True)
         assert pipe is not None
         self._pipe = pipe
         self._stream = stream
-        self._copy = KeptLog(copy, tell=_say) if copy is not None else None
+        self._copy = copy
+        self._mark, self._within_a_line = mark, False
+        self.last = time.time()
+        """When something came last, in seconds since the epoch; when this began where nothing has come."""
         self._masked = masking.stream()
         self._kept = bytearray()
         self.start()
@@ -60,6 +65,8 @@ class Relay(threading.Thread):
                 waiting = b""
             chunk = os.read(self._pipe.fileno(), 65536)
             shown = self._masked.feed(chunk) if chunk else self._masked.end()
+            if chunk:
+                self.last = time.time()
             self._kept += shown
             del self._kept[:-_TAIL_BYTES]
             if self._copy is not None and shown:
@@ -72,12 +79,22 @@ class Relay(threading.Thread):
                 return
 
     def _pass_on(self, text: bytes) -> None:
+        if self._mark and text:
+            text = self._marked(text)
         # Nobody may be left to read; the process must not block on a full pipe for that.
         with contextlib.suppress(OSError, ValueError):
             self._stream.buffer.write(text)  # type: ignore[attr-defined]
             self._stream.flush()
 
+    def _marked(self, text: bytes) -> bytes:
+        marked = []
+        for line in text.splitlines(keepends=True):
+            marked += [line] if self._within_a_line else [self._mark, line]
+            self._within_a_line = not line.endswith((b"\n", b"\r"))
+        return b"".join(marked)
 
-def _say(text: str) -> None:
+
+def say(text: str) -> None:
+    """Say something beside what is passed on; nobody may be left to read it."""
     with contextlib.suppress(OSError, ValueError):
         print(f"slipway: {text}", file=sys.stderr, flush=True)

@@ -42,13 +42,5 @@ def give_room_back(file: Path) -> None:
         _room_of(file).unlink()
 
 
-def is_full(folder: Path) -> bool:
-    """Whether nothing more can be written below a folder; false where that cannot be known."""
-    with contextlib.suppress(OSError, AttributeError):
-        disk = os.statvfs(folder)
-        return disk.f_bavail * disk.f_frsize < BYTES
-    return False
-
-
 def _room_of(file: Path) -> Path:
     return file.with_name(f".{file.name}-room")

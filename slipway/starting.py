@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from slipway.container import Container
-from slipway.kept_masked import kept_masked
+from slipway.environment import MARK_VARIABLE
+from slipway.failure import RankEnd
 from slipway.masking import Masking
 from slipway.processes import Ended, StopRequest, itself, running_below, supervise, workers
 from slipway.program import ProgramCommand
-from slipway.rank_files import RankFiles
 from slipway.rank_output import RankOutput
+from slipway.ranks.printing import PIPES_VARIABLE
 from slipway.rendezvous import Rendezvous
 from slipway.task import Task
-from slipway.torchrun import AFTER_INSTALLING, torchrun_command
+from slipway.torchrun import AFTER_INSTALLING, failed_ranks, keep_error_files, torchrun_command
+
+_IN_MEMORY = "/dev/shm"
 
 
 @dataclass(frozen=True)
@@ -35,42 +41,53 @@ class HostRun:
     logs: Path
 
 
-def under_torchrun(run: HostRun, stop: StopRequest, beside: Callable[[int], None]) -> Ended:
-    """Run this host's ranks to their end; `beside` is called as `supervise` does."""
+class RunEnd(NamedTuple):
+    """How what was started on a host ended, and of torchrun's ranks those that failed by themselves."""
+
+    ended: Ended
+    failed: list[RankEnd]
+
+
+def under_torchrun(run: HostRun, stop: StopRequest, beside: Callable[[int], None]) -> RunEnd:
+    """Run this host's ranks to their end; `beside` is called as `supervise` does.
+
+    Raises OSError where there is neither memory nor a disk for the pipes of what they print.
+    """
     task, container, masking = run.task, run.container, run.masking
-    with kept_masked(run.logs, masking) as logs:
-        first_rank = container.node_rank * task.processes_per_host
-        output = RankOutput(logs, masking, first_rank) if masking else None
-        command = torchrun_command(
-            container,
-            run.rendezvous,
-            task.processes_per_host,
-            run.program,
-            logs,
-            # pip takes longer on one host than on another, and the first must not give the others up.
-            patience=None if task.requirements is None else AFTER_INSTALLING,
-            passes_on=output is None,
-        )
-        ended = supervise(
-            command,
-            environment=run.environment,
-            folder=container.code,
-            stop=stop,
-            targets=ranks_to_stop(logs),
-            streams=None if output is None else (None, None),
-            beside=all_of(*_of_files(output, RankFiles(logs)), beside),
-            masking=masking,
-        )
-        if output is not None:
-            output.finish()
-    return ended
+    first_rank = container.node_rank * task.processes_per_host
+    ranks = range(first_rank, first_rank + task.processes_per_host)
+    with folder_in_memory() as folder:
+        output = RankOutput(folder, ranks, run.logs, masking, run.environment[MARK_VARIABLE])
+        try:
+            ended = supervise(
+                torchrun_command(
+                    container,
+                    run.rendezvous,
+                    task.processes_per_host,
+                    run.program.command_for(run.environment),
+                    folder,
+                    # pip takes longer on one host than on another, and the first must not give the others up.
+                    patience=None if task.requirements is None else AFTER_INSTALLING,
+                ),
+                environment={**run.environment, PIPES_VARIABLE: str(folder)},
+                folder=container.code,
+                stop=stop,
+                targets=ranks_to_stop(folder),
+                beside=beside,
+                masking=masking,
+            )
+        finally:
+            printed = output.end()
+        failed = failed_ranks(printed, folder, ended.stderr, first_rank, masking)
+        keep_error_files(folder, run.logs, first_rank, masking)
+    return RunEnd(ended, failed)
 
 
-def alone(run: HostRun, stop: StopRequest, beside: Callable[[int], None]) -> Ended:
+def alone(run: HostRun, stop: StopRequest, beside: Callable[[int], None]) -> RunEnd:
     """Run the program once, to its end."""
     logs = run.logs
     streams = (logs / "stdout.log", logs / "stderr.log")
-    return supervise(
+    ended = supervise(
         run.program.command,
         environment=run.environment,
         folder=run.container.code,
@@ -81,10 +98,28 @@ def alone(run: HostRun, stop: StopRequest, beside: Callable[[int], None]) -> End
         streams=(None, None) if "SLIPWAY_LOG" in run.environment else streams,
         masking=run.masking,
     )
+    return RunEnd(ended, [])
 
 
-def ranks_to_stop(logs: Path) -> Callable[[int], list[int]]:
-    """Whom to send a stop signal, by torchrun's process id: its workers.
+@contextlib.contextmanager
+def folder_in_memory() -> Iterator[Path]:
+    """A private folder for pipes and small files, in memory where the system has such a place: there it is
+    of no matter that the disks are full.
+
+    Raises OSError where there is no place at all.
+    """
+    try:
+        folder = tempfile.mkdtemp(prefix="slipway-", dir=_IN_MEMORY)
+    except OSError:
+        folder = tempfile.mkdtemp(prefix="slipway-")
+    try:
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def ranks_to_stop(folder: Path) -> Callable[[int], list[int]]:
+    """Whom to send a stop signal, by torchrun's process id: its workers. `folder` is torchrun's own.
 
     torchrun would give them 30 s and then kill them, and report a failure afterwards. Asked themselves,
     they have the whole grace, and when they save and exit torchrun ends as usual. It is asked itself
@@ -93,7 +128,7 @@ def ranks_to_stop(logs: Path) -> Callable[[int], list[int]]:
 
     def targets(torchrun: int) -> list[int]:
         found = workers(torchrun)
-        return found or ([] if any(logs.glob("*/attempt_*")) else [torchrun])
+        return found or ([] if any(folder.glob("*/attempt_*")) else [torchrun])
 
     return targets
 
@@ -106,10 +141,3 @@ def all_of(*watchers: Callable[[int], None]) -> Callable[[int], None]:
             watcher(pid)
 
     return watch
-
-
-def _of_files(output: RankOutput | None, files: RankFiles) -> list[Callable[[int], None]]:
-    """What is done with the ranks' files while they are written; whoever passes them on has to read first."""
-    if output is None:
-        return [files.trim]
-    return [output.pass_on, lambda _: files.trim(os.getpid())]

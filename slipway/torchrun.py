@@ -1,6 +1,6 @@
 """PyTorch's launcher: its command, and what its files and its report say about the ranks.
 
-The layout of its log folder, the error files and the report are the same from torch 1.9 to 2.13
+The layout of its folder, the error files and the report are the same from torch 1.9 to 2.13
 (torch/distributed/elastic/multiprocessing); its options are written with underscores, which every version
 takes: those with hyphens came with torch 2.0.
 """
@@ -11,12 +11,16 @@ import json
 import re
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from slipway.container import Container
 from slipway.failure import RankEnd
-from slipway.program import ProgramCommand
+from slipway.masking import Masking
+from slipway.rank_output import Printed
+from slipway.ranks import printing
+from slipway.relay import say
 from slipway.rendezvous import Rendezvous
 from slipway.tracebacks import has_traceback
 
@@ -28,7 +32,6 @@ _FIRST_FAILED = re.compile(
     r"failed \(exitcode: (?P<exit_code>-?\d+)\) local_rank: (?P<local_rank>\d+) \(pid: (?P<pid>\d+)\)"
 )
 _CLOSED = re.compile(r"Sending process (\d+) closing signal")
-_TAIL_BYTES = 256 * 1024
 
 AFTER_INSTALLING = 1800
 """The seconds that hosts wait for each other where each installs packages first: torchrun's own 600
@@ -39,17 +42,16 @@ def torchrun_command(
     container: Container,
     rendezvous: Rendezvous,
     processes: int,
-    program: ProgramCommand,
-    logs: Path,
+    program: Sequence[str],
+    folder: Path,
     *,
     patience: int | None = None,
-    passes_on: bool = True,
 ) -> list[str]:
     """The command that starts this host's ranks with a static rendezvous on the first host.
 
-    `program` is what each of them runs; `logs` the folder for what they print; `patience` for how many
-    seconds the hosts wait for each other, where torchrun's default is not enough. What the ranks print
-    goes into the files, and with `passes_on` torchrun hands it on as well.
+    `program` is the command that each of them becomes, once it prints into the pipes of
+    `slipway/rank_output.py`; `folder` is torchrun's own, for error files; `patience` for how many seconds
+    the hosts wait for each other, where torchrun's default is not enough.
     """
     return [
         sys.executable, "-m", "torch.distributed.run",
@@ -61,38 +63,39 @@ def torchrun_command(
         # Newer versions look that often by themselves; torch 2.0 sees a dead rank after 5 s only.
         "--monitor_interval", "0.1",
         *([] if patience is None else ["--rdzv_conf", f"timeout={patience}"]),
-        "--log_dir", str(logs),
-        # 3: stdout and stderr.
-        "--tee" if passes_on else "--redirects", "3",
-        *(["--module"] if program.is_module else []),
+        "--log_dir", str(folder),
+        "--no_python",
         # argparse takes what looks like an abbreviation of torchrun's options (`--log`, `--node`) for one
         # even behind the script; after two dashes it does not, and drops these from what the script gets.
         "--",
-        *program.words,
+        sys.executable, "-m", printing.__name__, *program,
     ]  # fmt: skip
 
 
-def failed_ranks(logs: Path, report: str, first_rank: int) -> list[RankEnd]:
+def failed_ranks(
+    printed: Mapping[int, Printed], folder: Path, report: str, first_rank: int, masking: Masking
+) -> list[RankEnd]:
     """The ranks of this host that failed by themselves.
 
-    `logs` is torchrun's log folder, `report` the end of its stderr, `first_rank` the global rank of
-    local rank 0. Ranks that torchrun ended after the first failure are left out, unless there are no
-    others.
+    `printed` is what they printed, by their local ranks, `folder` torchrun's own, `report` the end of its
+    stderr, `first_rank` the global rank of local rank 0. Ranks that torchrun ended after the first failure
+    are left out, unless there are no others.
     """
     exits = _exits(report)
     closed = {int(pid) for pid in _CLOSED.findall(report)}
     ends: list[RankEnd] = []
     ended_by_torchrun: list[RankEnd] = []
-    for folder in sorted(_rank_folders(logs), key=lambda folder: int(folder.name)):
-        local_rank = int(folder.name)
+    files = error_files(folder)
+    for local_rank, told in sorted(printed.items()):
         exit = exits.get(local_rank)
-        account = _account(folder)
+        account = _account(told, files.get(local_rank), masking)
         # Where torchrun reported, but not this rank, the script survived what it printed.
         if exit is None and (exits or account.time is None):
             continue
         end = RankEnd(
             rank=first_rank + local_rank,
-            exit_code=exit.code if exit else None,
+            # Where torchrun ended it, that says nothing of what it had printed before.
+            exit_code=exit.code if exit and exit.pid not in closed else None,
             time=account.time or (exit.time if exit else None) or time.time(),
             output=account.output,
             recorded=account.recorded,
@@ -137,28 +140,34 @@ def _local_time(text: str) -> float | None:
         return None
 
 
-def _rank_folders(logs: Path) -> list[Path]:
-    """`<run>/attempt_<n>/<local rank>` of the newest attempt."""
-    attempts = sorted(logs.glob("*/attempt_*"), key=lambda folder: folder.stat().st_mtime)
-    return [folder for folder in attempts[-1].iterdir() if folder.name.isdigit()] if attempts else []
+def error_files(folder: Path) -> dict[int, Path]:
+    """What ranks wrote into `<run>/attempt_<n>/<local rank>/error.json`, in the newest attempt."""
+    attempts = sorted(folder.glob("*/attempt_*"), key=lambda attempt: attempt.stat().st_mtime)
+    found = attempts[-1].glob("*/error.json") if attempts else ()
+    return {int(file.parent.name): file for file in found if file.parent.name.isdigit()}
 
 
-def _account(folder: Path) -> _Account:
+def keep_error_files(folder: Path, logs: Path, first_rank: int, masking: Masking) -> None:
+    """Copy them to where the ranks' output is kept, masked; where that cannot be, it is said and no more."""
+    for local_rank, file in error_files(folder).items():
+        copy = logs / f"rank-{first_rank + local_rank}" / file.name
+        try:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(masking.text(file.read_text("utf-8", "replace")), "utf-8")
+        except OSError as error:
+            say(f"{copy} cannot be written: {error.strerror}")
+
+
+def _account(told: Printed, error_file: Path | None, masking: Masking) -> _Account:
     """A rank's error file, else the end of its stderr.
 
-    Times are those of the files: the timestamp in the error file has whole seconds only, too coarse to
+    The time is that of the error file itself: the timestamp in it has whole seconds only, too coarse to
     order ranks by.
     """
-    error_file, stderr = folder / "error.json", folder / "stderr.log"
-    recorded = _recorded(error_file)
-    if recorded:
-        return _Account(recorded, error_file.stat().st_mtime, recorded=True)
-    if not stderr.exists():
-        return _Account("", None)
-    with stderr.open("rb") as file:
-        file.seek(max(0, stderr.stat().st_size - _TAIL_BYTES))
-        text = file.read(_TAIL_BYTES).decode("utf-8", "replace")
-    return _Account(text, stderr.stat().st_mtime if has_traceback(text) else None)
+    recorded = _recorded(error_file) if error_file is not None else None
+    if error_file is not None and recorded:
+        return _Account(masking.text(recorded), error_file.stat().st_mtime, recorded=True)
+    return _Account(told.stderr, told.time if has_traceback(told.stderr) else None)
 
 
 def _recorded(file: Path) -> str | None:

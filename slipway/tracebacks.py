@@ -23,6 +23,8 @@ _IGNORED = "Exception ignored in"
 _AFTERWARDS = re.compile(r"\[[WEIF]\d{3,4} |/\S+Warning: |\S+:\d+: \w*Warning: ")
 _KIND = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*")
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<module>[A-Za-z_]\w*)'")
+_NAMES_ITS_CODE = re.compile(r"slipway\.(?:Slipway|Checkpoint)Error: [A-Z][A-Z0-9]*\d{3} ")
+"""What this package raises (slipway/errors.py): it knows better than what it came from."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +68,18 @@ def tracebacks_of(lines: Sequence[OutputLine]) -> list[list[PrintedTraceback]]:
 def that_count(tracebacks: Sequence[PrintedTraceback], code_folder: str) -> list[PrintedTraceback]:
     """Of a process' tracebacks those that tell why it ended.
 
-    The last one with those that it says it came from; and where it only reports another process' failure, the
-    ones before it as well. Of a chain, an exception that names no failure mode counts only as the last, and
-    a missing package only where nothing came of it but the failures of others: scripts handle both.
+    The last one with those that it says it came from, unless it names a failure mode itself; and where it
+    only reports another process' failure, the ones before it as well. Of a chain, an exception that names no
+    failure mode counts only as the last, and a missing package only where nothing came of it but the failures
+    of others: scripts handle both.
     """
     chain: list[PrintedTraceback] = []
     for traceback in reversed(tracebacks):
         if chain and not (chain[0].goes_on or all(each.follows_from_another for each in chain)):
             break
         chain.insert(0, traceback)
+    if chain and _NAMES_ITS_CODE.match(chain[-1].exception):
+        return [chain[-1]]
     kept: list[PrintedTraceback] = []
     for traceback in reversed(chain):
         often_survived = _known(traceback, code_folder)[2] in ("CODE001", "CODE005")

@@ -176,6 +176,7 @@ def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> No
         "processes": f"{plan.processes_per_host} per host, world size {plan.world_size}, {strategy}",
         **_installed(plan),
         **_gate(view, is_chosen="gate" in plan.job),
+        **_watchdog(view),
         **_search(view),
         "limits": _limits(view),
         **source_rows(plan.package.source),
@@ -199,6 +200,7 @@ _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "framework": (("framework",),),
     "processes": (("distribution",),),
     "gate": (("gate",),),
+    "watchdog": (("watchdog",),),
     "tuning": (("tuning",),),
     "ranges": (("tuning",),),
     "jobs": (("tuning",),),
@@ -246,6 +248,28 @@ def _gate(view: RequestView, *, is_chosen: bool) -> dict[str, str]:
     }[mode]
     default = "several hosts wait for each other" if mode == "on" else "one host fails by itself"
     return {"gate": f"{mode}: {comes} ({'yours' if is_chosen else default})"}
+
+
+def _watchdog(view: RequestView) -> dict[str, str]:
+    """After how long without a step the job counts as stalled, and why; nothing where no boot watches it."""
+    from launcher.jobs.watchdog import FIRST_STEP_SECONDS
+    from launcher.planning.request_parts import FIRST_STEP_OPTION, STALL_OPTION
+    from launcher.text.durations import exact_duration
+
+    stall = view.boot_options.get(STALL_OPTION)
+    if stall is None:
+        return {}
+    if stall == "off":
+        return {"watchdog": "off: nobody looks whether the ranks make steps (yours)"}
+    first = int(view.boot_options[FIRST_STEP_OPTION])
+    limit = (
+        "1m without a step, or 5 times the longest pause so far"
+        if stall == "auto"
+        else f"{exact_duration(int(stall))} without a step"
+    )
+    is_default = (stall, first) == ("auto", FIRST_STEP_SECONDS)
+    why = "one rank that does not come holds all others" if is_default else "yours"
+    return {"watchdog": f"stalled after {limit}; {exact_duration(first)} before the first one ({why})"}
 
 
 def _hosts(view: RequestView) -> str:

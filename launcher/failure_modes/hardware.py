@@ -16,7 +16,8 @@ CUDA_OUT_OF_MEMORY = FailureMode(
     remedy=(
         "Halve the batch per process and double the accumulation, then activation checkpointing, bf16, and "
         "sharding (FSDP or SMP). Do not catch the error and retry with a smaller batch on that rank alone: "
-        "it then calls other collectives than the rest, and the job hangs."
+        "it then calls other collectives than the rest, and the job hangs. `slipway.guard` with "
+        '`out_of_memory="split"` halves it on all ranks at once.'
     ),
     sources=(
         sources.MODEL_PARALLEL_GUIDE,

@@ -250,8 +250,9 @@ LOSS_NOT_FINITE = FailureMode(
     ),
     remedy=(
         "Stop, and go back to the last checkpoint with a finite loss; lower the learning rate or lengthen "
-        "the warm-up, clip gradients, prefer bf16 to fp16. `profile: debug` turns on anomaly detection, "
-        "which names the operation."
+        "the warm-up, clip gradients, prefer bf16 to fp16. `slipway.guard` ends the training at the first "
+        "such loss, or skips the step or goes back to the last checkpoint on all ranks, and names rank and "
+        "step. `profile: debug` turns on anomaly detection, which names the operation."
     ),
     sources=(sources.TRAINING_COMPILER_GUIDE, sources.TORCH_AMP),
 )

@@ -128,9 +128,10 @@ def _evidence(job: JobSpec, with_boot: bool) -> Iterator[Setting]:
     renamed = (torch_version(job) or (0, 0)) >= (2, 9)
     yield Setting(
         "TORCH_FR_BUFFER_SIZE" if renamed else "TORCH_NCCL_TRACE_BUFFER_SIZE",
-        "20000",
-        "keeps the last 20,000 collectives of each rank: the only evidence of which rank a hang waits for "
-        "(a torch without the recorder ignores it)",
+        "2000",
+        "keeps the last 2,000 collectives of each rank, PyTorch's default: the only evidence of which rank a "
+        "hang waits for, small enough to be written before the watchdog judges (a torch without the recorder "
+        "ignores it)",
         (sources.TORCH_FLIGHT_RECORDER,),
     )
     yield Setting(

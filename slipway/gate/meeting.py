@@ -1,4 +1,4 @@
-"""Judges the all-reduce between the hosts: who was ready, who came how far, what torch can do there."""
+"""Judges the all-reduce between the hosts, or the GPUs of one: who was ready, who came how far, and why."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ Stands = typing.Mapping[str, typing.Mapping[str, Any]]
 _REMEDY = (
     "The ranks would wait in the same way. Let the security group admit all traffic from and to itself "
     "(EFA001, EFA002), and take NCCL_SOCKET_IFNAME and the like out of `environment`"
+)
+_REMEDY_OF_ONE = (
+    "The ranks would wait in the same way. Look at the GPUs (nvidia-smi topo -m, dmesg) and at /dev/shm, and "
+    "take NCCL_P2P_LEVEL, NCCL_SHM_DISABLE and the like out of `environment`"
 )
 _WORK = {
     "ready": "waited for the others",
@@ -48,7 +52,8 @@ def judge_ready(stands: Stands, hosts: Sequence[str], seconds: float) -> Report:
             found.append(HostFinding("IMG002", host, text, ends=False))
         else:
             reason = said.get("reason", f"torch and the devices were not ready within {seconds:.0f} s")
-            unknown.append(f"the all-reduce between the hosts ({host}: {reason})")
+            between = "hosts" if len(hosts) > 1 else "GPUs"
+            unknown.append(f"the all-reduce between the {between} ({host}: {reason})")
     return Report(tuple(found), tuple(unknown))
 
 
@@ -68,7 +73,9 @@ def judge_reduction(stands: Stands, hosts: Sequence[str], seconds: float) -> Rep
             f"{name} {_WORK.get(each['stage'], 'did not answer')}" for name, each in _some(behind)
         )
         what = f"was not done within {seconds:.0f} s: {doing}"
-    text = f"a short all-reduce between the {len(hosts)} hosts {what}. {_REMEDY}"
+    one = len(hosts) == 1
+    between, remedy = ("host's GPUs", _REMEDY_OF_ONE) if one else (f"{len(hosts)} hosts", _REMEDY)
+    text = f"a short all-reduce between the {between} {what}. {remedy}"
     return Report((HostFinding("NCCL007", host, text),))
 
 

@@ -32,7 +32,7 @@ from slipway.gate.reducing import MeetingPoint, Reduction
 from slipway.gate.storage import Asked, judge_storage
 from slipway.gate.verdict import GateVerdict, failure_text, lines, verdict_of
 from slipway.hosts.assembly import Assembly
-from slipway.hosts.wire import FirstHostSilent
+from slipway.hosts.wire import FirstHostSilent, port_of
 from slipway.processes import StopRequest
 from slipway.rendezvous import Rendezvous
 from slipway.task import Task
@@ -122,7 +122,7 @@ class _Passing:
         mode = self._around.task.gate
         try:
             own = _beside(self._of_this_host)
-            between = self._between_hosts() if len(self._hosts) > 1 else Report()
+            between = self._between_hosts() if len(self._hosts) > 1 else self._between_gpus()
             report = own.result() + between
             told = self._assembly.exchange("gate/reports", report.as_json(), self._patience)
             self.verdict = verdict_of(
@@ -173,7 +173,8 @@ class _Passing:
         if missing:
             # They will not report either.
             self._patience = _TELLING_SECONDS
-            return Report(tuple(missing_hosts(missing, hosts, around.patience)))
+            port = port_of(around.rendezvous)
+            return Report(tuple(missing_hosts(missing, hosts, around.patience, port)))
         addresses = {
             host: (around.rendezvous.address if around.here else host, int(port))
             for host, port in doors.items()
@@ -190,11 +191,24 @@ class _Passing:
             return report
         return report + self._reduced(self._reduction)
 
+    def _between_gpus(self) -> Report:
+        """The all-reduce of a host alone, whose GPUs wait for each other as hosts do. One alone does not."""
+        if self._devices < 2:
+            return Report()
+        self._reduction = self._started()
+        return self._reduced(self._reduction)
+
+    @property
+    def _devices(self) -> int:
+        """How many of the host's GPUs the ranks will use."""
+        task = self._around.task
+        processes = task.processes_per_host if task.strategy == "torchrun" else 1
+        return min(device_count(self._around.environment), processes)
+
     def _started(self) -> Reduction:
         around, container = self._around, self._around.container
-        devices = min(device_count(around.environment), around.task.processes_per_host)
         logs = container.state / "gate"
-        return Reduction(container.node_rank == 0, devices, around.package, logs, around.environment)
+        return Reduction(container.node_rank == 0, self._devices, around.package, logs, around.environment)
 
     def _reduced(self, reduction: Reduction) -> Report:
         around, hosts = self._around, self._hosts

@@ -16,15 +16,17 @@ _RULES = "let the security group admit all traffic from and to itself (EFA001, E
 _MATRIX = typing.Mapping[str, typing.Mapping[str, typing.Mapping[str, Any]]]
 
 
-def missing_hosts(missing: Sequence[str], hosts: Sequence[str], seconds: float) -> list[HostFinding]:
-    """NCCL008 for each host that did not answer the roll-call."""
+def missing_hosts(
+    missing: Sequence[str], hosts: Sequence[str], seconds: float, port: int
+) -> list[HostFinding]:
+    """NCCL008 for each host that did not answer the roll-call, which the first host holds on this port."""
     return [
         HostFinding(
             "NCCL008",
             host,
             f"did not answer the roll-call of {len(hosts)} hosts within {seconds:.0f} s, so the ranks of the "
             f"others would wait for its ranks in vain: look at its log, and whether it reaches port "
-            f"MASTER_PORT + 1 of {hosts[0]}",
+            f"{port} of {hosts[0]}",
         )
         for host in missing
     ]

@@ -15,9 +15,7 @@ from slipway.processes import Ended, StopRequest, workers
 from slipway.ranks.heartbeat import STATE_VARIABLE, heartbeat_file, read_beat
 from slipway.restarts.agreement import failed_topic
 from slipway.restarts.neighbours import Neighbours
-from slipway.room import is_full
 from slipway.starting import HostRun, all_of, alone, under_torchrun
-from slipway.torchrun import failed_ranks
 from slipway.watchdog.judgement import StallVerdict
 from slipway.watchdog.of_host import watching
 
@@ -52,7 +50,7 @@ def start_ranks(run: HostRun, number: int, assembly: Assembly, stop: StopRequest
     verdict = standing = None
     with watching(run.task, run.container, run.environment, assembly, stop, number) as watchdog:
         beside += [watchdog.end_stalled] if watchdog else []
-        ended = start(run, stop, beside=all_of(*beside))
+        ended, failed = start(run, stop, beside=all_of(*beside))
         neighbours.close()
         if watchdog is not None:
             standing = watchdog.standing()
@@ -60,11 +58,9 @@ def start_ranks(run: HostRun, number: int, assembly: Assembly, stop: StopRequest
         steps = _steps(run)
     cause = None
     if ended.exit_code != 0:
-        cause = _own_cause(run, ended)
+        cause = root_cause(failed, str(run.container.code))
         if cause is None and not neighbours.ended:
             cause = _cause_of_command(run, ended)
-        if cause is not None and cause.says_nothing and is_full(run.container.logs):
-            cause = cause.for_want_of_room(run.container.logs)
         # Whoever waited too long says so, and whom for the watchdog knows.
         if cause is not None and cause.evidence.code in WAITED_IN_VAIN:
             verdict = verdict or standing
@@ -94,13 +90,6 @@ def _steps(run: HostRun) -> int:
     state = Path(run.environment[STATE_VARIABLE])
     beats = [read_beat(heartbeat_file(state, rank)) for rank in _ranks(run)]
     return max((beat.steps for beat in beats if beat is not None), default=0)
-
-
-def _own_cause(run: HostRun, ended: Ended) -> Cause | None:
-    """The cause by what the ranks themselves left."""
-    if run.task.strategy == "none":
-        return None
-    return root_cause(failed_ranks(run.logs, ended.stderr, _ranks(run)[0]), str(run.container.code))
 
 
 def _cause_of_command(run: HostRun, ended: Ended) -> Cause:

@@ -283,3 +283,25 @@ def test_what_comes_of_unsound_hosts_is_shown_with_its_reason(
 ) -> None:
     _, out, _ = run_launch("plan", write_job(**fields))
     assert summary_of(out[out.index("\njob ") + 1 :])["gate"] == said
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (
+            {},
+            "stalled after 1m without a step, or 5 times the longest pause so far; 30m before the first one "
+            "(one rank that does not come holds all others)",
+        ),
+        (
+            {"watchdog": {"stall": "10m", "first_step": "1h"}},
+            "stalled after 10m without a step; 1h before the first one (yours)",
+        ),
+        ({"watchdog": "off"}, "off: nobody looks whether the ranks make steps (yours)"),
+    ],
+)
+def test_what_a_stall_is_is_shown_with_its_reason(
+    run_launch: RunLaunch, write_job: WriteJob, fields: dict[str, Any], said: str
+) -> None:
+    _, out, _ = run_launch("plan", write_job(**fields))
+    assert summary_of(out[out.index("\njob ") + 1 :])["watchdog"] == said

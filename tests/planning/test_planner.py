@@ -112,7 +112,7 @@ def test_the_users_environment_wins_over_the_planned_settings(plan_of: Callable[
     environment = plan_of(environment={"NCCL_DEBUG": "TRACE"}).request["Environment"]
     assert environment["NCCL_DEBUG"] == "TRACE"
     assert environment["OMP_NUM_THREADS"] == "12"
-    assert environment["TORCH_NCCL_TRACE_BUFFER_SIZE"] == "20000"
+    assert environment["TORCH_NCCL_TRACE_BUFFER_SIZE"] == "2000"
 
 
 def test_hyperparameters_are_sent_as_written_and_structures_as_json(

@@ -70,7 +70,7 @@ def test_a_normal_job_gets_these_and_no_others(settings_of: Settings) -> None:
     assert values(settings_of()) == {
         "SLIPWAY_CODE_SHA256": DIGEST,
         "NCCL_DEBUG": "WARN",
-        "TORCH_NCCL_TRACE_BUFFER_SIZE": "20000",
+        "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
         "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/opt/ml/output/data/flight_recorder/rank_",
         "OMP_NUM_THREADS": "12",

@@ -180,29 +180,55 @@ CHATTY = """
 """
 
 
+FILLING = """
+    import os
+    file = os.open(os.environ["SM_OUTPUT_DATA_DIR"] + "/much", os.O_WRONLY | os.O_CREAT)
+    try:
+        while os.write(file, bytes(4096)):
+            pass
+    except OSError:
+        pass
+"""
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="tmpfs is Linux's")
-@pytest.mark.parametrize("name", ["train.py", "train.sh"])
+@pytest.mark.parametrize("when", ["of its output", "before its ranks", "by a rank"])
+@pytest.mark.parametrize("how", ["python", "shell", "torchrun"])
 def test_on_a_full_disk_the_output_flows_and_the_reason_is_kept(
-    tmp_path: Path, small_disk: Path, name: str
+    tmp_path: Path, small_disk: Path, how: str, when: str
 ) -> None:
     boot = Boot(tmp_path)
-    script = CHATTY if name == "train.py" else f"python - <<'END'\n{textwrap.dedent(CHATTY)}\nEND\n"
-    process = boot.start(script, name=name)
-    out, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    script = textwrap.dedent(FILLING if when == "by a rank" else "") + textwrap.dedent(CHATTY)
+    if how == "shell":
+        script = f"python - <<'END'\n{script}\nEND\n"
+    if when == "before its ranks":
+        # Room for the boot's beginning, such as the failure file, and for none of what ranks print.
+        (small_disk / "much").write_bytes(bytes(280_000))
+    process = boot.start(
+        script,
+        *(["--strategy", "torchrun"] if how == "torchrun" else []),
+        environment={"SLIPWAY_RENDEZVOUS": f"127.0.0.1:{free_port()}"},
+        name="train.sh" if how == "shell" else "train.py",
+    )
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 1
     assert out.splitlines()[-1].endswith("over and over 39999")
+    assert len([line for line in err.splitlines() if "not all can be kept" in line]) >= 1
     assert boot.failure.startswith("HW001 rank 0 on algo-1: the GPU returned memory")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="tmpfs is Linux's")
-def test_under_torchrun_a_full_disk_ends_the_ranks_and_is_named(tmp_path: Path, small_disk: Path) -> None:
-    """There the ranks write into files by themselves, and Python raises where one takes no more."""
+def test_a_disk_that_was_full_before_the_boot_costs_the_failure_file_alone(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    (small_disk / "much").write_bytes(bytes(300 * 1024))
     boot = Boot(tmp_path)
-    environment = {"SLIPWAY_RENDEZVOUS": f"127.0.0.1:{free_port()}"}
-    process = boot.start(CHATTY, "--strategy", "torchrun", environment=environment)
-    process.communicate(timeout=PATIENCE_SECONDS)
+    process = boot.start(CHATTY)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 1
-    assert boot.failure.startswith("DISK001 rank 0 on algo-1: ")
+    assert out.splitlines()[-1].endswith("over and over 39999")
+    assert "slipway: HW001 rank 0 on algo-1: the GPU returned memory" in err
+    assert f"slipway: {small_disk / 'failure'} cannot be written: No space left on device" in err
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,24 @@ def test_a_library_that_the_script_can_do_without_is_not_why_it_failed() -> None
     assert (evidence.code, evidence.message) == ("CODE001", "ValueError: no optimizer")
 
 
+NO_ROOM = "rank 0 on algo-1: the checkpoint of step 40 could not be written: No space left on device"
+
+
+def test_what_slipway_raises_counts_more_than_what_it_came_from() -> None:
+    chain = (
+        traceback("OSError: [Errno 28] No space left on device")
+        + "\nThe above exception was the direct cause of the following exception:\n\n"
+        + traceback(f"slipway.CheckpointError: DISK001 {NO_ROOM}")
+    )
+    evidence = judge(chain, 1, CODE)
+    assert (evidence.code, evidence.message, evidence.rank) == ("DISK001", NO_ROOM, 0)
+
+
+def test_who_only_ends_because_another_rank_did_says_so() -> None:
+    output = traceback("slipway.SlipwayError: NCCL006 rank 1 could not list train, so this rank ends as well")
+    assert judge(output, 1, CODE).code == "NCCL006"
+
+
 @pytest.mark.parametrize("code", ["CKPT003", "CKPT005", "CKPT009", "DISK001"])
 def test_what_the_checkpoint_manager_raises_names_its_code_itself(code: str) -> None:
     output = traceback(f"slipway.CheckpointError: {code} why")

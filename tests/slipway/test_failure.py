@@ -10,7 +10,9 @@ import pytest
 
 from slipway.evidence import judge
 from slipway.failure import MAX_CHARACTERS, REPORTS, Cause, RankEnd, exit_status, root_cause, write_failure
-from slipway.torchrun import failed_ranks
+from slipway.masking import Masking
+from slipway.rank_output import Printed
+from slipway.torchrun import failed_ranks, keep_error_files
 
 CODE = "/opt/ml/code"
 TRACEBACK = 'Traceback (most recent call last):\n  File "/opt/ml/code/train.py", line 41, in f\n    g()\n'
@@ -36,23 +38,21 @@ def report_of(*ranks: tuple[int, int, str], closed: tuple[int, ...] = ()) -> str
 
 
 class Ranks:
-    """The log folder that torchrun leaves."""
+    """What ranks printed, and torchrun's folder."""
 
     def __init__(self, root: Path) -> None:
-        self.logs = root
-        self._folder = root / "none_abcd" / "attempt_0"
+        self.printed: dict[int, Printed] = {}
+        self.folder = root
 
     def stderr(self, rank: int, text: str, time: float) -> None:
-        self._write(rank, "stderr.log", text, time)
+        self.printed[rank] = Printed(text, time)
 
-    def error_file(self, rank: int, content: object, time: float) -> None:
-        self._write(rank, "error.json", json.dumps(content), time)
-
-    def _write(self, rank: int, name: str, text: str, time: float) -> None:
-        folder = self._folder / str(rank)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-        os.utime(folder / name, (time, time))
+    def error_file(self, rank: int, content: object, time: float, attempt: int = 0) -> None:
+        file = self.folder / "none_abcd" / f"attempt_{attempt}" / str(rank) / "error.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(content))
+        os.utime(file, (time, time))
+        os.utime(file.parent.parent, (time, time))
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def ranks(tmp_path: Path) -> Ranks:
 
 
 def cause_of(ranks: Ranks, report: str = "") -> Cause:
-    cause = root_cause(failed_ranks(ranks.logs, report, first_rank=2), CODE)
+    cause = root_cause(failed_ranks(ranks.printed, ranks.folder, report, 2, Masking(["planted-token"])), CODE)
     assert cause is not None
     return cause
 
@@ -93,6 +93,26 @@ def test_a_rank_that_waited_counts_more_than_one_that_lost_a_connection_before(r
     assert (cause.rank, cause.evidence.code) == (3, "NCCL004")
 
 
+def test_the_rank_that_an_error_is_about_is_named_once_and_before_those_that_repeat_it(ranks: Ranks) -> None:
+    raised = f"{TRACEBACK}slipway.CheckpointError: DISK001 rank 3 on algo-2: no room for step 40\n"
+    ranks.stderr(0, raised, time=10.0)
+    ranks.stderr(1, raised, time=10.5)
+    cause = cause_of(ranks, report_of((0, 1, "11:30:44"), (1, 1, "11:30:44")))
+    assert cause.rank == 3
+    assert (
+        cause.text("algo-2").splitlines()[0] == "DISK001 rank 3 on algo-2: no room for step 40 (train.py:41)"
+    )
+
+
+def test_of_a_rank_elsewhere_who_says_it_is_told_too() -> None:
+    raised = f"{TRACEBACK}slipway.SlipwayError: NUM001 the loss of rank 7 on algo-4 is nan in step 3\n"
+    cause = root_cause([RankEnd(2, 1, 1.0, raised)], CODE)
+    assert cause is not None
+    assert cause.text("algo-2").splitlines()[0] == (
+        "NUM001 rank 7: the loss of rank 7 on algo-4 is nan in step 3; so says rank 2 on algo-2 (train.py:41)"
+    )
+
+
 def test_a_symptom_alone_is_reported(ranks: Ranks) -> None:
     ranks.stderr(0, CLOSED, time=10.0)
     cause = cause_of(ranks, report_of((0, 1, "11:30:44")))
@@ -116,6 +136,35 @@ def test_the_error_file_of_a_rank_tells_more_than_its_output(ranks: Ranks, messa
     assert cause.evidence.message == "ValueError: bad learning rate"
 
 
+def test_what_an_error_file_says_of_a_secret_is_masked_where_it_is_told_and_kept(
+    ranks: Ranks, tmp_path: Path
+) -> None:
+    ranks.stderr(1, "", time=11.0)
+    ranks.error_file(1, {"message": f"{TRACEBACK}ValueError: planted-token"}, time=10.0)
+    assert cause_of(ranks, report_of((1, 1, "11:30:44"))).evidence.message == "ValueError: ***"
+    keep_error_files(ranks.folder, tmp_path / "logs", 2, Masking(["planted-token"]))
+    kept = (tmp_path / "logs" / "rank-3" / "error.json").read_text()
+    assert "ValueError: ***" in kept
+    assert "planted-token" not in kept
+
+
+def test_an_error_file_that_cannot_be_kept_is_told_of(
+    ranks: Ranks, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ranks.error_file(1, {"message": RAISED}, time=10.0)
+    (tmp_path / "logs").touch()
+    keep_error_files(ranks.folder, tmp_path / "logs", 0, Masking())
+    file = tmp_path / "logs" / "rank-1" / "error.json"
+    assert capsys.readouterr().err == f"slipway: {file} cannot be written: Not a directory\n"
+
+
+def test_the_error_file_of_the_newest_attempt_counts(ranks: Ranks) -> None:
+    ranks.stderr(1, "", time=11.0)
+    ranks.error_file(1, {"message": RAISED}, time=10.0)
+    ranks.error_file(1, {"message": RAISED.replace("bad", "worse")}, time=20.0, attempt=1)
+    assert cause_of(ranks).evidence.message == "ValueError: worse learning rate"
+
+
 def test_a_broken_error_file_is_no_obstacle(ranks: Ranks) -> None:
     ranks.error_file(1, ["?"], time=10.0)
     ranks.stderr(1, RAISED, time=11.0)
@@ -128,6 +177,13 @@ def test_a_killed_rank_is_named_and_those_that_torchrun_ended_are_not(ranks: Ran
     report = report_of((0, -15, "11:30:44"), (1, -9, "11:30:44"), (2, -9, "11:31:14"), closed=(100, 102))
     cause = cause_of(ranks, report)
     assert (cause.rank, cause.evidence.code, cause.exit_code) == (3, "MEM002", -9)
+
+
+def test_a_rank_that_torchrun_ended_while_it_came_down_is_judged_by_what_it_printed(ranks: Ranks) -> None:
+    ranks.stderr(0, CLOSED, time=5.0)
+    ranks.stderr(1, "", time=4.0)
+    cause = cause_of(ranks, report_of((0, -15, "11:30:44"), (1, -9, "11:30:44"), closed=(100,)))
+    assert (cause.rank, cause.evidence.code) == (3, "MEM002")
 
 
 def test_a_printed_but_survived_exception_is_no_failure(ranks: Ranks) -> None:
@@ -143,7 +199,7 @@ def test_without_a_report_the_ranks_own_accounts_count(ranks: Ranks) -> None:
 
 
 def test_no_rank_no_cause(tmp_path: Path) -> None:
-    assert failed_ranks(tmp_path, "", first_rank=0) == []
+    assert failed_ranks({}, tmp_path, "", 0, Masking()) == []
 
 
 def test_the_text_keeps_within_what_the_service_takes(tmp_path: Path) -> None:

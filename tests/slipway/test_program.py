@@ -78,6 +78,12 @@ def test_a_module_is_run_by_name(tmp_path: Path) -> None:
     assert program.command == [sys.executable, "-u", "-m", "pkg.train", "--a"]
 
 
+def test_the_interpreter_is_the_one_that_the_environment_asks_of_torchrun(tmp_path: Path) -> None:
+    program = program_of(Task("torchrun", 1, module="pkg.train"), package(tmp_path), [], {})
+    assert program.command_for({}) == program.command
+    assert program.command_for({"PYTHON_EXEC": "pypy"}) == ["pypy", "-u", "-m", "pkg.train"]
+
+
 def test_a_module_that_its_package_does_not_hold_is_named_with_what_is_there(tmp_path: Path) -> None:
     with pytest.raises(
         BootError, match=r"CODE002 the module pkg.trian .* holds: pkg/__init__.py, pkg/train.py"
@@ -103,17 +109,18 @@ def test_torchrun_keeps_nothing_of_the_scripts_arguments(tmp_path: Path, task: T
     hosts = ("algo-1", "algo-2")
     container = Container(tmp_path, hosts, "algo-2", "", None, {}, {}, {})
     program = program_of(task, package(tmp_path), ARGUMENTS, {})
-    command = torchrun_command(container, Rendezvous("algo-1", 7777), 2, program, tmp_path)
+    command = torchrun_command(container, Rendezvous("algo-1", 7777), 2, program.command, tmp_path)
     parsed = parse_args(command[3:])
-    assert parsed.training_script == (task.module or str(tmp_path / "a.py"))
-    assert parsed.training_script_args == ARGUMENTS
-    assert (parsed.module, parsed.nnodes, parsed.nproc_per_node) == (task.module is not None, "2", "2")
+    assert (parsed.no_python, parsed.training_script) == (True, sys.executable)
+    assert parsed.training_script_args == ["-m", "slipway.ranks.printing", *program.command]
+    assert program.command[-len(ARGUMENTS) :] == ARGUMENTS
+    assert (parsed.nnodes, parsed.nproc_per_node) == ("2", "2")
     assert (parsed.node_rank, parsed.master_addr, parsed.master_port) == (1, "algo-1", 7777)
 
 
 def test_torchruns_options_are_spelled_as_every_version_takes_them(tmp_path: Path) -> None:
     container = Container(tmp_path, ("algo-1",), "algo-1", "", None, {}, {}, {})
     program = program_of(Task("torchrun", 1, module="m"), tmp_path, [], {})
-    command = torchrun_command(container, Rendezvous("a", 1), 1, program, tmp_path, patience=9)
-    options = [word for word in command if word[:2] == "--"]
+    command = torchrun_command(container, Rendezvous("a", 1), 1, program.command, tmp_path, patience=9)
+    options = [word for word in command[: command.index("--")] if word[:2] == "--"]
     assert not any("-" in option[2:] for option in options)

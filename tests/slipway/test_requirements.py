@@ -18,7 +18,6 @@ from launcher.source.tree import read_source
 from slipway.container import read_container
 from slipway.failure import BootError
 from slipway.processes import StopRequest
-from slipway.program import ProgramCommand
 from slipway.rendezvous import Rendezvous
 from slipway.requirements import held_versions, index_settings, install
 from slipway.torchrun import torchrun_command
@@ -219,7 +218,7 @@ def test_hosts_that_install_wait_longer_for_each_other(tmp_path: Path) -> None:
         read_container(tmp_path),
         Rendezvous("a", 7777),
         2,
-        ProgramCommand(False, ("train.py",)),
+        ["python", "train.py"],
         tmp_path,
     )
     assert "--rdzv_conf" not in torchrun_command(*where)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
-from launcher.failure_modes import checkpoints, debugger, job_runtime, nccl
+from launcher.failure_modes import checkpoints, debugger, nccl
 
 _WRAPPER = r"(?:_orig_mod|module)\."
 _MISSING, _UNEXPECTED = r"Missing key\(s\) in state_dict:", r"Unexpected key\(s\) in state_dict:"
@@ -26,33 +26,6 @@ _TORN = (
     "before it was whole. Where it was downloaded, download it again and compare its size. Save with "
     "slipway.CheckpointManager, which never leaves a torn one behind and refuses what it did not write."
 )
-
-_RAISED = (
-    (
-        checkpoints.STATE_DICT_NOT_ON_EVERY_RANK,
-        "rank 3 did not come to save(step=40) in 480 s, ranks 0, 1, 2 did, and would have waited for ever. "
-        "Call it on every rank, not under `if rank == 0`",
-    ),
-    (
-        checkpoints.LARGE_UPLOAD_FAILS,
-        "rank 1 on algo-2: the checkpoint of step 40 could not be written: Input/output error. What was "
-        "trained since the one before would be lost with the job",
-    ),
-    (
-        checkpoints.UNEXPECTED_KEY_PREFIX,
-        "the checkpoint's keys are not the model's: 2 keys of the model are missing (head.bias, head.weight)",
-    ),
-    (
-        checkpoints.NOT_WHAT_WAS_SAVED,
-        "none of the 2 checkpoints in /opt/ml/checkpoints can be used (step-000000000012-1f6c22ab: model.pt "
-        "has another SHA-256 than the manifest says: its content has changed)",
-    ),
-    (
-        job_runtime.DISK_FULL,
-        "rank 0 on algo-1: the checkpoint of step 40 could not be written: No space left on device",
-    ),
-)
-"""What slipway.CheckpointManager raises (slipway/checkpoints), and an example of each."""
 
 SIGNATURES = (
     Signature(
@@ -156,20 +129,6 @@ SIGNATURES = (
         "'/opt/ml/checkpoints/metadata.json.sagemaker-uploading'",
         near_miss="INFO uploading metadata.json.sagemaker-uploading",
         says="Debugger looks for a file of SageMaker's checkpoint upload that is gone",
-    ),
-    *(
-        Signature(
-            mode=mode,
-            role=LineRole.INITIATOR,
-            literal=f"checkpointerror: {mode.code.lower()} ",
-            pattern=re.compile(
-                rf"^slipway\.CheckpointError: {mode.code} (?P<what>\S(?:.{{0,600}}[^\s.])?)", re.MULTILINE
-            ),
-            example=f"slipway.CheckpointError: {mode.code} {what}",
-            near_miss=f"slipway.CheckpointError: {mode.code} ",
-            says="{what}",
-        )
-        for mode, what in _RAISED
     ),
     Signature(
         mode=checkpoints.NOT_WHAT_WAS_SAVED,

@@ -10,14 +10,15 @@ import re
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import checkpoints, data, nccl
 
+_WHO = r"(?P<what>ranks? (?P<rank>\d{1,6})[\d, -]{0,200} on (?P<host>[\w.-]{1,63})\b.{1,1500})$"
+"""The host is that of the rank, not the one that says it."""
+
 SIGNATURES = (
     Signature(
         mode=data.UNEVEN_BATCHES,
         role=LineRole.INITIATOR,
         literal="slipway: data001 rank",
-        pattern=re.compile(
-            r"^slipway: DATA001 (?P<what>ranks? (?P<rank>\d{1,6})[\d, -]{0,200} on .{1,1500})$"
-        ),
+        pattern=re.compile(rf"^slipway: DATA001 {_WHO}"),
         example="slipway: DATA001 rank 2 on algo-2 called barrier #21 (train.py:37), where ranks 0, 1, 3 "
         "called all_reduce #21 [4160] (train.py:27): it has left the loop at train.py:20, in which the "
         "others still are; no rank has made a step for 62 s (limit 60 s)",
@@ -28,9 +29,7 @@ SIGNATURES = (
         mode=checkpoints.STATE_DICT_NOT_ON_EVERY_RANK,
         role=LineRole.INITIATOR,
         literal="slipway: ckpt003 rank",
-        pattern=re.compile(
-            r"^slipway: CKPT003 (?P<what>ranks? (?P<rank>\d{1,6})[\d, -]{0,200} on .{1,1500})$"
-        ),
+        pattern=re.compile(rf"^slipway: CKPT003 {_WHO}"),
         example="slipway: CKPT003 rank 0 on algo-1 called all_gather #21 [8] (train.py:16), where ranks 1, "
         "2, 3 called all_reduce #21 [4160] (train.py:27): saving needs ranks 1, 2, 3 as well; no rank has "
         "made a step for 61 s (limit 60 s)",
@@ -41,9 +40,7 @@ SIGNATURES = (
         mode=nccl.COLLECTIVE_TIMED_OUT,
         role=LineRole.SYMPTOM,
         literal="slipway: nccl004 rank",
-        pattern=re.compile(
-            r"^slipway: NCCL004 (?P<what>ranks? (?P<rank>\d{1,6})[\d, -]{0,200} on .{1,1500})$"
-        ),
+        pattern=re.compile(rf"^slipway: NCCL004 {_WHO}"),
         example="slipway: NCCL004 rank 2 on algo-2 has not entered all_reduce #21 [4160] (train.py:27), in "
         "which ranks 0, 1, 3 wait; it gives no answer, process state T; no rank has made a step for 62 s",
         near_miss="slipway: nccl004 ranks are explained by `launch explain NCCL004`",

@@ -15,6 +15,7 @@ from launcher.diagnosis.signatures import (
     distribution,
     efa,
     exit_codes,
+    gate,
     hardware,
     hubs,
     limits,
@@ -39,6 +40,7 @@ FAMILIES: Final[Mapping[str, tuple[Signature, ...]]] = MappingProxyType(
         module.__name__: module.SIGNATURES
         for module in (
             own_calls,
+            gate,
             memory,
             hardware,
             checkpoints,

@@ -88,3 +88,15 @@ def test_a_host_that_tells_nothing_is_the_one_that_is_behind() -> None:
     (finding,) = judge_reduction({"algo-1": {"stage": "gloo", "said": {}}}, HOSTS, 20).findings
     assert finding.host == "algo-2"
     assert "algo-2 did not answer" in finding.text
+
+
+def test_of_a_host_alone_its_gpus_are_told_of() -> None:
+    stand = {"algo-1": {"stage": "nccl", "said": {}}}
+    (finding,) = judge_reduction(stand, HOSTS[:1], 20).findings
+    assert (finding.code, finding.host) == ("NCCL007", "algo-1")
+    assert finding.text.startswith("a short all-reduce between the host's GPUs was not done within 20 s: ")
+    assert "algo-1 was in the one over NCCL" in finding.text
+    assert "security group" not in finding.text
+    late = {"algo-1": {"stage": "started", "said": {}}}
+    (unknown,) = judge_ready(late, HOSTS[:1], 30).unknown
+    assert unknown.startswith("the all-reduce between the GPUs (algo-1: ")

@@ -81,9 +81,10 @@ def test_clocks_more_than_five_seconds_apart_are_told_and_end_nothing(offset: fl
 
 
 def test_who_is_missing_is_called_by_name() -> None:
-    first, second = missing_hosts(["algo-2", "algo-4"], HOSTS, 60.0)
+    first, second = missing_hosts(["algo-2", "algo-4"], HOSTS, 60.0, 7778)
     assert first.sentence.startswith("NCCL008 algo-2: did not answer the roll-call of 4 hosts within 60 s")
     assert second.host == "algo-4"
+    assert second.text.endswith("look at its log, and whether it reaches port 7778 of algo-1")
 
 
 def test_a_first_host_that_does_not_answer_is_called_by_name() -> None:
