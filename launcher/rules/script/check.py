@@ -90,8 +90,9 @@ def _as_information(finding: Finding) -> Finding:
 
 
 def _is_a_test(path: Path) -> bool:
-    """Whether a script is a test, by the names that test runners look for."""
-    return path.suffix == ".py" and (path.stem.startswith("test_") or path.stem.endswith("_test"))
+    """Whether a script is a test, by the names that test runners look for, or that of a folder near it."""
+    named = path.stem.startswith("test_") or path.stem.endswith("_test")
+    return named or not {"test", "tests"}.isdisjoint(path.parts[-4:-1])
 
 
 def _is_come_to(reach: Reach, finding: Finding) -> bool:

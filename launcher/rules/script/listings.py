@@ -14,6 +14,7 @@ from launcher.rules.script.loaders import loaders_of
 from launcher.scripts.arguments import argument
 from launcher.scripts.callers import bound_arguments
 from launcher.scripts.edits import wrapped
+from launcher.scripts.launching import is_for_one_host
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import (
     ancestors,
@@ -52,7 +53,8 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
     keeps it and reads it by index while a DistributedSampler gives each rank its indices: ranks of different
     hosts then read some files twice, and others never. Listing to count, to delete, to look for a file or for
     the newest checkpoint is fine, and so is what is sorted before it is used. Informational where it is not
-    known that a sampler cuts just this Dataset: another may be the one that it cuts.
+    known that a sampler cuts just this Dataset: another may be the one that it cuts; and where the program
+    spawns its processes itself, as one host lists a folder for all of them alike.
 
     Bad: `files = glob.glob(pattern)[rank::world_size]`
     Good: `files = sorted(glob.glob(pattern))[rank::world_size]`
@@ -60,6 +62,7 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
     Source: Python documentation of os.listdir and glob.
     """
     distributed = None
+    severity = Severity.INFO if is_for_one_host(program) else None
     for call, name in program.calls(*LISTINGS):
         if name == "os.walk" and _is_sorted_within(call):
             continue
@@ -72,6 +75,7 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
                     f"{_short(name)} answers in the order of the file system, and the ranks cut the list as "
                     "if it were the same on every host: files are read twice, and others never",
                     related=related,
+                    severity=severity,
                     fix=_sorted(call, name),
                 )
                 break
@@ -86,7 +90,7 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
                         f"{_short(name)} answers in the order of the file system, and an index of a sampler "
                         "means another file on another host: files are read twice, and others never",
                         related=[note(kept, "read by index here")],
-                        severity=None if _is_sampled(program, kept) else Severity.INFO,
+                        severity=severity if _is_sampled(program, kept) else Severity.INFO,
                         fix=_sorted(call, name),
                     )
                     break

@@ -39,9 +39,11 @@ def test_every_registered_rule_is_called_once() -> None:
         ("test_train.py", Severity.INFO),
         ("train_test.py", Severity.INFO),
         ("latest.py", Severity.ERROR),
+        ("tests/training/lora.py", Severity.INFO),
     ],
 )
 def test_a_test_is_for_one_host(tmp_path: Path, name: str, severity: Severity) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text(
         'import torch.distributed as dist\ndist.init_process_group("nccl")\n'
         'dist.init_process_group("nccl", init_method="tcp://10.0.0.1:23456")\n'

@@ -109,6 +109,14 @@ def test_only_the_dataset_of_a_sampler_is_sure_to_be_cut(
     assert [each.severity for each in listings_are_sorted(program(text))] == [severity]
 
 
+@pytest.mark.parametrize(
+    "text", ["mine = glob.glob('*')[rank::8]", IMAGES.format("self.files = os.listdir(folder)") + SAMPLER]
+)
+def test_one_host_lists_a_folder_alike_for_all_that_it_spawns(program: ReadProgram, text: str) -> None:
+    spawned = START + "import torch.multiprocessing as mp\nmp.spawn(main, nprocs=8)\n"
+    assert [each.severity for each in listings_are_sorted(program(spawned + text))] == [Severity.INFO]
+
+
 def test_a_list_that_a_dataset_is_given_is_found_where_it_is_made(program: ReadProgram) -> None:
     given = IMAGES.format("self.files = folder").replace('"/opt/ml/input/data/train"', "glob.glob('*.jpg')")
     assert told(program, given + SAMPLER) == [("DATA002", "glob.glob('*.jpg')")]
