@@ -27,6 +27,8 @@ _NAMES = {
     "C": "Half C: fetched when the rules had been corrected by B; then corrected by it",
     "D": "Half D: fetched when they had been corrected by C, and only measured, then corrected by it",
     "E": "Half E: fetched when they had been corrected by D, and only measured",
+    "F": "Half F: fetched when severities had been set by the evidence of A to E; then corrected by it",
+    "G": "Half G: fetched when they had been corrected by F, and only measured",
     EARLIER: "Earlier: the rules were corrected by it, too",
 }
 

@@ -95,7 +95,7 @@ def _result(finding: Finding, index: int, print_: str, here: Path) -> dict[str, 
             for number, each in enumerate(finding.related, start=1)
         ]
     if finding.ignored:
-        result["suppressions"] = [{"kind": "inSource"}]
+        result["suppressions"] = [{"kind": "inSource" if finding.ignored_in_source else "external"}]
     if finding.fix is not None:
         result["fixes"] = [_fix(finding.fix, finding.remedy, here)]
     return result

@@ -164,7 +164,8 @@ class Finding:
     `message` says what is wrong, with the value, and what would have happened; `remedy` says what to
     do. `subject` names the thing at fault (a security group, a field, a rank), `path` the field of the
     file to look at, which `located` turns into a location; None where no field is at fault. `ignored`
-    marks a finding that the user accepted on purpose, `verified=False` one that could not be checked.
+    marks a finding that the user accepted on purpose, `ignored_in_source` that a comment beside it does so,
+    `verified=False` one that could not be checked.
     `related` are other places that it speaks of, `fix` what would correct it.
     """
 
@@ -181,6 +182,7 @@ class Finding:
     path: Path | None = None
     related: tuple[Related, ...] = ()
     fix: Fix | None = None
+    ignored_in_source: bool = False
 
     @property
     def blocks(self) -> bool:

@@ -136,7 +136,10 @@ class Attributes:
         return found
 
     def of_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
-        """Where a class gives its objects this attribute: in its body, or in a method on `self`."""
+        """Where a class gives its objects this attribute: in its body, or in a method on `self`.
+
+        Where it gives only literals, they may be mere defaults: then also where others set it on an object.
+        """
         file = file_of(definition)
         found = list(file.scopes[definition].bindings.get(name, []))
         for binding in file.set_attributes.get(name, ()):
@@ -147,7 +150,19 @@ class Attributes:
                 and _is_own(binding.node, method)
             ):
                 found.append(binding)
+        if found and all(isinstance(each.value, ast.Constant) for each in found):
+            found += self._set_from_outside(definition, name)
         return found
+
+    def _set_from_outside(self, definition: ast.ClassDef, name: str) -> Iterator[Binding]:
+        """Where who made an object sets this attribute: `learner.is_master = rank == 0`."""
+        for file in self.evaluation.program.mentioning(name):
+            for binding in file.set_attributes.get(name, ()):
+                node = binding.node
+                if isinstance(node, ast.Attribute) and binding.name.split(".")[-2] not in ("self", "cls"):
+                    made = alternatives(self.evaluation.value(node.value))
+                    if any(isinstance(each, Made) and each.definition is definition for each in made):
+                        yield binding
 
     def _inherited(self, definition: ast.ClassDef, name: str, depth: int) -> Value:
         for base in definition.bases:

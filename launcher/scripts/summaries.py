@@ -121,3 +121,8 @@ def _answers(one: Parted, other: Parted) -> bool:
 def runs_of(statements: Iterable[ast.stmt], summaries: Summaries) -> list[CollectiveRun]:
     """What ranks that come to these statements wait in, whatever stands around them."""
     return Following(summaries, None).block(list(statements), 0).certain
+
+
+def may_run(statements: Iterable[ast.stmt], summaries: Summaries) -> bool:
+    """Whether ranks that come to these statements may run a collective in them."""
+    return bool(Following(summaries, None).block(list(statements), 0).everything)

@@ -55,6 +55,13 @@ def test_the_log_is_valid_with_findings_notes_fixes_and_accepted_ones(run_launch
     assert SCRIPT[region["charOffset"] :][: region["charLength"]] == "4"
 
 
+def test_what_the_command_line_accepts_is_suppressed_from_outside(run_launch: RunLaunch) -> None:
+    run = run_of(run_launch, "train.py", "--ignore", "CODE003")
+    kinds = {each["ruleId"]: each.get("suppressions") for each in run["results"][1:]}
+    assert kinds["CODE003"] == [{"kind": "external"}]
+    assert kinds["DDP004"] == [{"kind": "inSource"}]
+
+
 def test_a_log_without_findings_is_valid(run_launch: RunLaunch) -> None:
     Path("train.py").write_text("a = 1\n", "utf-8")
     assert run_of(run_launch)["results"] == []

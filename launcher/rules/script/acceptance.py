@@ -40,12 +40,13 @@ class Acceptance:
         """The finding, marked as ignored where it is accepted."""
         if finding.code in ALWAYS_COUNTED or finding.location is None:
             return finding
-        accepted = (
-            is_among(finding.code, self.ignore)
-            or configuration.ignores(finding.code, Path(finding.location.file))
-            or any(_accepting(self.comments, finding))
+        in_source = any(_accepting(self.comments, finding))
+        outside = is_among(finding.code, self.ignore) or configuration.ignores(
+            finding.code, Path(finding.location.file)
         )
-        return replace(finding, ignored=True) if accepted else finding
+        if not (in_source or outside):
+            return finding
+        return replace(finding, ignored=True, ignored_in_source=in_source)
 
 
 def _accepting(comments: Comments, finding: Finding) -> Iterator[IgnoreComment]:

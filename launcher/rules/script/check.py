@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from launcher.failure_modes import job_runtime
@@ -18,6 +19,7 @@ from launcher.rules.script import (
     forward,
     gradients,
     kept,
+    loading,
     memory,
     options,
     reduction,
@@ -42,6 +44,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *topology.RULES,
     *backends.RULES,
     *devices.RULES,
+    *loading.RULES,
     *options.RULES,
     *data.RULES,
     *ddp.RULES,
@@ -57,6 +60,9 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
 
 ALONE = (*options.RULES, checkpoints.keys_are_not_cut_by_partition, checkpoints.uploads_are_looked_at)
 """The rules that hold for a program of one process as well."""
+
+OF_SEVERAL_HOSTS = frozenset({"DIST006", "DIST007", "NCCL009"})
+"""What goes wrong on several hosts, or beside a second job: informational in a test, which runs on one."""
 
 JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
     *data.JOB_RULES,
@@ -76,7 +82,19 @@ def check_program(program: Program) -> list[Finding]:
         entry = Unread(program.entry.path, "its expressions are nested too deeply to be followed")
         return [unread_finding(entry, imported=False)]
     told = _once_a_place(findings)
+    if _is_a_test(program.entry.path):
+        told = [_as_information(each) if each.code in OF_SEVERAL_HOSTS else each for each in told]
     return [*told, *(unread_finding(each, imported=True) for each in program.unread)]
+
+
+def _as_information(finding: Finding) -> Finding:
+    return replace(finding, severity=Severity.INFO)
+
+
+def _is_a_test(path: Path) -> bool:
+    """Whether a script is a test, by the names that test runners look for, or that of a folder near it."""
+    named = path.stem.startswith("test_") or path.stem.endswith("_test")
+    return named or not {"test", "tests"}.isdisjoint(path.parts[-4:-1])
 
 
 def _is_come_to(reach: Reach, finding: Finding) -> bool:

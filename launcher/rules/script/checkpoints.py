@@ -16,6 +16,7 @@ from launcher.scripts.distributed import starts
 from launcher.scripts.guard import Guard
 from launcher.scripts.participants import Participants
 from launcher.scripts.program import Program
+from launcher.scripts.reach import Reach
 from launcher.scripts.scopes import ancestors, file_of, parent_of, scope_of
 from launcher.scripts.values import Constant, Instance, RankKind, RankValue
 
@@ -45,14 +46,17 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     The ranks overwrite each other's file, in the middle of the write where the file system is shared. A path
     that may differ between ranks, and a save that some ranks may not come to, say nothing; nor does one of
     each host below /tmp, which each has for itself. The same holds for safetensors, joblib, torch.jit and
-    save_pretrained of a transformers model.
+    save_pretrained of a transformers model. Informational where the script comes to nothing that makes it one
+    of several processes, as a converter does that shares a module with the training.
 
     Bad: `torch.save(model.state_dict(), "model.pt")`. Good: the same under `if dist.get_rank() == 0:`, or
     with `f"model-{rank}.pt"`. Source: developer guide, model-checkpoints.
     """
-    if next(starts(program), None) is None:
+    making = [call for call, _ in starts(program)]
+    if not making:
         return
     participants = Participants(program)
+    severity = None if Reach(program).joins_others(making) else Severity.INFO
     for call, name in (*program.calls(*_SAVERS), *_models_saved(program)):
         path = _opened(program, argument(call, *_SAVERS.get(name, _FOLDER)))
         if path is None or not participants.agreement.holds(path):
@@ -67,6 +71,7 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 "middle of the write, and the file that is left may be torn",
                 remedy="Save on one rank, under `if dist.get_rank() == 0:`, or put the rank into the file's "
                 "name where each rank holds another part.",
+                severity=severity,
                 fix=on_rank_zero(call),
             )
         elif (
@@ -83,7 +88,7 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 f"one rank of every host saves to `{written}`: on a file system that the hosts share, or in "
                 "the one S3 prefix that their checkpoint folders go to, they overwrite each other",
                 remedy="Save on global rank 0 alone, or put the host's number into the name.",
-                severity=Severity.WARNING,
+                severity=severity or Severity.WARNING,
                 related=[] if who.test is None else [note(who.test, "true on one rank of every host")],
             )
 
@@ -201,15 +206,15 @@ def uploads_are_looked_at(program: Program) -> Iterator[Finding]:
         yield found(
             checkpoints.LARGE_UPLOAD_FAILS,
             call,
-            "nobody reads the exit code of this `aws s3` command: an upload or download that failed looks "
-            "like one that went well, and the checkpoint is missing when it is needed",
+            "nobody reads the exit code of this `aws s3` command: an upload that failed looks like one that "
+            "went well, and the checkpoint is missing when it is needed",
             remedy="Use subprocess.run([...], check=True), or look at the return code and try again.",
             severity=Severity.WARNING,
         )
 
 
 def _is_upload(program: Program, command: ast.expr) -> bool:
-    """Whether a command begins with `aws s3 sync` or `aws s3 cp`, as a list or as a text."""
+    """Whether a command begins with `aws s3 sync` or `aws s3 cp`, as a list or as a text; not a download."""
     words: list[str] = []
     value = program.value(command)
     if isinstance(value, Constant):
@@ -224,7 +229,8 @@ def _is_upload(program: Program, command: ast.expr) -> bool:
             if isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute):
                 first = first.func.value  # `"aws s3 sync {} {}".format(...)`
             words += str(first.value).split() if isinstance(first, ast.Constant) else [""]
-    return words[:2] == ["aws", "s3"] and words[2:3] in (["sync"], ["cp"])
+    brought = words[3:4] and words[3].startswith("s3://")  # What is missing then, the program misses at once.
+    return words[:2] == ["aws", "s3"] and words[2:3] in (["sync"], ["cp"]) and not brought
 
 
 def _result_is_read(call: ast.Call) -> bool:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from launcher.failure_modes import checkpoints, ddp
-from launcher.failure_modes.model import Finding, Related, Stage
+from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
 from launcher.rules.script.rank_fixes import on_every_rank
 from launcher.scripts.blocks import Parted
 from launcher.scripts.forwards import GATHERS
+from launcher.scripts.guard import Guard
 from launcher.scripts.program import Program
 from launcher.scripts.running import CollectiveRun
 from launcher.scripts.scopes import ancestors, file_of, last_name, scope_of
-from launcher.scripts.summaries import runs_of
+from launcher.scripts.summaries import may_run, runs_of
 from launcher.scripts.values import Defined
 
 _ALIKE = frozenset(
@@ -50,17 +52,18 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
 
     Silent where both arms of the test run the same collectives, where the group's members are just those
     ranks, where a process that leaves ends with an error, and in a function that some ranks alone hand to a
-    library: the others may answer it elsewhere.
+    library: the others may answer it elsewhere. Informational where the other ranks have an arm of their own,
+    in the same function, in which they may run collectives: it may answer in a way that is not understood.
 
     Bad: `if rank == 0: save(model); dist.barrier()`. Good: `dist.barrier()` behind the `if`, where every rank
     comes by.
 
     Source: torch.distributed's documentation, of collective functions.
     """
-    caught = {id(run.node) for run, _, _ in _in_handlers(program)}
+    caught = {id(each.run.node) for each in _in_handlers(program)}
     for parted in program.summaries.parted():
         if id(parted.run.node) not in caught:
-            yield _parted(parted)
+            yield _parted(parted, Severity.INFO if _may_be_answered(program, parted) else None)
 
 
 @finds(Stage.SCRIPT, ddp.COLLECTIVE_IN_EXCEPTION_HANDLER)
@@ -79,17 +82,35 @@ def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
 
     Source: torch.distributed's documentation, of collective functions.
     """
-    for run, block, line in _in_handlers(program):
+    for handled in _in_handlers(program):
+        run = handled.run
         yield found(
             ddp.COLLECTIVE_IN_EXCEPTION_HANDLER,
             run.node,
-            f"{_what(run)} in the `{block}` block of line {line}: a rank that comes here by an exception "
-            "waits for ranks that do not come, until the timeout",
+            f"{_what(run)} in the `{handled.block}` block of line {handled.line}: a rank that comes here by "
+            "an exception waits for ranks that do not come, until the timeout",
             related=_origin(run),
+            severity=None if handled.others_wait else Severity.INFO,
         )
 
 
-def _parted(parted: Parted) -> Finding:
+def _may_be_answered(program: Program, parted: Parted) -> bool:
+    """Whether some ranks have an arm in the same function in which they may run collectives, too."""
+    assert parted.guard.test is not None
+    scope = scope_of(parted.guard.test)
+    arms = [
+        arm
+        for branch in file_of(parted.guard.test).statements.get(ast.If, ())
+        if isinstance(branch, ast.If)
+        and scope_of(branch) is scope
+        and isinstance(program.guards.truth(branch.test), Guard)
+        for arm in (branch.body, branch.orelse)
+    ]
+    here = {parted.run.node, *ancestors(parted.run.node)}
+    return any(here.isdisjoint(arm) and may_run(arm, program.summaries) for arm in arms if arm)
+
+
+def _parted(parted: Parted, severity: Severity | None) -> Finding:
     run, guard = parted.run, parted.guard
     mode = (
         checkpoints.STATE_DICT_NOT_ON_EVERY_RANK
@@ -108,6 +129,7 @@ def _parted(parted: Parted) -> Finding:
             f"{run.node.lineno} is run by {guard.ranks} alone, which then waits until the timeout",
             related=[note(run.node, f"{run.does} that the ranks which left never run"), *_origin(run)],
             remedy=remedy,
+            severity=severity,
         )
     return found(
         mode,
@@ -116,6 +138,7 @@ def _parted(parted: Parted) -> Finding:
         "until the timeout",
         related=[note(guard.test, f"under `{test}`"), *_origin(run)],
         remedy=remedy,
+        severity=severity,
         fix=on_every_rank(run.node) if run.node is run.origin else None,
     )
 
@@ -132,26 +155,39 @@ def _origin(run: CollectiveRun) -> list[Related]:
     return [] if run.node is run.origin else [note(run.origin, f"{run.does} is here")]
 
 
-def _in_handlers(program: Program) -> Iterator[tuple[CollectiveRun, str, int]]:
-    """The collectives that surely run in a handler, the kind of the block, and its line."""
+@dataclass(frozen=True, slots=True)
+class _Handled:
+    """A collective that surely runs in a block of a `try` (`except` or `finally`), and that block's line.
+
+    `others_wait` says that the `try` itself runs collectives, in which the other ranks are.
+    """
+
+    run: CollectiveRun
+    block: str
+    line: int
+    others_wait: bool
+
+
+def _in_handlers(program: Program) -> Iterator[_Handled]:
+    """The collectives that surely run in a handler."""
     for file in program.files:
         for kind in (ast.Try, ast.TryStar):
             for statement in file.statements.get(kind, []):
                 assert isinstance(statement, ast.Try | ast.TryStar)
+                waited = runs_of([*statement.body, *statement.orelse], program.summaries)
                 for handler in statement.handlers:
                     if not _alike(handler.type):
                         for run in runs_of(handler.body, program.summaries):
                             if not _tries_again(program, run):
-                                yield run, "except", handler.lineno
+                                yield _Handled(run, "except", handler.lineno, bool(waited))
                 # Where the others wait in nothing before, they all meet here.
-                waited = runs_of([*statement.body, *statement.orelse], program.summaries)
                 if waited:
                     halves = {each.does for each in waited if _is_under_a_test(each.node, statement)}
                     for run in runs_of(statement.finalbody, program.summaries):
                         # `if not main: barrier()`, and here `if main: barrier()`, which releases them.
                         if run.does in halves and _is_under_a_test(run.node, statement):
                             continue
-                        yield run, "finally", statement.finalbody[0].lineno
+                        yield _Handled(run, "finally", statement.finalbody[0].lineno, True)
 
 
 def _tries_again(program: Program, run: CollectiveRun) -> bool:

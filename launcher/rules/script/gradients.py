@@ -6,11 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from launcher.failure_modes import ddp
-from launcher.failure_modes.model import Edit, Finding, Fix, Severity, Stage
+from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
 from launcher.scripts.arguments import argument
 from launcher.scripts.distributed import DDP, FSDP
+from launcher.scripts.edits import statement_before
 from launcher.scripts.origins import may_be
 from launcher.scripts.program import Program
 from launcher.scripts.reaching import arms_of
@@ -56,7 +57,7 @@ def gradients_are_unscaled_before_they_are_clipped(program: Program) -> Iterator
                 "clip cuts nearly all of them away, and the step trains with what is left",
                 remedy=f"Call `{written}.unscale_({optimizer})` between backward and the clip.",
                 related=[note(backward, "scaled here"), note(step, "unscaled no sooner than here")],
-                fix=_inserted(call, f"{written}.unscale_({optimizer})"),
+                fix=_before(call, f"{written}.unscale_({optimizer})"),
             )
 
 
@@ -121,19 +122,11 @@ def _speaks_of_scaling(backward: ast.AST, clip: ast.AST) -> bool:
     )
 
 
-def _inserted(call: ast.Call, line: str) -> Fix | None:
+def _before(call: ast.Call, line: str) -> Fix | None:
     """A line of its own before the statement in which a call stands."""
-    file, statement = file_of(call), statement_of(call)
-    if "\r" in file.text.replace("\r\n", ""):
-        return None
-    lines = file.text.split("\n")
-    column = file.column(statement.lineno, statement.col_offset) - 1
-    before = lines[statement.lineno - 1][:column]
-    if before.strip() or not isinstance(statement, ast.Expr | ast.Assign):
-        return None
-    start = sum(len(each) + 1 for each in lines[: statement.lineno - 1]) + column
-    end = "\r\n" if "\r\n" in file.text else "\n"
-    return Fix(True, (Edit(str(file.path), start, start, f"{line}{end}{before}"),))
+    statement = statement_of(call)
+    edit = statement_before(statement, line) if isinstance(statement, ast.Expr | ast.Assign) else None
+    return None if edit is None else Fix(True, (edit,))
 
 
 @finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)

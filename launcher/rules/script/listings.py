@@ -6,13 +6,15 @@ import ast
 from collections.abc import Iterator
 
 from launcher.failure_modes import data
-from launcher.failure_modes.model import Finding, Fix, Stage
+from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.cuts import is_cut_by_rank
 from launcher.rules.script.finding import found, note
 from launcher.rules.script.loaders import loaders_of
+from launcher.scripts.arguments import argument
 from launcher.scripts.callers import bound_arguments
 from launcher.scripts.edits import wrapped
+from launcher.scripts.launching import is_for_one_host
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import (
     ancestors,
@@ -22,7 +24,7 @@ from launcher.scripts.scopes import (
     parent_of,
     scope_of,
 )
-from launcher.scripts.values import Defined, External, alternatives
+from launcher.scripts.values import Defined, External, Made, alternatives
 
 LISTINGS = (
     "os.listdir",
@@ -50,7 +52,9 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
     Two hosts may list one folder in different orders. Found where the list is cut by rank, or where a Dataset
     keeps it and reads it by index while a DistributedSampler gives each rank its indices: ranks of different
     hosts then read some files twice, and others never. Listing to count, to delete, to look for a file or for
-    the newest checkpoint is fine, and so is what is sorted before it is used.
+    the newest checkpoint is fine, and so is what is sorted before it is used. Informational where it is not
+    known that a sampler cuts just this Dataset: another may be the one that it cuts; and where the program
+    spawns its processes itself, as one host lists a folder for all of them alike.
 
     Bad: `files = glob.glob(pattern)[rank::world_size]`
     Good: `files = sorted(glob.glob(pattern))[rank::world_size]`
@@ -58,6 +62,7 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
     Source: Python documentation of os.listdir and glob.
     """
     distributed = None
+    severity = Severity.INFO if is_for_one_host(program) else None
     for call, name in program.calls(*LISTINGS):
         if name == "os.walk" and _is_sorted_within(call):
             continue
@@ -70,6 +75,7 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
                     f"{_short(name)} answers in the order of the file system, and the ranks cut the list as "
                     "if it were the same on every host: files are read twice, and others never",
                     related=related,
+                    severity=severity,
                     fix=_sorted(call, name),
                 )
                 break
@@ -84,6 +90,7 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
                         f"{_short(name)} answers in the order of the file system, and an index of a sampler "
                         "means another file on another host: files are read twice, and others never",
                         related=[note(kept, "read by index here")],
+                        severity=severity if _is_sampled(program, kept) else Severity.INFO,
                         fix=_sorted(call, name),
                     )
                     break
@@ -119,6 +126,17 @@ def _splits_by_index(program: Program) -> bool:
     """Whether ranks get indices of one dataset: by a sampler of the script, or of a library that wraps it."""
     loaders = loaders_of(program)
     return bool(loaders.samplers) or any(True for _ in program.calls("accelerate.Accelerator.prepare"))
+
+
+def _is_sampled(program: Program, kept: ast.Subscript) -> bool:
+    """Whether a DistributedSampler is made of an object of the Dataset that reads here."""
+    owner = _class_around(kept)
+    for sampler in loaders_of(program).samplers:
+        given = argument(sampler, "dataset", 0)
+        made = alternatives(program.value(given)) if given is not None else ()
+        if any(isinstance(each, Made) and each.definition is owner for each in made):
+            return True
+    return False
 
 
 def _ends(program: Program, call: ast.Call) -> Iterator[ast.expr]:

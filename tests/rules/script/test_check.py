@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from launcher.failure_modes.model import Stage
+from pathlib import Path
+
+import pytest
+
+from launcher.failure_modes.model import Severity, Stage
 from launcher.failure_modes.registry import registered
-from launcher.rules.script.check import JOB_RULES, RULES, unfinished_finding, unread_finding
+from launcher.rules.script.check import (
+    JOB_RULES,
+    RULES,
+    check_program,
+    unfinished_finding,
+    unread_finding,
+)
+from launcher.scripts.program import Program
+from launcher.scripts.reading import read_program
 
 RULES_ROOM = "launcher.rules.script."
 
@@ -18,3 +30,25 @@ def test_every_registered_rule_is_called_once() -> None:
     }
     assert set(listed) == registered_rules - {unread_finding, unfinished_finding}
     assert len(listed) == len(set(listed))
+
+
+@pytest.mark.parametrize(
+    ("name", "severity"),
+    [
+        ("train.py", Severity.ERROR),
+        ("test_train.py", Severity.INFO),
+        ("train_test.py", Severity.INFO),
+        ("latest.py", Severity.ERROR),
+        ("tests/training/lora.py", Severity.INFO),
+    ],
+)
+def test_a_test_is_for_one_host(tmp_path: Path, name: str, severity: Severity) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(
+        'import torch.distributed as dist\ndist.init_process_group("nccl")\n'
+        'dist.init_process_group("nccl", init_method="tcp://10.0.0.1:23456")\n'
+    )
+    program = read_program(tmp_path / name)
+    assert isinstance(program, Program)
+    found = {each.severity for each in check_program(program) if each.code == "DIST006"}
+    assert found == {severity}

@@ -114,6 +114,29 @@ def test_a_save_of_one_rank_or_to_a_path_of_its_own_is_right(program: ReadProgra
     assert judge(program, SAVE + text) == []
 
 
+def test_a_save_under_what_is_set_on_the_object_may_be_of_one_rank(program: ReadProgram) -> None:
+    text = SAVE + dedent("""\
+        class Learner:
+            def __init__(self): self.is_first = True
+            def save(self):
+                if self.is_first: torch.save(self.state, "model.pt")
+        learner = Learner()
+        {}
+        learner.save()
+        """)
+    assert len(judge(program, text.format("pass"))) == 1
+    assert judge(program, text.format("learner.is_first = rank == 0")) == []
+
+
+def test_a_save_of_what_never_joins_others_is_informational(program: ReadProgram) -> None:
+    library = (
+        "import torch.distributed as dist\ndef start(): dist.init_process_group('nccl')\ndef read(): pass\n"
+    )
+    text = "import torch\nfrom library import read, start\n{}()\ntorch.save(read(), 'model.pt')\n"
+    found = [judge(program, text.format(each), **{"library.py": library}) for each in ("read", "start")]
+    assert [[each.severity for each in one] for one in found] == [[Severity.INFO], [Severity.ERROR]]
+
+
 def test_a_save_of_a_single_process_is_right(program: ReadProgram) -> None:
     assert judge(program, 'import torch\ntorch.save({}, "model.pt")') == []
 
@@ -201,6 +224,7 @@ def test_an_upload_that_nobody_looks_at_is_found(program: ReadProgram, text: str
     "text",
     [
         'subprocess.run(["aws", "s3", "sync", path, uri], check=True)',
+        'os.system(f"aws s3 cp s3://bucket/{name}/sizes.json sizes.json")',
         'subprocess.check_call(["aws", "s3", "sync", path, uri])',
         'if subprocess.call(["aws", "s3", "sync", path, uri]):\n    raise RuntimeError',
         'code = os.system(f"aws s3 sync {path} {uri}")\nassert code == 0',

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.failure_modes.model import Severity
 from launcher.rules.script.check import check_program
 from launcher.rules.script.collectives import (
     collectives_are_run_by_every_rank,
@@ -304,6 +305,34 @@ def test_a_collective_that_not_every_rank_runs_is_found_at_its_line(check: Check
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_every_rank_runs_is_silent(check: Check, name: str) -> None:
     assert check(RIGHT[name]) == []
+
+
+def severities(folder: Path, text: str, name: str = "train.py") -> list[tuple[str, Severity]]:
+    (folder / name).write_text(START + text)
+    program = read_program(folder / name)
+    assert isinstance(program, Program)
+    return [(each.code, each.severity) for each in check_program(program) if each.code[:3] == "DDP"]
+
+
+def test_a_handler_is_an_error_where_the_others_are_in_a_collective(tmp_path: Path) -> None:
+    waiting = "try:\n    dist.all_reduce(x)\nexcept Exception:\n    dist.barrier()\n"
+    assert severities(tmp_path, waiting) == [("DDP008", Severity.ERROR)]
+
+
+def test_a_handler_is_informational_where_all_may_fail_alike(tmp_path: Path) -> None:
+    alike = "try:\n    state = torch.load(path)\nexcept Exception:\n    dist.barrier()\n"
+    assert severities(tmp_path, alike) == [("DDP008", Severity.INFO)]
+
+
+def test_a_guard_is_informational_where_other_ranks_have_collectives_of_their_own(tmp_path: Path) -> None:
+    answered = "if rank == 0:\n    dist.broadcast(x, 0)\nelif rank > 0:\n    dist.all_reduce(x)\n"
+    assert ("DDP004", Severity.INFO) in severities(tmp_path, answered)
+    assert ("DDP004", Severity.ERROR) not in severities(tmp_path, answered)
+
+
+def test_a_guard_is_an_error_where_the_others_only_pass_by(tmp_path: Path) -> None:
+    alone = "if rank == 0:\n    dist.broadcast(x, 0)\nelse:\n    print(x)\n"
+    assert severities(tmp_path, alone) == [("DDP004", Severity.ERROR)]
 
 
 def test_the_finding_names_the_helper_as_a_note(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from launcher.failure_modes.model import Severity
 from launcher.rules.script.listings import listings_are_sorted
 from tests.programs.conftest import ReadProgram, program
 from tests.rules.script.counting import leaves_alone, shows
@@ -95,6 +96,25 @@ SAMPLER = "loader = DataLoader(images, sampler=DistributedSampler(images))"
 )
 def test_an_unsorted_list_of_a_dataset_is_found(program: ReadProgram, body: str) -> None:
     assert [code for code, _ in told(program, IMAGES.format(body) + SAMPLER)] == ["DATA002"]
+
+
+@pytest.mark.parametrize(
+    ("sampled", "severity"), [("images", Severity.ERROR), ("others", Severity.INFO), ("any()", Severity.INFO)]
+)
+def test_only_the_dataset_of_a_sampler_is_sure_to_be_cut(
+    program: ReadProgram, sampled: str, severity: Severity
+) -> None:
+    text = START + IMAGES.format("self.files = os.listdir(folder)") + "class Others(Dataset): pass\n"
+    text += f"others = Others()\nloader = DataLoader(images, sampler=DistributedSampler({sampled}))"
+    assert [each.severity for each in listings_are_sorted(program(text))] == [severity]
+
+
+@pytest.mark.parametrize(
+    "text", ["mine = glob.glob('*')[rank::8]", IMAGES.format("self.files = os.listdir(folder)") + SAMPLER]
+)
+def test_one_host_lists_a_folder_alike_for_all_that_it_spawns(program: ReadProgram, text: str) -> None:
+    spawned = START + "import torch.multiprocessing as mp\nmp.spawn(main, nprocs=8)\n"
+    assert [each.severity for each in listings_are_sorted(program(spawned + text))] == [Severity.INFO]
 
 
 def test_a_list_that_a_dataset_is_given_is_found_where_it_is_made(program: ReadProgram) -> None:
