@@ -19,7 +19,7 @@ Span = tuple[float, float]
 
 
 @dataclass(slots=True)
-class Printed:
+class WriterActivity:
     """What one writer has printed: from its first to its last position, and how many lines."""
 
     first: float
@@ -39,7 +39,7 @@ class Activity:
     def __init__(self, width: float, shortest: float) -> None:
         self.width = width
         self._shortest = shortest
-        self.printed: dict[Writer, Printed] = {}
+        self.printed: dict[Writer, WriterActivity] = {}
         self._low = self._high = 0
 
     @property
@@ -64,7 +64,7 @@ class Activity:
         if printed is None:
             if not self.printed:
                 self._low = self._high = bucket
-            printed = self.printed[writer] = Printed(position, position)
+            printed = self.printed[writer] = WriterActivity(position, position)
         printed.lines += 1
         if position > printed.last:
             printed.last = position

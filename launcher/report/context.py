@@ -42,7 +42,7 @@ class ContextLine:
 
 
 @dataclass(slots=True)
-class _Place:
+class _TroubleSpot:
     """The lines around one that looks like trouble."""
 
     lines: list[ContextLine]
@@ -50,23 +50,23 @@ class _Place:
 
 
 @dataclass(slots=True)
-class _Host:
+class _HostLines:
     last: deque[ContextLine] = field(default_factory=lambda: deque(maxlen=BEFORE + AFTER + 1))
-    early: list[_Place] = field(default_factory=list)
-    late: deque[_Place] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    open: _Place | None = None
+    early: list[_TroubleSpot] = field(default_factory=list)
+    late: deque[_TroubleSpot] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    open: _TroubleSpot | None = None
 
 
-class Context:
+class NearbyLines:
     """What is kept of the lines; it does not grow with their number."""
 
     def __init__(self) -> None:
-        self._hosts: dict[str, _Host] = {}
+        self._hosts: dict[str, _HostLines] = {}
 
     def add(self, line: ContextLine) -> None:
         """The next line."""
         line = replace(line, text=line.text[:_LONGEST])
-        host = self._hosts.setdefault(line.host, _Host())
+        host = self._hosts.setdefault(line.host, _HostLines())
         host.last.append(line)
         if host.open is not None:
             host.open.lines.append(line)
@@ -74,7 +74,7 @@ class Context:
             if host.open.missing <= 0:
                 host.open = None
         elif _TROUBLE.search(line.text):
-            host.open = _Place(list(host.last)[-BEFORE - 1 :])
+            host.open = _TroubleSpot(list(host.last)[-BEFORE - 1 :])
             (host.early if len(host.early) < _KEPT else host.late).append(host.open)
 
     def around(self, log_line: str, host: str | None, rank: int | None) -> tuple[ContextLine, ...]:

@@ -36,7 +36,7 @@ class PacePoint:
 
 
 @dataclass(slots=True)
-class _Last:
+class _LastStep:
     step: float
     time: float
     seconds: float = 0.0
@@ -44,32 +44,32 @@ class _Last:
 
 
 @dataclass(slots=True)
-class _Piece:
+class _PacePiece:
     slowest: float
     rank: int | None
     total: float
     count: int
 
-    def add(self, other: _Piece) -> None:
+    def add(self, other: _PacePiece) -> None:
         if other.slowest > self.slowest:
             self.slowest, self.rank = other.slowest, other.rank
         self.total += other.total
         self.count += other.count
 
 
-class Pace:
+class StepPace:
     """The step times of all ranks, from the times at which they printed their steps."""
 
     def __init__(self) -> None:
-        self._last: dict[int | None, _Last] = {}
-        self._pieces: dict[int, _Piece] = {}
+        self._last: dict[int | None, _LastStep] = {}
+        self._pieces: dict[int, _PacePiece] = {}
         self._width = 1.0
 
     def add(self, rank: int | None, step: float, time: float) -> None:
         """A rank printed a step at a time in seconds. A counter that goes back begins anew."""
         last = self._last.get(rank)
         if last is None:
-            self._last[rank] = _Last(step, time)
+            self._last[rank] = _LastStep(step, time)
             return
         steps, seconds = step - last.step, time - last.time
         last.step, last.time = step, time
@@ -78,7 +78,7 @@ class Pace:
         last.steps += steps
         last.seconds += seconds
         each = seconds / steps
-        self._bring(int(time // self._width), _Piece(each, rank, each, 1))
+        self._bring(int(time // self._width), _PacePiece(each, rank, each, 1))
 
     @property
     def writers(self) -> tuple[int | None, ...]:
@@ -100,7 +100,7 @@ class Pace:
             at = (index + 0.5) * self._width
             yield PacePoint(at, piece.slowest, piece.rank, piece.total / piece.count)
 
-    def _bring(self, index: int, piece: _Piece) -> None:
+    def _bring(self, index: int, piece: _PacePiece) -> None:
         known = self._pieces.get(index)
         if known is not None:
             known.add(piece)
@@ -108,7 +108,7 @@ class Pace:
         self._pieces[index] = piece
         while len(self._pieces) > MOST_PIECES:
             self._width *= 2
-            wider: dict[int, _Piece] = {}
+            wider: dict[int, _PacePiece] = {}
             for at, each in self._pieces.items():
                 if (found := wider.get(at // 2)) is None:
                     wider[at // 2] = each

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from launcher.diagnosis.ranks import RankState
 from launcher.diagnosis.record import LogRecord
 from launcher.report.activity import Activity, Writer
-from launcher.report.context import Context, ContextLine
-from launcher.report.pace import Pace
-from launcher.report.series import Point, Series
+from launcher.report.context import ContextLine, NearbyLines
+from launcher.report.pace import StepPace
+from launcher.report.series import LongSeries, LossPoint
 from launcher.text.line_origin import printed_time
 from launcher.text.printed_metrics import PrintedMetrics
 
@@ -37,7 +37,7 @@ class BadLoss:
     """The first loss that was no number: as it was printed, by which line, at which step and time."""
 
     value: float
-    point: Point
+    point: LossPoint
 
 
 @dataclass(slots=True)
@@ -51,18 +51,18 @@ class RunLines:
     lines: int
     clock: str | None
     activity: Activity
-    context: Context
+    context: NearbyLines
     ranks: tuple[RankState, ...]
     loss_name: str
-    loss: Series
+    loss: LongSeries
     bad_loss: BadLoss | None
-    pace: Pace
+    pace: StepPace
     steps_are: str
     loss_rank: int | None = None
 
 
 @dataclass(slots=True)
-class _Rank:
+class _RankSoFar:
     host: str
     last_output: float | None = None
     steps: dict[str, float] = field(default_factory=dict)
@@ -82,12 +82,12 @@ class RunReader:
         self._clock: str | None = None
         self._first = 0.0
         self._host_times: dict[str, float] = {}
-        self._context = Context()
-        self._ranks: dict[int, _Rank] = {}
+        self._context = NearbyLines()
+        self._ranks: dict[int, _RankSoFar] = {}
         self._speaker: Writer | None = None
-        self._loss = Series()
+        self._loss = LongSeries()
         self._bad: BadLoss | None = None
-        self._paces = {"step": Pace(), "epoch": Pace()}
+        self._paces = {"step": StepPace(), "epoch": StepPace()}
 
     def read(self, record: LogRecord, rank: int | None) -> None:
         """The next line, and the global rank that printed it where that is known."""
@@ -98,7 +98,7 @@ class RunReader:
         if time is not None:
             self._by_time.add((host, rank), time)
         if rank is not None:
-            state = self._ranks.setdefault(rank, _Rank(host))
+            state = self._ranks.setdefault(rank, _RankSoFar(host))
             state.last_output = time if time is not None else state.last_output
         self._context.add(ContextLine(text, host, rank, self._order, time))
         values = self._metrics.values_in(text)
@@ -152,7 +152,7 @@ class RunReader:
         self._clock, self._first = clock, time
         self._by_time = Activity(0.25, _SHORTEST_IN_SECONDS)
         self._host_times.clear()
-        self._paces = {"step": Pace(), "epoch": Pace()}
+        self._paces = {"step": StepPace(), "epoch": StepPace()}
         return True
 
     def _measure(self, values: Mapping[str, float], writer: Writer, time: float | None) -> None:
@@ -160,7 +160,7 @@ class RunReader:
         loss = values.get(self._metrics.loss)
         if loss is None or not self._speaks(writer):
             return
-        point = Point(loss, self._order, time, step)
+        point = LossPoint(loss, self._order, time, step)
         if math.isfinite(loss):
             self._loss.add(point)
         elif self._bad is None:
@@ -183,7 +183,7 @@ class RunReader:
         if self._speaker is None:
             self._speaker = writer
         elif writer[1] == 0 and self._speaker[1] != 0:
-            self._speaker, self._loss, self._bad = writer, Series(), None
+            self._speaker, self._loss, self._bad = writer, LongSeries(), None
         return writer == self._speaker
 
 

@@ -13,7 +13,7 @@ from launcher.report.reading import RunLines
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class RunPhase:
     """A phase that the job was in; times in seconds since the epoch, `ended` None while it lasts."""
 
     name: str
@@ -36,7 +36,7 @@ class RunJob:
     hosts: int | None = None
     processes_per_host: int | None = None
     instance_type: str | None = None
-    phases: tuple[Phase, ...] = ()
+    phases: tuple[RunPhase, ...] = ()
     runs_here: bool = False
 
     @property

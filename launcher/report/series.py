@@ -10,7 +10,7 @@ MOST_PIECES = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class LossPoint:
     """A value that was printed: by the line with the number `order`, at a time in seconds where the log has
     times, at the script's own step where the line tells one."""
 
@@ -21,12 +21,12 @@ class Point:
 
 
 @dataclass(slots=True)
-class _Piece:
-    low: Point
-    high: Point
+class _SeriesPiece:
+    low: LossPoint
+    high: LossPoint
     count: int = 1
 
-    def add(self, other: _Piece) -> None:
+    def add(self, other: _SeriesPiece) -> None:
         if other.low.value < self.low.value:
             self.low = other.low
         if other.high.value > self.high.value:
@@ -34,7 +34,7 @@ class _Piece:
         self.count += other.count
 
 
-class Series:
+class LongSeries:
     """Points in their order, of which at most two for each of MOST_PIECES pieces are kept.
 
     Every piece holds equally many points. `seen` is how many points there were.
@@ -42,13 +42,13 @@ class Series:
 
     def __init__(self) -> None:
         self.seen = 0
-        self._pieces: list[_Piece] = []
+        self._pieces: list[_SeriesPiece] = []
         self._size = 1
 
-    def add(self, point: Point) -> None:
+    def add(self, point: LossPoint) -> None:
         """The next point."""
         self.seen += 1
-        piece = _Piece(point, point)
+        piece = _SeriesPiece(point, point)
         if self._pieces and self._pieces[-1].count < self._size:
             self._pieces[-1].add(piece)
             return
@@ -56,7 +56,7 @@ class Series:
         if len(self._pieces) > MOST_PIECES:
             self._halve()
 
-    def points(self) -> Iterator[Point]:
+    def points(self) -> Iterator[LossPoint]:
         """The points that were kept, in their order."""
         for piece in self._pieces:
             ends = {piece.low.order: piece.low, piece.high.order: piece.high}

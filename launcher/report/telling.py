@@ -10,7 +10,7 @@ from launcher.diagnosis.model import Verdict
 from launcher.failure_modes.model import Retry
 from launcher.report.pace import RankPace, slowest_of
 from launcher.report.reading import GLOG, ISO
-from launcher.report.run_report import Phase, RunReport
+from launcher.report.run_report import RunPhase, RunReport
 from launcher.text.durations import elapsed_time
 
 MOST_ROWS = 50
@@ -228,7 +228,7 @@ def pace_rows(paces: Sequence[RankPace]) -> list[tuple[str, str, str]]:
     return [(str(each.rank), f"{each.seconds:.4g}", f"{each.steps:g}") for each in paces]
 
 
-def phase_rows(phases: Sequence[Phase]) -> list[tuple[str, str, str]]:
+def phase_rows(phases: Sequence[RunPhase]) -> list[tuple[str, str, str]]:
     """The rows of the table of phases."""
     return [
         (

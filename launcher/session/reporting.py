@@ -19,7 +19,7 @@ from launcher.failure_modes.refusal import Refusal
 from launcher.report.incident import located
 from launcher.report.page import is_ours, page_of
 from launcher.report.reading import RunLines, RunReader
-from launcher.report.run_report import Phase, PlannedRun, RunJob, RunReport
+from launcher.report.run_report import PlannedRun, RunJob, RunPhase, RunReport
 from launcher.session.diagnosis import diagnosis_of
 from launcher.session.following.log_filter import rank_of
 from launcher.session.jobs import FoundJob
@@ -133,7 +133,7 @@ def _job(found: FoundJob) -> RunJob:
         hosts=status.hosts,
         processes_per_host=status.processes_per_host,
         instance_type=status.instance_type,
-        phases=tuple(Phase(each.phase, each.started, each.ended) for each in status.transitions),
+        phases=tuple(RunPhase(each.phase, each.started, each.ended) for each in status.transitions),
         runs_here=found.backend.runs_here,
     )
 

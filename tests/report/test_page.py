@@ -15,7 +15,7 @@ import pytest
 import launcher.report
 from launcher.diagnosis.record import Record
 from launcher.report.page import is_ours, page_of
-from launcher.report.run_report import Phase, PlannedFinding, PlannedRun, PlannedSetting, RunJob
+from launcher.report.run_report import PlannedFinding, PlannedRun, PlannedSetting, RunJob, RunPhase
 from tests.report.runs import START, failing_run, long_run, report_of
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -73,7 +73,7 @@ def whole() -> str:
     )
     job = RunJob(
         "Failed", True, 900.0, 2, 2, "ml.p4d.24xlarge",
-        (Phase("Starting", START - 60, START), Phase("Training", START, START + 25)),
+        (RunPhase("Starting", START - 60, START), RunPhase("Training", START, START + 25)),
     )  # fmt: skip
     return page_of(report_of(failing_run(), name="demo", job=job, planned=planned))
 

@@ -7,11 +7,11 @@ import math
 from launcher.diagnosis.record import Record
 from launcher.report.activity import MOST_BUCKETS, Activity
 from launcher.report.charts import charts_of, rows_of
-from launcher.report.context import Context, ContextLine
+from launcher.report.context import ContextLine, NearbyLines
 from launcher.report.pace import MOST_PIECES as MOST_PACES
-from launcher.report.pace import Pace, slowest_of
+from launcher.report.pace import StepPace, slowest_of
 from launcher.report.run_report import RunJob
-from launcher.report.series import MOST_PIECES, Point, Series
+from launcher.report.series import MOST_PIECES, LongSeries, LossPoint
 from tests.report.runs import START, failing_run, report_of
 
 WRITER = ("algo-1", 0)
@@ -47,10 +47,10 @@ def test_times_may_come_in_any_order() -> None:
 
 
 def test_a_long_series_keeps_its_extremes_and_its_ends_nearly() -> None:
-    series = Series()
+    series = LongSeries()
     for order in range(100_000):
         value = 50.0 if order == 77_777 else -50.0 if order == 3 else math.sin(order)
-        series.add(Point(value, order))
+        series.add(LossPoint(value, order))
     points = list(series.points())
     assert len(points) <= 2 * MOST_PIECES
     assert {50.0, -50.0} <= {point.value for point in points}
@@ -59,15 +59,15 @@ def test_a_long_series_keeps_its_extremes_and_its_ends_nearly() -> None:
 
 
 def test_a_short_series_is_kept_whole() -> None:
-    series = Series()
+    series = LongSeries()
     for order in range(10):
-        series.add(Point(1.0, order))
+        series.add(LossPoint(1.0, order))
     assert [point.order for point in series.points()] == list(range(10))
     assert series.is_whole
 
 
 def test_the_slowest_rank_is_the_one_whose_steps_take_longest() -> None:
-    pace = Pace()
+    pace = StepPace()
     for step in range(10):
         for rank, each in ((0, 1.0), (1, 1.5), (2, 1.0)):
             pace.add(rank, step, START + step * each)
@@ -78,7 +78,7 @@ def test_the_slowest_rank_is_the_one_whose_steps_take_longest() -> None:
 
 
 def test_ranks_that_are_alike_have_no_slowest() -> None:
-    pace = Pace()
+    pace = StepPace()
     for step in range(10):
         for rank in range(4):
             pace.add(rank, step, START + step * (1 + rank / 1000))
@@ -86,7 +86,7 @@ def test_ranks_that_are_alike_have_no_slowest() -> None:
 
 
 def test_a_step_counter_that_begins_anew_is_no_step_back() -> None:
-    pace = Pace()
+    pace = StepPace()
     for epoch in range(3):
         for step in range(5):
             pace.add(0, step, START + epoch * 100 + step)
@@ -95,7 +95,7 @@ def test_a_step_counter_that_begins_anew_is_no_step_back() -> None:
 
 
 def test_step_times_of_a_long_run_are_brought_together() -> None:
-    pace = Pace()
+    pace = StepPace()
     for step in range(50_000):
         pace.add(0, step, START + step * 10 + (500 if step > 40_000 else 0))
     points = list(pace.points())
@@ -104,7 +104,7 @@ def test_step_times_of_a_long_run_are_brought_together() -> None:
 
 
 def test_the_context_of_a_line_far_from_the_end_is_kept() -> None:
-    context = Context()
+    context = NearbyLines()
     for order in range(10_000):
         text = "RuntimeError: it broke" if order == 5_000 else f"line {order}"
         context.add(ContextLine(text, "algo-1", 0, order, None))
@@ -114,7 +114,7 @@ def test_the_context_of_a_line_far_from_the_end_is_kept() -> None:
 
 
 def test_a_storm_of_errors_keeps_the_first_and_the_last() -> None:
-    context = Context()
+    context = NearbyLines()
     for order in range(50_000):
         context.add(ContextLine(f"error number {order}", "algo-1", 0, order, None))
     assert context.around("error number 0", None, None)
@@ -123,7 +123,7 @@ def test_a_storm_of_errors_keeps_the_first_and_the_last() -> None:
 
 
 def test_the_line_of_the_rank_that_failed_goes_before_the_same_of_others() -> None:
-    context = Context()
+    context = NearbyLines()
     for order, rank in enumerate((3, 1, 2)):
         context.add(ContextLine("RuntimeError: it broke", f"algo-{rank}", rank, order, None))
     (cause,) = [line for line in context.around("RuntimeError: it broke", "algo-2", 2) if line.is_cause]
