@@ -27,6 +27,8 @@ FORBIDDEN = [
     # From each room to one above it.
     ("launcher/session/outcome.py", "launcher.cli.output"),
     ("launcher/backends/interface.py", "launcher.session.outcome"),
+    ("launcher/report/page.py", "launcher.backends.interface"),
+    ("launcher/diagnosis/model.py", "launcher.report.page"),
     ("launcher/rules/live/acls.py", "launcher.backends.interface"),
     ("launcher/planning/naming.py", "launcher.rules.job.check"),
     ("launcher/diagnosis/model.py", "launcher.rules.live.check"),

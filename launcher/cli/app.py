@@ -49,6 +49,7 @@ app.command("launcher.cli.resume:resume", name="resume", help="Start a job again
 app.command("launcher.cli.pair:pair", name="pair", help="Compare two runs that differ in one thing.")
 app.command("launcher.cli.clean:clean", name="clean", help="Delete old local runs.")
 app.command("launcher.cli.diagnose:diagnose", name="diagnose", help="Say why a job failed.")
+app.command("launcher.cli.report:report", name="report", help="Write one HTML page that tells a run.")
 app.command(
     "launcher.cli.cluster:cluster",
     name="cluster",

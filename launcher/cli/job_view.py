@@ -194,6 +194,7 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
         show_warning(console, warning)
     for label, place in places_of(status):
         console.print(Text.assemble((f"{label:<11} ", "dim"), place), soft_wrap=True)
+    console.print(Text(f"launch report {status.name}", "cyan"))
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:

@@ -132,6 +132,7 @@ def _run_local(plan: TrainingPlan, here: Here, output: OutputFormat, choose: Cho
     from launcher.cli.job_view import JobView, conclude, conclude_interrupted
     from launcher.cli.submission_view import show_progress
     from launcher.session.left_out import note_left_out
+    from launcher.session.plan_notes import note_plan
     from launcher.session.preflight import look_before
     from launcher.session.run import Interrupted, follow_here
 
@@ -145,6 +146,7 @@ def _run_local(plan: TrainingPlan, here: Here, output: OutputFormat, choose: Cho
         return 0
     if plan.package is not None:
         note_left_out(str(plan.name), plan.package.source)
+    note_plan(str(plan.name), plan)
     backend = backend_here(machine, here.inputs, here.allow_env)
     try:
         with view, closing(backend):

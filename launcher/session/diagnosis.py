@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator, Sequence
 
 from launcher.backends.interface import Backend, Cursor, JobState, JobStatus, LogLine
 from launcher.diagnosis.completed import SuccessReader
@@ -15,6 +14,9 @@ from launcher.failure_modes.refusal import AwsRefusal
 from launcher.session.here import Place, as_met_here
 from launcher.session.left_out import noted_left_out, told_what_was_left_out
 from launcher.session.results import left_checkpoints
+
+Seen = Callable[[Sequence[LogLine]], None]
+"""Who reads a job's lines along with the diagnosis."""
 
 _ENDS = {
     JobState.COMPLETED: End.COMPLETED,
@@ -32,9 +34,12 @@ def diagnose_job(backend: Backend, name: str) -> Diagnosis:
     return diagnosis_of(backend, backend.describe(name))
 
 
-def diagnosis_of(backend: Backend, status: JobStatus) -> Diagnosis:
-    """The same for a job whose status is known. Raises AwsRefusal as `diagnose_job`."""
-    diagnosis = told_what_was_left_out(_diagnosed(backend, status), noted_left_out(status.name))
+def diagnosis_of(backend: Backend, status: JobStatus, seen: Seen | None = None) -> Diagnosis:
+    """The same for a job whose status is known; `seen` gets its lines, too, batch by batch in their order.
+
+    Raises AwsRefusal as `diagnose_job`.
+    """
+    diagnosis = told_what_was_left_out(_diagnosed(backend, status, seen), noted_left_out(status.name))
     if backend.runs_here:
         return as_met_here(diagnosis, Place(status.gpus, status.instance_type))
     return diagnosis
@@ -48,13 +53,13 @@ def warnings_of(backend: Backend, name: str) -> tuple[Finding, ...]:
     return reader.warnings
 
 
-def _diagnosed(backend: Backend, status: JobStatus) -> Diagnosis:
+def _diagnosed(backend: Backend, status: JobStatus, seen: Seen | None) -> Diagnosis:
     ending = ending_of(status)
     # What a stop is called by the service says less than the stop itself.
     phase = status.phase if status.stop is None else None
     try:
         return diagnose(
-            _lines(backend, status.name), status.failure_reason, secondary_status=phase, ending=ending
+            _lines(backend, status.name, seen), status.failure_reason, secondary_status=phase, ending=ending
         )
     except AwsRefusal:
         if not status.failure_reason and status.stop is None:
@@ -69,9 +74,12 @@ def ending_of(status: JobStatus) -> Ending:
     )
 
 
-def _lines(backend: Backend, name: str) -> Iterator[LogLine]:
+def _lines(backend: Backend, name: str, seen: Seen | None) -> Iterator[LogLine]:
     """What the hosts have printed."""
-    return chain.from_iterable(_batches(backend, name))
+    for lines in _batches(backend, name):
+        if seen is not None:
+            seen(lines)
+        yield from lines
 
 
 def _batches(backend: Backend, name: str) -> Iterator[Sequence[LogLine]]:

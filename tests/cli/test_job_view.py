@@ -89,6 +89,7 @@ def test_what_speaks_against_a_success_stands_below_it_with_what_to_do() -> None
         "warning DIST008 none of the 4 ranks met",
         "→ Meet.",
         "launch explain DIST008",
+        "launch report job",
     ]
     shape = outcome_json(outcome)
     assert (shape["state"], shape["failure"]) == ("Completed", None)

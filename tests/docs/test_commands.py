@@ -144,7 +144,7 @@ def test_every_place_that_a_page_names_is_there(page: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("`launch report NAME`", ["launch report"]),
+        ("`launch recount NAME`", ["launch recount"]),
         ("`launch logs NAME --tail`", ["launch logs --tail"]),
         ("```\n$ launch job.yaml --dryrun\n```", ["launch job.yaml --dryrun"]),
         ("Say `--quick`.", ["--quick"]),
@@ -163,11 +163,11 @@ def test_a_target_a_link_and_a_place_that_do_not_exist_are_seen() -> None:
         "design.md#nowhere",
     ]
     assert missing_places(
-        page, "`report/`, `rules/nowhere/`, `launcher.report.page`, `rules/job/check.py`"
+        page, "`recount/`, `rules/nowhere/`, `launcher.recount.page`, `rules/job/check.py`"
     ) == [
-        "report/",
+        "recount/",
         "rules/nowhere/",
-        "launcher.report.page",
+        "launcher.recount.page",
     ]
 
 

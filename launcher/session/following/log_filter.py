@@ -9,9 +9,11 @@ from datetime import UTC, datetime, timedelta
 
 from launcher.backends.interface import JobStatus, LogLine
 from launcher.cluster.sagemaker_names import HOST_NAME, host_name
+from launcher.diagnosis.record import LogRecord
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.values import parse_duration
 from launcher.text.controls import without_controls
+from launcher.text.line_length import LONGEST_LINE
 from launcher.text.line_origin import Origin, origin_of
 
 
@@ -92,7 +94,7 @@ def _host(job: JobStatus, given: str | int) -> str:
     return host
 
 
-def rank_of(line: LogLine, processes_per_host: int | None = None) -> int | None:
+def rank_of(line: LogRecord, processes_per_host: int | None = None) -> int | None:
     """The global rank that printed a line, None where the line does not tell.
 
     Hosts have their ranks in the order of their numbers, as the boot and the toolkit give them.
@@ -107,8 +109,8 @@ def rank_of(line: LogLine, processes_per_host: int | None = None) -> int | None:
     return (int(host[1]) - 1) * processes_per_host + local_rank
 
 
-def _origin(line: LogLine) -> Origin:
-    return origin_of(without_controls(line.text))
+def _origin(line: LogRecord) -> Origin:
+    return origin_of(without_controls(line.text[:LONGEST_LINE]))
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:

@@ -1,0 +1,72 @@
+"""Runs for the tests of pages: from lines to a report as a session would gather it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from launcher.diagnosis.diagnose import diagnose
+from launcher.diagnosis.record import Record
+from launcher.report.incident import located
+from launcher.report.reading import RunReader
+from launcher.report.run_report import RunReport
+from launcher.session.following.log_filter import rank_of
+
+START = 1_790_000_000.0
+"""An instant, in seconds since the epoch."""
+
+
+def report_of(records: Iterable[Record], **more: Any) -> RunReport:
+    """The report of log lines, made on a fixed day by a fixed version."""
+    reader, kept = RunReader(), list(records)
+    for record in kept:
+        reader.read(record, rank_of(record))
+    lines, diagnosis = reader.result(), diagnose(kept)
+    incident, context = located(diagnosis.root_cause, lines)
+    fields: dict[str, Any] = {
+        "name": "a run", "diagnosis": diagnosis, "lines": lines, "made_at": START, "version": "1.0",
+        "ranks": lines.ranks, "incident": incident, "context": context, **more,
+    }  # fmt: skip
+    return RunReport(**fields)
+
+
+def failing_run(ranks: int = 4, per_host: int = 2, steps: int = 20, failing: int = 2) -> Iterator[Record]:
+    """Ranks that print steps and losses a second apart, the odd ones slower; one runs out of memory."""
+    for step in range(steps):
+        for rank in range(ranks):
+            yield _line(START + step + rank / 1000, rank, per_host, f"step={step} loss={3 / (step + 1):.4f}")
+    end = START + steps
+    yield _line(
+        end, failing, per_host,
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity "
+        "of 39.39 GiB of which 1.20 GiB is free.",
+    )  # fmt: skip
+    for rank in range(ranks):
+        if rank != failing:
+            yield _line(
+                end + 5, rank, per_host,
+                "RuntimeError: [pair.cc:553] Connection closed by peer [10.0.0.1]:47756",
+            )  # fmt: skip
+
+
+def long_run(ranks: int, hours: int, every: int) -> Iterator[Record]:
+    """A day of many ranks: each prints every so many seconds, with silences here and there; one fails."""
+    for second in range(0, hours * 3600, every):
+        for rank in range(ranks):
+            # Half an hour of every few is silent, at another time for each rank.
+            if (second // 1800 + rank * 7) % 6:
+                step = second // every
+                loss = 2 + math.cos(step / 9) / (1 + step / 50)
+                at = START + second + rank % 97 / 10
+                yield _line(at, rank, 8, f"step={step} loss={loss:.5f} samples/s={4000 + rank}")
+    yield _line(
+        START + hours * 3600,
+        ranks // 3,
+        8,
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+    )
+
+
+def _line(time: float | None, rank: int, per_host: int, text: str) -> Record:
+    return Record(time, f"algo-{rank // per_host + 1}", f"[rank{rank}]: {text}")

@@ -1,0 +1,209 @@
+"""The page of a run: well formed, asking nothing of a network, and inert whatever the run printed."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import launcher.report
+from launcher.diagnosis.record import Record
+from launcher.report.page import is_ours, page_of
+from launcher.report.run_report import PlannedFinding, PlannedRun, PlannedSetting, RunJob, RunPhase
+from tests.report.runs import START, failing_run, long_run, report_of
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+FIVE_MB = 5_000_000
+
+
+class Page(HTMLParser):
+    """What a browser would find: tags with their attributes in their order, texts, and what is not closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.mistakes: list[str] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open[-1] != tag:
+            self.mistakes.append(f"</{tag}> in {self.open[-3:]}")
+        else:
+            self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    @property
+    def words(self) -> str:
+        """All that is read, without scripts and styles."""
+        return " ".join(
+            text for tag, texts in self.texts.items() if tag not in ("script", "style") for text in texts
+        )
+
+
+@pytest.fixture(scope="module")
+def whole() -> str:
+    """A page with everything that a page can have."""
+    planned = PlannedRun(
+        findings=(PlannedFinding("EFA001", "warning", "the group lacks a rule", "Add it.", ignored=True),),
+        settings=(PlannedSetting("NCCL_DEBUG", "WARN", "tells of errors", yours="NCCL_DEBUG=INFO"),),
+        request={"TrainingJobName": "demo"},
+        job={"name": "demo"},
+        cost="12.00 USD an hour",
+        usd_per_hour=12.0,
+    )
+    job = RunJob(
+        "Failed", True, 900.0, 2, 2, "ml.p4d.24xlarge",
+        (RunPhase("Starting", START - 60, START), RunPhase("Training", START, START + 25)),
+    )  # fmt: skip
+    return page_of(report_of(failing_run(), name="demo", job=job, planned=planned))
+
+
+def test_every_element_is_closed_and_every_id_is_there_once(whole: str) -> None:
+    page = Page(whole)
+    assert (page.mistakes, page.open) == ([], [])
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for _, attributes in page.tags:
+        for name in ("aria-labelledby", "aria-describedby"):
+            assert attributes.get(name) is None or attributes[name] in ids
+        target = attributes.get("href") or "#main"
+        assert target.startswith("#") and target[1:] in ids
+
+
+def test_a_screen_reader_finds_its_way(whole: str) -> None:
+    page = Page(whole)
+    assert page.named("html") == [{"lang": "en"}]
+    for landmark in ("header", "nav", "main", "footer", "h1"):
+        assert len(page.named(landmark)) == 1
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert all(below - above <= 1 for above, below in pairwise(levels))
+    assert len(page.named("caption")) == len(page.named("table")) > 4
+    assert all(head.get("scope") == "col" for head in page.named("th"))
+    charts = [attributes for attributes in page.named("div") if attributes.get("class") == "chart"]
+    assert len(charts) == 3
+    assert all(chart["role"] == "img" and chart["aria-label"] for chart in charts)
+    scrolled = [attributes for attributes in page.named("div") if attributes.get("class") == "scroll"]
+    assert all(each.get("tabindex") == "0" and ("aria-label" in each or "aria-labelledby" in each)
+               for each in scrolled)  # fmt: skip
+
+
+def test_nothing_is_asked_of_a_network(whole: str) -> None:
+    page = Page(whole)
+    assert not [
+        attributes for _, attributes in page.tags if {"src", "srcset", "style", "onclick"} & set(attributes)
+    ]
+    assert not page.named("link") and not page.named("iframe") and not page.named("img")
+    (policy,) = [each["content"] or "" for each in page.named("meta") if each.get("http-equiv")]
+    assert policy.startswith("default-src 'none'; ")
+    assert "http" not in policy and "unsafe" not in policy
+    styles = "".join(page.texts["style"])
+    assert "url(" not in styles and "@import" not in styles
+
+
+def test_the_policy_allows_the_scripts_of_the_page_and_no_others(whole: str) -> None:
+    scripts = re.findall(r"<script>(.*?)</script>", whole, re.S) + re.findall(
+        r"<style>(.*?)</style>", whole, re.S
+    )
+    assert len(scripts) == 3
+    hashes = {base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts}
+    (policy,) = [each["content"] or "" for each in Page(whole).named("meta") if each.get("http-equiv")]
+    assert set(re.findall(r"'sha256-([^']+)'", policy)) == hashes
+
+
+def test_the_page_tells_what_happened_what_was_planned_and_what_it_cost(whole: str) -> None:
+    words = Page(whole).words
+    for text in (
+        "demo failed after 15m00s: rank 2 on algo-2: the GPU is full",
+        "At most 3.00 USD for 15m00s",
+        "the group lacks a rule",
+        "NCCL_DEBUG=INFO",
+        "tells of errors",
+        "Connection closed by peer",
+        "failed first",
+    ):
+        assert text in words
+
+
+HOSTILE = (
+    "</script><script>alert(1)</script><img src=x onerror=alert(1)>",
+    "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x1b[31mred",
+    "\u202eevil\u2066 \u009b31m \x00",
+    "{{ 7 * 7 }} {% include '/etc/passwd' %}",
+    "\ud800 half a surrogate",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_a_run_prints_is_only_shown(text: str) -> None:
+    lines = [
+        Record(START, text, f"[rank0]: step=1 loss=2 {text}"),
+        Record(START + 1, text, f"[rank0]: step=2 loss=1 {text}"),
+        Record(START + 2, text, f"[rank0]: RuntimeError: {text}"),
+    ]
+    html = page_of(report_of(lines, name=text))
+    page = Page(html)
+    assert (page.mistakes, page.open) == ([], [])
+    assert len(page.named("script")) == 3 and not page.named("img")
+    assert "49 " not in page.words
+    charts = json.loads(page.texts["script"][0])
+    for shown in (page.words, str(charts["timeline"]["rows"])):
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", shown)
+
+
+def test_secrets_are_hidden() -> None:
+    key = "AKIAIOSFODNN7EXAMPLE"
+    html = page_of(report_of([Record(None, "", f"RuntimeError: cannot log in: api_key={key}")]))
+    assert key not in html and "[hidden]" in html
+
+
+def test_a_line_of_ten_megabytes_is_cut() -> None:
+    html = page_of(report_of([Record(START, "algo-1", "RuntimeError: " + "x" * 10_000_000)]))
+    assert len(html) < FIVE_MB
+
+
+def test_a_day_of_512_ranks_is_one_page_below_five_megabytes() -> None:
+    run = report_of(long_run(512, hours=24, every=1800))
+    html = page_of(run)
+    assert len(html.encode()) < FIVE_MB
+    charts = json.loads(Page(html).texts["script"][0])
+    assert len(charts["timeline"]["rows"]) == 512
+    assert len(charts["timeline"]["spans"]) > 5_000
+
+
+def test_a_run_without_lines_says_so_and_needs_no_script() -> None:
+    html = page_of(report_of([]))
+    assert "There are no log lines" in Page(html).words
+    assert "<script" not in html
+    assert "script-src &#39;none&#39;" in html
+
+
+def test_a_page_is_known_by_its_beginning(whole: str) -> None:
+    assert is_ours(whole[:2000])
+    assert not is_ours("<!DOCTYPE html><html><head><title>mine</title>")
+
+
+def test_the_charting_library_is_the_one_that_its_note_names() -> None:
+    folder = Path(launcher.report.__file__).parent / "echarts"
+    digest = hashlib.sha256((folder / "echarts.min.js").read_bytes()).hexdigest()
+    assert f"SHA-256 of the file: {digest}" in (folder / "README.md").read_text("utf-8")
+    assert "Apache License" in (folder / "LICENSE").read_text("utf-8")

@@ -1,0 +1,66 @@
+"""A plan is kept at the launch, as it may be shown, and found again by the job's name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from launcher.cluster.cache_folder import cache_folder
+from launcher.jobs.load import load_job
+from launcher.planning.training_plan import TrainingPlan
+from launcher.report.plan_summary import summary_of_plan
+from launcher.session.plan_notes import KEPT_SECONDS, note_plan, noted_plan
+from launcher.session.preparation import prepare
+
+TOKEN = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
+
+
+@pytest.fixture
+def plan(write_job: Callable[..., Path]) -> TrainingPlan:
+    job = write_job(environment={"NCCL_DEBUG": "INFO", "HF_TOKEN": TOKEN}, ignore=["SPEC005"])
+    return prepare(load_job(job), session_region="us-west-2")
+
+
+def test_what_was_noted_is_what_the_plan_says(plan: TrainingPlan) -> None:
+    note_plan("job-1", plan)
+    noted = noted_plan("job-1")
+    assert noted == summary_of_plan(plan)
+    assert noted is not None and noted.request is not None
+    assert noted.usd_per_hour
+    assert any(setting.yours == "NCCL_DEBUG=INFO" for setting in noted.settings)
+    assert any(finding.code == "SPEC005" and finding.ignored for finding in noted.findings)
+
+
+def test_a_note_holds_no_credential(plan: TrainingPlan) -> None:
+    assert TOKEN in str(plan.request)
+    note_plan("job-1", plan)
+    assert TOKEN not in (cache_folder() / "plans" / "job-1.json").read_text("utf-8")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"usd_per_hour": []}', "[" * 100_000, '"x"'])
+def test_a_note_that_cannot_be_read_is_none(text: str) -> None:
+    folder = cache_folder() / "plans"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "job-2.json").write_text(text, "utf-8")
+    assert noted_plan("job-2") is None
+
+
+def test_notes_of_long_ago_are_removed(plan: TrainingPlan) -> None:
+    note_plan("job-1", plan)
+    old = cache_folder() / "plans" / "job-1.json"
+    made = old.stat().st_mtime - KEPT_SECONDS - 60
+    os.utime(old, (made, made))
+    note_plan("job-2", plan)
+    assert (noted_plan("job-1"), noted_plan("job-2") is not None) == (None, True)
+
+
+def test_a_machine_that_can_keep_nothing_goes_without(
+    plan: TrainingPlan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    note_plan("job-1", plan)
+    assert noted_plan("job-1") is None
