@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from launcher.diagnosis.ranks import Collective, RankState
+from launcher.diagnosis.ranks import CollectiveCall, RankState
 from launcher.report.run_report import RunReport
 from launcher.report.telling import position
 
@@ -93,7 +93,7 @@ def _elsewhere(run: RunReport, state: RankState) -> bool:
     return state.enqueued != usual and last[state.enqueued] < count
 
 
-def _collective(collective: Collective | None) -> str:
+def _collective(collective: CollectiveCall | None) -> str:
     if collective is None:
         return ""
     number = "" if collective.sequence is None else f" #{collective.sequence}"

@@ -11,9 +11,10 @@ from typing import BinaryIO
 from launcher.backends.interface import JobState, LogLine
 from launcher.diagnosis.completed import SuccessReader
 from launcher.diagnosis.diagnose import diagnose
+from launcher.diagnosis.formats.blocks import lines_of
 from launcher.diagnosis.model import Diagnosis
 from launcher.diagnosis.ranks import table_of
-from launcher.diagnosis.record import LogRecord
+from launcher.diagnosis.record import LogRecord, LogStream, Record
 from launcher.documents.files import file_mode, read_regular, replace_file
 from launcher.failure_modes.refusal import Refusal
 from launcher.report.incident import located
@@ -23,7 +24,8 @@ from launcher.report.run_report import PlannedRun, RunJob, RunPhase, RunReport
 from launcher.session.diagnosis import diagnosis_of
 from launcher.session.following.log_filter import rank_of
 from launcher.session.jobs import FoundJob
-from launcher.session.log_files import STDIN, records_of
+from launcher.session.log_files import logs_in
+from launcher.session.log_parts import STDIN
 from launcher.session.plan_notes import noted_plan
 from launcher.version import __version__
 
@@ -59,7 +61,12 @@ def report_of_logs(paths: Sequence[Path], stdin: BinaryIO | None = None) -> RunR
     Raises Refusal for what cannot be read.
     """
     reader = RunReader()
-    diagnosis = diagnose(_read_along(records_of(paths, stdin), reader))
+    files = logs_in(paths, stdin)
+    diagnosis = diagnose(
+        _read_along(files.records, reader),
+        streams=(replace(each, blocks=_stream_along(each, reader)) for each in files.streams),
+        evidence=files.evidence,
+    )
     return _report(_called(paths), diagnosis, reader.result(), None, None)
 
 
@@ -105,6 +112,24 @@ def _read_along(records: Iterable[LogRecord], reader: RunReader) -> Iterator[Log
         yield record
 
 
+def _stream_along(stream: LogStream, reader: RunReader) -> Iterator[bytes]:
+    """The blocks of a stream; their lines are read as those of its rank, where they name no other."""
+    begun = b""
+    for block in stream.blocks:
+        yield block
+        whole, line_feed, begun = (begun + block).rpartition(b"\n")
+        if line_feed:
+            _read_lines(whole, stream, reader)
+    _read_lines(begun, stream, reader)
+
+
+def _read_lines(text: bytes, stream: LogStream, reader: RunReader) -> None:
+    for line in lines_of([text]):
+        record = Record(None, stream.host, line, stream.name)
+        rank = rank_of(record)
+        reader.read(record, stream.rank if rank is None else rank)
+
+
 def _report(
     name: str, diagnosis: Diagnosis, lines: RunLines, job: RunJob | None, planned: PlannedRun | None
 ) -> RunReport:
@@ -117,7 +142,7 @@ def _report(
         version=__version__,
         job=job,
         planned=planned,
-        ranks=table_of(lines.ranks),
+        ranks=table_of((*lines.ranks, *diagnosis.ranks)),
         incident=incident,
         context=context or (lines.context.last_lines(None) if diagnosis.verdict.is_bad else ()),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.diagnosis.ranks import Collective, RankState
+from launcher.diagnosis.ranks import CollectiveCall, RankState
 from launcher.diagnosis.record import Record
 from launcher.report import telling
 from launcher.report.ranks_table import all_ranks, differing_ranks
@@ -60,7 +60,7 @@ def test_a_run_on_this_machine_costs_nothing() -> None:
 
 
 def test_a_rank_behind_and_one_in_another_collective_differ_and_the_others_do_not() -> None:
-    usual, other = Collective("ALLREDUCE", 7), Collective("BROADCAST", 7)
+    usual, other = CollectiveCall("ALLREDUCE", 7), CollectiveCall("BROADCAST", 7)
     ranks = tuple(
         RankState(rank, step=4 if rank == 1 else 9, enqueued=other if rank == 2 else usual)
         for rank in range(5)
