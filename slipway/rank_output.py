@@ -30,7 +30,7 @@ _SET_PIPE_SIZE = 1031
 """F_SETPIPE_SZ (fcntl(2)), for which Python has a name since 3.10."""
 
 
-class Printed(NamedTuple):
+class RankTail(NamedTuple):
     """The end of what a rank printed on stderr, and when that came, in seconds since the epoch."""
 
     stderr: str
@@ -65,7 +65,7 @@ class RankOutput:
                     mark=mark,
                 )
 
-    def end(self) -> Mapping[int, Printed]:
+    def end(self) -> Mapping[int, RankTail]:
         """Pass on the rest, when no rank runs any more: what each of them printed, by its local rank."""
         for writing in self._writing:
             os.close(writing)
@@ -73,7 +73,7 @@ class RankOutput:
             for relay in relays.values():
                 relay.join(_JOIN_SECONDS)
         return {
-            local_rank: Printed(relays["stderr"].tail, relays["stderr"].last)
+            local_rank: RankTail(relays["stderr"].tail, relays["stderr"].last)
             for local_rank, relays in self._relays.items()
         }
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from slipway.container import Container
 from slipway.failure import RankEnd
 from slipway.masking import Masking
-from slipway.rank_output import Printed
+from slipway.rank_output import RankTail
 from slipway.ranks import printing
 from slipway.relay import say
 from slipway.rendezvous import Rendezvous
@@ -73,7 +73,7 @@ def torchrun_command(
 
 
 def failed_ranks(
-    printed: Mapping[int, Printed], folder: Path, report: str, first_rank: int, masking: Masking
+    printed: Mapping[int, RankTail], folder: Path, report: str, first_rank: int, masking: Masking
 ) -> list[RankEnd]:
     """The ranks of this host that failed by themselves.
 
@@ -158,7 +158,7 @@ def keep_error_files(folder: Path, logs: Path, first_rank: int, masking: Masking
             say(f"{copy} cannot be written: {error.strerror}")
 
 
-def _account(told: Printed, error_file: Path | None, masking: Masking) -> _Account:
+def _account(told: RankTail, error_file: Path | None, masking: Masking) -> _Account:
     """A rank's error file, else the end of its stderr.
 
     The time is that of the error file itself: the timestamp in it has whole seconds only, too coarse to

@@ -252,7 +252,7 @@ def _gate(view: RequestView, *, is_chosen: bool) -> dict[str, str]:
 
 def _watchdog(view: RequestView) -> dict[str, str]:
     """After how long without a step the job counts as stalled, and why; nothing where no boot watches it."""
-    from launcher.jobs.watchdog import FIRST_STEP_SECONDS
+    from launcher.jobs.watchdog import FIRST_STEP_SECONDS, PAUSES, STALL_SECONDS
     from launcher.planning.request_parts import FIRST_STEP_OPTION, STALL_OPTION
     from launcher.text.durations import exact_duration
 
@@ -263,7 +263,7 @@ def _watchdog(view: RequestView) -> dict[str, str]:
         return {"watchdog": "off: nobody looks whether the ranks make steps (yours)"}
     first = int(view.boot_options[FIRST_STEP_OPTION])
     limit = (
-        "1m without a step, or 5 times the longest pause so far"
+        f"{exact_duration(STALL_SECONDS)} without a step, or {PAUSES} times the longest pause so far"
         if stall == "auto"
         else f"{exact_duration(int(stall))} without a step"
     )

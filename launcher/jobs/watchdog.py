@@ -16,6 +16,9 @@ FIGURES = (
     Figure("5", "times the longest pause between two steps is one", sources.JOB_FILE),
 )
 
+STALL_SECONDS, PAUSES = 60, 5
+"""Without limits of its own: nobody makes a step for so long, and for so many times the longest pause."""
+
 FIRST_STEP_SECONDS = 1800
 """Compilation and the first read of a large data set come before the first step, and take their time."""
 

@@ -86,7 +86,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Incident:
+class MarkedIncident:
     """The failure on the timeline: where (a time in seconds, or the number of a line, None where that is not
     known), and who. `is_exact` where the line that shows it stands there, else it is the last output of who
     failed."""
@@ -114,6 +114,6 @@ class RunReport:
     job: RunJob | None = None
     planned: PlannedRun | None = None
     ranks: tuple[RankState, ...] = ()
-    incident: Incident | None = None
+    incident: MarkedIncident | None = None
     context: tuple[ContextLine, ...] = ()
     warnings: tuple[Finding, ...] = field(default=())

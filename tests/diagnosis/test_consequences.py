@@ -65,6 +65,6 @@ def test_the_stack_tells_what_is_plumbing(file: str, exception: str, is_plumbing
 
 
 def test_memory_that_a_rank_wants_after_it_waited_in_vain_is_not_why_it_waited() -> None:
-    wanted = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate more than 1EB memory."
+    wanted = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 900.00 GiB."
     assert root(story(timed_out(3, 7, "BROADCAST"), wanted)) == ("NCCL004", None)
     assert root(story(timed_out(2, 7, "BROADCAST"), wanted)) == ("MEM001", 3)

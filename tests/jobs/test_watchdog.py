@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from launcher.jobs.load import load_job
-from launcher.jobs.watchdog import WatchdogLimits
+from launcher.jobs.watchdog import PAUSES, STALL_SECONDS, WatchdogLimits
+from slipway.watchdog import beats
 
 WriteJob = Callable[..., Path]
 
@@ -38,3 +39,7 @@ def test_off_and_limits_are_taken(write_job: WriteJob, watchdog: Any, read: obje
     spec = load_job(write_job(watchdog=watchdog)).spec
     assert spec is not None
     assert spec.watchdog == read
+
+
+def test_the_defaults_are_those_of_the_boot() -> None:
+    assert (STALL_SECONDS, PAUSES) == (beats.SHORTEST_STALL, beats.PAUSES)

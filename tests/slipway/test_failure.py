@@ -11,7 +11,7 @@ import pytest
 from slipway.evidence import judge
 from slipway.failure import MAX_CHARACTERS, REPORTS, Cause, RankEnd, exit_status, root_cause, write_failure
 from slipway.masking import Masking
-from slipway.rank_output import Printed
+from slipway.rank_output import RankTail
 from slipway.torchrun import failed_ranks, keep_error_files
 
 CODE = "/opt/ml/code"
@@ -41,11 +41,11 @@ class Ranks:
     """What ranks printed, and torchrun's folder."""
 
     def __init__(self, root: Path) -> None:
-        self.printed: dict[int, Printed] = {}
+        self.printed: dict[int, RankTail] = {}
         self.folder = root
 
     def stderr(self, rank: int, text: str, time: float) -> None:
-        self.printed[rank] = Printed(text, time)
+        self.printed[rank] = RankTail(text, time)
 
     def error_file(self, rank: int, content: object, time: float, attempt: int = 0) -> None:
         file = self.folder / "none_abcd" / f"attempt_{attempt}" / str(rank) / "error.json"

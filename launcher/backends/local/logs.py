@@ -93,7 +93,7 @@ def read_lines(host: Host, position: Position, *, to_the_end: bool) -> tuple[lis
 
 
 @dataclass(frozen=True, slots=True)
-class _LogPart:
+class _LogSpan:
     """A file with the bytes of the stream from `start` to before `end`."""
 
     file: Path
@@ -112,7 +112,7 @@ class _Piece:
     ended: bool = False
 
 
-def _parts(host: Host) -> list[_LogPart]:
+def _parts(host: Host) -> list[_LogSpan]:
     """The files of a host's log in their order; never none."""
     parts = []
     for file in [host.log, *host.folder.glob("log-*")]:
@@ -129,8 +129,8 @@ def _parts(host: Host) -> list[_LogPart]:
             raise UnreadableJob(file, error.strerror or str(error)) from error
         if not stat.S_ISREG(found.st_mode):
             raise UnreadableJob(file, "it is a folder, a pipe or a device, not a regular file")
-        parts.append(_LogPart(file, start, start + found.st_size))
-    return sorted(parts, key=lambda part: part.start) or [_LogPart(host.log, 0, 0)]
+        parts.append(_LogSpan(file, start, start + found.st_size))
+    return sorted(parts, key=lambda part: part.start) or [_LogSpan(host.log, 0, 0)]
 
 
 def _read(host: Host, offset: int) -> _Piece:

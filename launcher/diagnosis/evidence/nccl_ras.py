@@ -40,7 +40,7 @@ _ONE = re.compile(
 
 
 @dataclass(slots=True)
-class _Report:
+class _RasReport:
     """What is said of one communicator: its ranks that are missing, and how far each of the others is."""
 
     what: str
@@ -76,7 +76,7 @@ def read_ras_report(text: str) -> FileEvidence:
 
 
 @finds(Stage.LOG, nccl.COLLECTIVE_TIMED_OUT)
-def _sightings(reports: Sequence[_Report]) -> Iterator[Sighting]:
+def _sightings(reports: Sequence[_RasReport]) -> Iterator[Sighting]:
     for each in reports:
         # Also in a job that goes on some are a little behind, so this is vague.
         behind = tuple(rank for rank, number in each.launched if each.most is not None and number < each.most)
@@ -103,9 +103,9 @@ def _sightings(reports: Sequence[_Report]) -> Iterator[Sighting]:
         )
 
 
-def _reports(text: str) -> Iterator[_Report]:
+def _reports(text: str) -> Iterator[_RasReport]:
     sizes: dict[str, int] = {}
-    report: _Report | None = None
+    report: _RasReport | None = None
     for raw in text.splitlines():
         line = raw[:_LONGEST_LINE].rstrip()
         if report is None and (size := _SIZES.match(line)) is not None:
@@ -114,17 +114,17 @@ def _reports(text: str) -> Iterator[_Report]:
         elif (heading := _HEADING.match(line)) is not None:
             if report is not None:
                 yield report
-            report = _Report(heading["what"], sizes.get(heading["group"]))
+            report = _RasReport(heading["what"], sizes.get(heading["group"]))
         elif report is not None and (counts := _COUNTS.match(line)) is not None:
             yield report
-            report = _Report(report.what, report.ranks, counts["name"])
+            report = _RasReport(report.what, report.ranks, counts["name"])
         elif report is not None:
             _add(report, line)
     if report is not None:
         yield report
 
 
-def _add(report: _Report, line: str) -> None:
+def _add(report: _RasReport, line: str) -> None:
     if report.name is not None and (several := _SEVERAL.match(line)) is not None:
         report.of_group = int(several["number"] or 0)
         report.most = report.of_group if report.most is None else report.most

@@ -78,7 +78,7 @@ SIGNATURES = (
         literal="fallen off the bus",
         pattern=re.compile(
             r"(?:GPU (?:at )?(?:PCI:)?(?P<gpu>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F.]+):? (?:GPU )?)?"
-            r"has fallen off the bus|(?:^|NVRM:)\s*fallen off the bus and is not responding"
+            r"has fallen off the bus(?!\)$)|(?:^|NVRM:)\s*fallen off the bus and is not responding"
         ),
         example="NVRM: GPU 0000:b2:00.0: GPU has fallen off the bus.",
         near_miss="INFO checking that no GPU is fallen off the bus",

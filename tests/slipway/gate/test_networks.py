@@ -7,7 +7,7 @@ import pytest
 from slipway.gate.networks import judge_network
 
 EFA = ("rdmap0s6", "rdmap0s7", "rdmap0s8", "rdmap0s9")
-# Printed by NCCL 2.28.9 (torch 2.11) on an H100 without EFA, 2026-11-22.
+# RankTail by NCCL 2.28.9 (torch 2.11) on an H100 without EFA, 2026-11-22.
 NCCL_2_28 = """\
 vm:467:467 [0] NCCL INFO NCCL version 2.28.9+cuda13.0
 vm:467:467 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so
