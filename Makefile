@@ -6,6 +6,8 @@ CLUSTER ?= dev
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
+# Hundreds of tests start a Python of their own: each would compile the launcher again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo facts gallery test second-day peers lint audit bench attack stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts numbers
 

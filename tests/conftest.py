@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from datetime import date
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,29 @@ _read_once = cache(lambda path: _read(JSONFileLoader(), path))
 JSONFileLoader.load_file = lambda self, file_path: _read_once(file_path)
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A new folder for each test, without `mktemp`'s look through all earlier ones."""
+
+    def made() -> Iterator[Path]:
+        for number in count():
+            home = folder / str(number)
+            home.mkdir()
+            yield home
+
+    folder = tmp_path_factory.mktemp("homes")
+    return made()
+
+
 @pytest.fixture(autouse=True)
-def no_aws_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def no_aws_configuration(monkeypatch: pytest.MonkeyPatch, homes: Iterator[Path]) -> None:
     """Keep the machine's AWS settings, CI run and caches out of the tests, and the tests out of them."""
     runs = {name for names in run_id.RUNS for name in names}
     for name in [name for name in os.environ if name.startswith("AWS_") or name in runs]:
         monkeypatch.delenv(name)
     # Job files have no variables in CI; what is tested is the same there and at home.
     monkeypatch.delenv("CI", raising=False)
-    nowhere = tmp_path_factory.mktemp("home")
+    nowhere = next(homes)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(nowhere / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(nowhere / "credentials"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

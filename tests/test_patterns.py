@@ -43,12 +43,15 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str], frozenset[str]]]:
         name = ".".join(file.relative_to(LAUNCHER.parent).with_suffix("").parts)
         text = file.read_text("utf-8")
         for variable, value in vars(importlib.import_module(name.removesuffix(".__init__"))).items():
+            kept = list(kept_in(value))
+            if not kept:
+                continue
             asked = frozenset(re.findall(rf"\b{re.escape(variable)}\.({'|'.join(ASKED)})\(", text))
-            for pattern in kept_in(value):
+            for pattern in kept:
                 if (pattern, asked) not in seen and (asked or not isinstance(value, re.Pattern)):
                     seen.add((pattern, asked))
                     yield f"{name}:{variable}", pattern, asked or frozenset({"search"})
-        for call in ast.walk(ast.parse(text)):
+        for call in ast.walk(ast.parse(text)) if "re." in text else ():
             match call:
                 case ast.Call(
                     func=ast.Attribute(value=ast.Name(id="re"), attr=method),
