@@ -8,7 +8,7 @@ from typing import Any
 
 from slipway.health.memory import is_first_on_host, memories_here, too_full
 from slipway.health.pace import STEPS, Fetching, ForwardTimes, slow_ranks
-from slipway.health.steps import StepBlock, Measured
+from slipway.health.steps import Measured, StepBlock
 
 CLOSE_TO_LIMIT = "MEM003"
 """The code of a memory within 3 % of its limit."""

@@ -9,7 +9,7 @@ from torch import nn
 
 from slipway.health.losses import Loss
 from slipway.health.pace import FACTOR, STEPS, ForwardTimes, slow_ranks
-from slipway.health.steps import StepBlock, Measured
+from slipway.health.steps import Measured, StepBlock
 from slipway.health.watch import Watch
 
 SECONDS = st.floats(0.001, 10)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slipway.agreement.group import Rows
 from slipway.health.losses import FINITE, INFINITE, NAN, Loss
-from slipway.health.steps import DELAY, MOST, AgreedSteps, StepBlock, Measured, block_length
+from slipway.health.steps import DELAY, MOST, AgreedSteps, Measured, StepBlock, block_length
 
 QUICK, SLOW = DELAY / MOST / 2, 2 * DELAY
 
