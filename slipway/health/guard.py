@@ -12,7 +12,7 @@ from slipway.errors import SlipwayError
 from slipway.health.exhaustion import exhaustion
 from slipway.health.losses import Loss, not_finite
 from slipway.health.splitting import Splitting
-from slipway.health.steps import AgreedSteps, Step
+from slipway.health.steps import MOST, AgreedSteps, StepBlock
 from slipway.health.watch import Watch
 
 NOT_FINITE = ("stop", "skip", "restore")
@@ -61,8 +61,10 @@ class TrainingGuard:
         self._action, self._restore = action, restore
         self._agreement = SideGroup()
         self._hosts = [str(host) for host in self._agreement.gather(host_name())]
-        self._steps = AgreedSteps(self._agreement)
         self._watch = Watch(model, self._hosts, self._agreement.rank)
+        # Whoever goes on after a broken step wants to know of it at once; an end may come some steps later.
+        most = MOST if action == "stop" else 1
+        self._steps = AgreedSteps(self._agreement, self._watch.measured, most)
         self._splitting = Splitting(model, self._agreement, self._hosts) if out_of_memory == "split" else None
         self._step = 0
         self._in_a_row = 0
@@ -88,14 +90,15 @@ class TrainingGuard:
         """For a loop of one's own: after the backward, before the optimizer's step, once a step.
 
         Returns whether the optimizer is to make its step. Raises SlipwayError (NUM001) on all ranks where a
-        loss was not finite and the action is "stop", or where the others did not help MOST_IN_A_ROW times.
+        loss was not finite and the action is "stop" (steps that are quicker than `slipway.health.steps.DELAY`
+        are told of by several at once, so up to MOST + 1 steps later), or where the others did not help
+        MOST_IN_A_ROW times.
         """
         self._see_all_ranks()
         self._step += 1
-        step = Step(self._step, Loss(loss), self._watch.measured())
         if self._action == "skip":
-            return self._judge(self._steps.now(step))
-        return self._judge_all(self._steps.later(step))
+            return self._judge(self._steps.now(Loss(loss)))
+        return self._judge_all(self._steps.later(Loss(loss)))
 
     def settle(self) -> bool:
         """Wait for what all ranks found so far, as before a save; whether every loss was finite.
@@ -128,23 +131,24 @@ class TrainingGuard:
             ) from error
         return loss.detach()
 
-    def _judge_all(self, seen: list[Step]) -> bool:
+    def _judge_all(self, seen: list[StepBlock]) -> bool:
         sound = True
-        for step in seen:
-            if not self._judge(step):
+        for block in seen:
+            if not self._judge(block):
                 sound = False
                 if self._restore is not None:
                     # The later ones were computed with weights that are gone.
                     break
         return sound
 
-    def _judge(self, seen: Step) -> bool:
-        """What follows of a step that all ranks have told of; whether the training may go on from it."""
+    def _judge(self, seen: StepBlock) -> bool:
+        """What follows of steps that all ranks have told of; whether the training may go on from them."""
         self._watch.look(seen)
-        found = not_finite(seen.kinds, seen.number, self._hosts)
-        if found is None:
+        first = seen.not_finite()
+        if first is None:
             self._in_a_row = 0
             return True
+        found = not_finite(*first, self._hosts)
         if self._action == "stop":
             raise SlipwayError("NUM001", f"{found}: from there on the weights are lost, so training ends")
         self._in_a_row += 1

@@ -59,14 +59,12 @@ def kind_of(number: float) -> int:
     return INFINITE if number > 0 else NEGATIVE
 
 
-def not_finite(kinds: Sequence[int], step: int, hosts: Sequence[str]) -> str | None:
-    """Which ranks' losses are not finite in a step, in words; None where all are.
+def not_finite(step: int, kinds: Sequence[int], hosts: Sequence[str]) -> str:
+    """Which ranks' losses are not finite in a step, in words; at least one is not.
 
-    >>> not_finite([0, 1], 7, ["algo-1", "algo-2"])
+    >>> not_finite(7, [0, 1], ["algo-1", "algo-2"])
     'the loss of rank 1 on algo-2 is nan in step 7'
     """
-    if not any(kinds):
-        return None
     found = [rank for rank, kind in enumerate(kinds) if kind != FINITE]
     first = found[0]
     others = f", and of {len(found) - 1} more ranks of {len(kinds)} not finite" if len(found) > 1 else ""

@@ -15,7 +15,7 @@ from typing import Any
 from slipway.batches.now import NOW
 
 STEPS = 50
-"""Steps over which times are added up before ranks are compared."""
+"""Steps over which times are added up before ranks are compared; a few more where several come at once."""
 
 FACTOR = 1.3
 """How many times the median's own time makes a rank slow."""
@@ -50,7 +50,7 @@ class Slow:
         return (
             f"rank {self.rank} on {host} is slow: {1000 * own:.1f} ms a step of its own (loader "
             f"{1000 * self.fetching:.1f}, forward {1000 * self.forward:.1f}), {times}, over the last {STEPS} "
-            f"steps. All others wait for it. Look at {look}"
+            f"steps or so. All others wait for it. Look at {look}"
         )
 
 

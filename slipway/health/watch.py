@@ -8,7 +8,7 @@ from typing import Any
 
 from slipway.health.memory import is_first_on_host, memories_here, too_full
 from slipway.health.pace import STEPS, Fetching, ForwardTimes, slow_ranks
-from slipway.health.steps import Measured, Step
+from slipway.health.steps import Measured, StepBlock
 
 CLOSE_TO_LIMIT = "MEM003"
 """The code of a memory within 3 % of its limit."""
@@ -33,15 +33,15 @@ class Watch:
         seconds, events = self._forwards.take()
         return Measured(self._fetching.take(), seconds, events, whole)
 
-    def look(self, step: Step) -> None:
-        """Count a step that all ranks have told of; every STEPS steps, judge."""
-        own = [row[1:] for row in step.rows]
-        sums = self._sums or [[0.0] * len(row) for row in own]
-        self._sums = [[a + b for a, b in zip(one, other)] for one, other in zip(sums, own)]
-        self._counted += 1
+    def look(self, block: StepBlock) -> None:
+        """Count steps that all ranks have told of; where these are STEPS steps or more by now, judge."""
+        times = block.times()
+        sums = self._sums or [[0.0] * len(row) for row in times]
+        self._sums = [[a + b for a, b in zip(one, other)] for one, other in zip(sums, times)]
+        self._counted += len(block)
         if self._counted < STEPS:
             return
-        means = [[seconds / STEPS for seconds in one] for one in self._sums]
+        means = [[seconds / self._counted for seconds in one] for one in self._sums]
         self._sums, self._counted = [], 0
         self._judge_pace(means)
         self._judge_memory()

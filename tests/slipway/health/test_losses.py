@@ -44,8 +44,7 @@ def test_a_loss_on_a_gpu_is_read_later() -> None:
 
 def test_the_first_rank_is_named_and_the_others_are_counted() -> None:
     hosts = ["algo-1", "algo-1", "algo-2", "algo-2"]
-    assert not_finite([0, 0, 0, 0], 5, hosts) is None
-    assert not_finite([0, 0, 2, 0], 5, hosts) == "the loss of rank 2 on algo-2 is inf in step 5"
-    assert not_finite([0, 3, 1, 0], 5, hosts) == (
+    assert not_finite(5, [0, 0, 2, 0], hosts) == "the loss of rank 2 on algo-2 is inf in step 5"
+    assert not_finite(5, [0, 3, 1, 0], hosts) == (
         "the loss of rank 1 on algo-1 is -inf in step 5, and of 1 more ranks of 4 not finite"
     )

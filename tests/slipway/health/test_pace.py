@@ -9,7 +9,7 @@ from torch import nn
 
 from slipway.health.losses import Loss
 from slipway.health.pace import FACTOR, STEPS, ForwardTimes, slow_ranks
-from slipway.health.steps import Measured, Step
+from slipway.health.steps import Measured, StepBlock
 from slipway.health.watch import Watch
 
 SECONDS = st.floats(0.001, 10)
@@ -46,10 +46,10 @@ def test_less_than_half_of_the_ranks_are_slow_and_each_more_than_any_other(
     assert all(forward[rank] > min(rest) for rank in slow)
 
 
-def told(number: int, *forwards: float) -> Step:
-    step = Step(number, Loss(1.0), Measured(0.0, 0.0, [], 0.0))
-    step.rows = [[0.0, 0.0, seconds, 0.020] for seconds in forwards]
-    return step
+def told(number: int, *forwards: float, steps: int = 1) -> StepBlock:
+    block = StepBlock([Loss(1.0)] * steps, number, Measured(0.0, 0.0, [], 0.0))
+    block.rows = [[0.0, 0.0, 0.0, steps * seconds, steps * 0.020] for seconds in forwards]
+    return block
 
 
 def test_a_rank_is_named_after_so_many_steps_and_only_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,6 +60,15 @@ def test_a_rank_is_named_after_so_many_steps_and_only_once(capsys: pytest.Captur
     for number in range(2 * STEPS):
         watch.look(told(number, 0.010, 0.010, 0.015))
     assert capsys.readouterr().err.count("rank 2 on algo-3 is slow: 15.0 ms") == 1
+
+
+def test_steps_that_are_told_of_at_once_count_as_many(capsys: pytest.CaptureFixture[str]) -> None:
+    watch = Watch(None, ["algo-1", "algo-2", "algo-3"], 0)
+    for number in range(STEPS // 7):
+        watch.look(told(7 * number, 0.010, 0.010, 0.015, steps=7))
+    assert "is slow" not in capsys.readouterr().err
+    watch.look(told(STEPS, 0.010, 0.010, 0.015, steps=7))
+    assert "rank 2 on algo-3 is slow: 15.0 ms" in capsys.readouterr().err
 
 
 def test_a_single_slow_step_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
