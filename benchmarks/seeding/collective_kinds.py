@@ -126,7 +126,7 @@ def _loss(backward: ast.Expr) -> str | None:
     call = backward.value
     assert isinstance(call, ast.Call)
     assert isinstance(call.func, ast.Attribute)
-    loss = call.func.value
+    loss = call.args[0] if len(call.args) == 1 else call.func.value  # `accelerator.backward(loss)`.
     if (
         isinstance(loss, ast.Call)
         and isinstance(loss.func, ast.Attribute)

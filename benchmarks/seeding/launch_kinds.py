@@ -128,6 +128,8 @@ def bool_as_type(whole: Whole) -> Iterator[Mutant]:
             function = site.function(call)
             if function is not None and function not in whole.reached:
                 continue
+            if site is not whole.sites[0] and site.under_main_guard(call):
+                continue  # Nobody starts this file.
             given = next(each for each in call.keywords if each.arg == "action")
             text = site.replaced([(site.span(given), "type=bool")])
             yield from made("type=bool", site, text, site.lines_of(call), "CODE002")

@@ -97,6 +97,12 @@ class Site:
             node = self.parents[node]
             yield node
 
+    def under_main_guard(self, node: ast.AST) -> bool:
+        """Whether a node runs only where its file is the one that is started."""
+        return any(
+            isinstance(each, ast.If) and "__name__" in self.source(each.test) for each in self.around(node)
+        )
+
     def statement(self, node: ast.AST) -> ast.stmt:
         """The statement in which a node stands."""
         while not isinstance(node, ast.stmt):

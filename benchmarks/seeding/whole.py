@@ -171,6 +171,11 @@ class Whole:
                     continue
                 if not isinstance(statement, ast.Expr) or not self.on_every_rank(site, call):
                     continue
+                if any(
+                    isinstance(each, ast.With) and "join" in site.source(each.items[0].context_expr).lower()
+                    for each in site.around(statement)
+                ):
+                    continue  # `with Join([model]):` lets the ranks have different numbers of batches.
                 for outer in site.around(statement):
                     if isinstance(outer, FunctionNode | ast.ClassDef):
                         break

@@ -35,6 +35,7 @@ _PURE = frozenset(
         "os.path.basename",
         "os.path.normpath",
         "os.fspath",
+        "open",
         "pathlib.Path",
         "str",
         "int",
@@ -47,6 +48,9 @@ _PURE = frozenset(
     }
 )
 """What gives the same for the same arguments."""
+
+_LOADERS = frozenset({"torch.load", "json.load", "yaml.safe_load", "yaml.load"})
+"""What gives the same for the same file, wherever it is put (`map_location=f"cuda:{rank}"`)."""
 
 _PURE_METHODS = frozenset({"format", "replace", "strip", "lower", "upper", "joinpath", "with_suffix", "join"})
 _READERS = frozenset({"os.environ.get", "os.getenv"})
@@ -118,6 +122,8 @@ class Agreement:
             return self._variable(node.args[0] if node.args else None)
         given = [*node.args, *(each.value for each in node.keywords)]
         method = isinstance(node.func, ast.Attribute) and node.func.attr in _PURE_METHODS
+        if name in _LOADERS:
+            return bool(node.args) and self.holds(node.args[0])
         if name in _PURE:
             return all(self.holds(each) for each in given)
         if method and isinstance(node.func, ast.Attribute):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from launcher.scripts.attributes import Attributes
 from launcher.scripts.callers import Callers
 from launcher.scripts.calling import Calls
-from launcher.scripts.names import canonical
+from launcher.scripts.names import SPOKEN_FOR, canonical
 from launcher.scripts.ranks import rank_of
 from launcher.scripts.reaching import reaching
 from launcher.scripts.scopes import (
@@ -213,6 +213,8 @@ class Evaluation:
 
     def _imported(self, binding: Binding) -> Value:
         name = binding.module or ""
+        if canonical(name) in SPOKEN_FOR:
+            return self._external(name)
         file = file_of(binding.node)
         module = self.program.module(name, file)
         package, _, last = name.rpartition(".")

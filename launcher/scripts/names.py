@@ -73,6 +73,14 @@ RESULTS = {
 }
 """The class of what a function gives, or of one part of it."""
 
+SPOKEN_FOR = frozenset(
+    {"accelerate.Accelerator", "accelerate.PartialState", "lightning.fabric.Fabric", "deepspeed.initialize"}
+)
+"""What the tables of ranks and collectives tell all of, also where the library's source is in the program.
+
+Its own examples and tests import it so, and its thousands of lines would have to be followed to the same end.
+"""
+
 _STARTS = frozenset(name.partition(".")[0] for name in _SAME)
 
 

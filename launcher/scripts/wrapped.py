@@ -26,6 +26,9 @@ _SHARED = ("reduce", "gather", "broadcast", "agree", "sync", "vote", "consensus"
 _SHARING_NOTHING = ("batchnorm", "batch_norm", "synchronize", "reducelr")
 """In the names of what only sounds so: converting a model to SyncBatchNorm, waiting for the device."""
 
+_LIBRARIES_BACKWARDS = ("accelerate.Accelerator.backward", "lightning.fabric.Fabric.backward")
+"""What calculates the gradients of a model that the library wrapped, by `prepare` or `setup`."""
+
 
 def training_loops(program: Program) -> Iterator[Loop]:
     """The innermost loops that run a wrapped model forward and backward."""
@@ -68,6 +71,8 @@ def runs_wrapped(program: Program, block: ast.AST) -> bool:
     around = [each for each in within_function(block) if isinstance(each, ast.With)]
     if any("join" in ast.unparse(item.context_expr).lower() for each in around for item in each.items):
         return False
+    if any(program.qualified(each.func) in _LIBRARIES_BACKWARDS for each in calls):
+        return True
     return any(is_forward(program, each) for each in calls) or any(
         _is_wrapped(program, given)
         for each in _making_the_loss(program, calls)

@@ -160,3 +160,15 @@ def test_a_number_that_is_changed_is_not_the_one_that_it_began_with(value_of: Va
 )
 def test_what_turns_in_circles_or_goes_deep_is_unknown(value_of: ValueOf, text: str) -> None:
     assert not isinstance(value_of(text), RankValue)
+
+
+def test_a_library_whose_source_is_in_the_program_is_known_by_its_name(value_of: ValueOf) -> None:
+    source = {"accelerate/__init__.py": "from .accelerator import Accelerator\n"}
+    source["accelerate/accelerator.py"] = (
+        "class Accelerator:\n    @property\n    def process_index(self):\n"
+        "        return self.state.number()\n"
+    )
+    for module in ("accelerate", "accelerate.accelerator"):
+        text = f"from {module} import Accelerator\na = Accelerator()\nlook(a.process_index)"
+        found = value_of(text, **source)
+        assert isinstance(found, RankValue) and found.kind is GLOBAL

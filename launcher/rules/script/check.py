@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -82,7 +83,7 @@ def check_program(program: Program) -> list[Finding]:
         entry = Unread(program.entry.path, "its expressions are nested too deeply to be followed")
         return [unread_finding(entry, imported=False)]
     told = _once_a_place(findings)
-    if _is_a_test(program.entry.path):
+    if _is_a_test(program):
         told = [_as_information(each) if each.code in OF_SEVERAL_HOSTS else each for each in told]
     return [*told, *(unread_finding(each, imported=True) for each in program.unread)]
 
@@ -91,10 +92,14 @@ def _as_information(finding: Finding) -> Finding:
     return replace(finding, severity=Severity.INFO)
 
 
-def _is_a_test(path: Path) -> bool:
-    """Whether a script is a test, by the names that test runners look for, or that of a folder near it."""
-    named = path.stem.startswith("test_") or path.stem.endswith("_test")
-    return named or not {"test", "tests"}.isdisjoint(path.parts[-4:-1])
+def _is_a_test(program: Program) -> bool:
+    """Whether a script is a test, by the names that test runners look for, or that of a folder near it.
+
+    Folders above the program's root say nothing of it: a checkout may lie anywhere.
+    """
+    inside = Path(os.path.relpath(program.entry.path, program.root))
+    named = inside.stem.startswith("test_") or inside.stem.endswith("_test")
+    return named or not {"test", "tests"}.isdisjoint(inside.parts[-4:-1])
 
 
 def _is_come_to(reach: Reach, finding: Finding) -> bool:

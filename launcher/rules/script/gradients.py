@@ -91,7 +91,7 @@ def _clipped_while_scaled(
     ):
         return None
     for clip in here:
-        if clip.lineno <= backward.lineno or program.qualified(clip.func) not in _CLIPS:
+        if clip.lineno <= backward.lineno or not _clips(program, clip):
             continue
         if _in_other_arms(backward, clip) or _speaks_of_scaling(backward, clip):
             continue
@@ -102,6 +102,27 @@ def _clipped_while_scaled(
             if named and step.lineno > clip.lineno and step.args and not _in_other_arms(clip, step):
                 return clip, step
     return None
+
+
+def _clips(program: Program, call: ast.Call) -> bool:
+    """Whether a call is torch's clip, or the program's own, which multiplies gradients in place."""
+    if program.qualified(call.func) in _CLIPS:
+        return True
+    if "clip" not in (last_name(call.func) or ""):
+        return False
+    called = program.value(call.func)
+    if not isinstance(called, Defined) or not isinstance(called.node, ast.FunctionDef):
+        return False
+    parts = [*ast.walk(called.node)]
+    if any(isinstance(each, ast.Attribute) and "unscale" in each.attr for each in parts):
+        return False
+    return any(
+        isinstance(each, ast.Call)
+        and isinstance(each.func, ast.Attribute)
+        and each.func.attr in ("mul_", "clamp_")
+        and any(isinstance(part, ast.Attribute) and part.attr == "grad" for part in ast.walk(each.func))
+        for each in parts
+    )
 
 
 def _in_other_arms(one: ast.AST, other: ast.AST) -> bool:

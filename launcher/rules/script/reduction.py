@@ -63,6 +63,8 @@ _HARMLESS = frozenset(
         "clip_grad_value_",
         "GradScaler",
         "setup_logging",
+        "convert_sync_batchnorm",
+        "SyncBatchNorm",
         "setdefault",
     }
 )

@@ -151,6 +151,12 @@ def test_a_device_before_the_group_is_made_is_the_rank_of_the_environment() -> N
             collective_kinds.skip_by_nan, "model = DDP(net)", "model = net", id="a model that nothing wraps"
         ),
         pytest.param(
+            collective_kinds.skip_by_nan,
+            "        for batch in loader:\n            optimizer.zero_grad()\n",
+            "        with Join([model]):\n          for batch in loader:\n",
+            id="ranks that may have different numbers of batches",
+        ),
+        pytest.param(
             collective_kinds.guarded_collective,
             "        dist.barrier()",
             "        if dist.get_rank() < 4:\n            dist.barrier(group)",
@@ -161,3 +167,19 @@ def test_a_device_before_the_group_is_made_is_the_rank_of_the_environment() -> N
 def test_what_would_be_no_such_defect_is_left_alone(kind: Kind, old: str, new: str) -> None:
     assert old in TRAINING
     assert seeded(kind, TRAINING.replace(old, new, 1)) == []
+
+
+def test_the_loss_of_a_librarys_backward_is_what_it_is_given() -> None:
+    text = TRAINING.replace("loss.backward()", "accelerator.backward(loss)")
+    ((written, _),) = seeded(collective_kinds.skip_by_nan, text)
+    assert "torch.isnan(loss)" in written
+
+
+def test_the_options_of_an_imported_module_that_is_never_started_are_left_alone() -> None:
+    options = (
+        'import argparse\nif __name__ == "__main__":\n    p = argparse.ArgumentParser()\n'
+        '    p.add_argument("--x", action="store_true")\n'
+    )
+    assert len(seeded(launch_kinds.bool_as_type, options)) == 1
+    sites = [Site(Path("train.py"), "import other\n"), Site(Path("other.py"), options)]
+    assert list(launch_kinds.bool_as_type(Whole(sites))) == []

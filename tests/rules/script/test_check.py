@@ -40,15 +40,20 @@ def test_every_registered_rule_is_called_once() -> None:
         ("train_test.py", Severity.INFO),
         ("latest.py", Severity.ERROR),
         ("tests/training/lora.py", Severity.INFO),
+        ("training/lora.py", Severity.ERROR),
     ],
 )
-def test_a_test_is_for_one_host(tmp_path: Path, name: str, severity: Severity) -> None:
-    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / name).write_text(
+@pytest.mark.parametrize("checkout", [".", "tests", "test/of/mine"])
+def test_a_test_is_for_one_host_wherever_its_project_lies(
+    tmp_path: Path, checkout: str, name: str, severity: Severity
+) -> None:
+    root = tmp_path / checkout
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(
         'import torch.distributed as dist\ndist.init_process_group("nccl")\n'
         'dist.init_process_group("nccl", init_method="tcp://10.0.0.1:23456")\n'
     )
-    program = read_program(tmp_path / name)
+    program = read_program(root / name, root)
     assert isinstance(program, Program)
     found = {each.severity for each in check_program(program) if each.code == "DIST006"}
     assert found == {severity}

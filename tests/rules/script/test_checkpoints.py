@@ -60,6 +60,9 @@ def told(findings: list[Finding]) -> list[tuple[str, str]]:
         'torch.jit.save(scripted, "model.pt")',
         'for epoch in range(read()):\n    torch.save(state, "model-%02d.pt" % epoch)',
         'for epoch in range(2, read(), 3):\n    torch.save(state, "model-%02d.pt" % epoch)',
+        'start = torch.load(args.out, map_location=f"cuda:{local_rank}")["epoch"] + 1\n'
+        'for epoch in range(start, 9):\n    torch.save(state, "model-%02d.pt" % epoch)',
+        'import json\nname = json.load(open(args.out))["name"]\ntorch.save(state, name)',
         'import joblib\njoblib.dump(state, filename=args.out + "/state")',
         "from transformers import AutoModelForCausalLM\nm = AutoModelForCausalLM.from_pretrained(args.name)\n"
         "m.save_pretrained(args.out)",
@@ -83,6 +86,8 @@ def test_a_save_that_every_rank_runs_with_one_path_is_found(program: ReadProgram
         "torch.save(state, io.BytesIO())",
         "torch.save(state, tempfile.mktemp())",
         "torch.save(state, somewhere())",
+        'torch.save(state, torch.load(f"{rank}.pt")["path"])',
+        'torch.save(state, torch.load(somewhere())["path"])',
         'for epoch in range(somewhere(), 9):\n    torch.save(state, f"{epoch}.pt")',
         'def save():\n    torch.save(state, "model.pt")\nif rank == 0:\n    save()',
         'def save():\n    if rank:\n        return\n    torch.save(state, "model.pt")\nsave()',

@@ -22,6 +22,10 @@ scaler = torch.amp.GradScaler("cuda")
 """
 SCALE = "    scaler.scale(loss).backward()\n"
 UNSCALE = "    scaler.unscale_(optimizer)\n"
+OWN = (
+    "def clip_gradients(model, most):\n    for p in model.parameters():\n"
+    "        p.grad.data.mul_(most / p.grad.norm())\n"
+)
 CLIP = "    clip_grad_norm_(net.parameters(), 1.0)\n"
 STEP = "    scaler.step(optimizer)\n    scaler.update()\n"
 LOOP = "for x in data:\n    loss = net(x)\n"
@@ -40,6 +44,7 @@ def judge(program: ReadProgram, text: str) -> list[Finding]:
         LOOP + SCALE + "    if args.clip:\n    " + CLIP + STEP,
         LOOP + SCALE + "    torch.nn.utils.clip_grad_value_(net.parameters(), 1.0)\n" + STEP,
         LOOP + SCALE + CLIP + UNSCALE + STEP,
+        OWN + LOOP + SCALE + "    clip_gradients(net, 1.0)\n" + STEP,
         LOOP + "    if amp:\n    " + SCALE + "    else:\n        loss.backward()\n" + CLIP + STEP,
         "def train(scaler):\n" + SCALE + "    norm = clip_grad_norm_(net.parameters(), 1.0)\n" + STEP,
     ],
@@ -61,6 +66,18 @@ def test_clipping_scaled_gradients_is_found(program: ReadProgram, text: str) -> 
         LOOP + "    if amp:\n    " + SCALE + "    else:\n        loss.backward()\n    " + CLIP + STEP,
         'scaler = torch.amp.GradScaler("cuda", enabled=False)\n' + LOOP + SCALE + CLIP + STEP,
         LOOP + SCALE + "    unscale_all(optimizer)\n" + CLIP + STEP,
+        OWN + LOOP + SCALE + UNSCALE + "    clip_gradients(net, 1.0)\n" + STEP,
+        OWN.replace("    for p", "    scaler.unscale_(optimizer)\n    for p")
+        + LOOP
+        + SCALE
+        + "    clip_gradients(net, 1.0)\n"
+        + STEP,
+        OWN.replace("p.grad.data.mul_", "p.data.mul_")
+        + LOOP
+        + SCALE
+        + "    clip_gradients(net, 1.0)\n"
+        + STEP,
+        LOOP + SCALE + "    lib.clip_gradients(net, 1.0)\n" + STEP,
         LOOP + CLIP + SCALE + STEP,
         "class Scaler:\n    def scale(self, loss):\n        return loss\nscaler = Scaler()\n"
         + LOOP

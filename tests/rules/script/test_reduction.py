@@ -54,6 +54,7 @@ for batch in DataLoader(data, sampler=sampler):
         ("", "dist.all_reduce(loss, op=dist.ReduceOp.SUM)"),
         ("model = torch.compile(model)", "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"),
         ("", "dist.barrier()"),
+        ("model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)", ""),
     ],
 )
 def test_gradients_that_nobody_reduces_are_found(program: ReadProgram, wrap: str, reduce: str) -> None:

@@ -65,6 +65,21 @@ def test_a_step_that_one_rank_skips_is_found(program: ReadProgram, text: str, wh
     assert why in finding.message
 
 
+@pytest.mark.parametrize(
+    ("library", "found"), [("accelerate.Accelerator", 1), ("lightning.fabric.Fabric", 1), ("mine.Engine", 0)]
+)
+def test_a_librarys_backward_is_one_of_a_wrapped_model(
+    program: ReadProgram, library: str, found: int
+) -> None:
+    module, _, name = library.rpartition(".")
+    text = (
+        f"import torch\nfrom {module} import {name}\nlib = {name}()\nmodel = lib.prepare(make())\n"
+        "for batch in data:\n    loss = model(batch)\n    if torch.isnan(loss):\n        continue\n"
+        "    lib.backward(loss)\n"
+    )
+    assert len(judge(program, text)) == found
+
+
 @leaves_alone(steps.ranks_skip_steps_together)
 @pytest.mark.parametrize(
     "text",
