@@ -240,6 +240,12 @@ FAULTS = (
         ),
     ),
     Fault(
+        "no space for a checkpoint",
+        ("DISK001",),
+        (3,),
+        _once(3, "torch.save(torch.ones(1 << 20), '/dev/full')"),
+    ),
+    Fault(
         "no space left", ("FSX004", "CKPT010"), (3,), _once(3, "torch.save(torch.ones(1 << 20), '/dev/full')")
     ),
     Fault(
