@@ -9,7 +9,7 @@ export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 # Hundreds of tests start a Python of their own: each would compile the launcher again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo facts gallery test second-day peers lint audit bench attack stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts numbers
+.PHONY: setup demo facts gallery test second-day peers lint audit bench attack faults stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts numbers
 
 setup: .venv/installed node_modules/installed
 
@@ -119,6 +119,10 @@ restarts: setup
 # NaN, too little memory and uneven batches on one rank, and SIGTERM in 20 saves. About half an hour.
 numbers: setup
 	$(BIN)/python -W ignore -m attack.numbers
+
+# Every kind of fault in a rank 5 times: does the diagnosis name it, and the rank? An hour and a half.
+faults: setup
+	$(BIN)/python -W ignore -m attack.faults --times 5
 
 # Versions stay where the ranges allow them; `make lock UPGRADE=--upgrade` takes the newest.
 lock: build/supply/installed

@@ -8,18 +8,24 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def start_boot(
-    folder: Path, host: int, port: int, script: str, options: Sequence[str]
+    folder: Path,
+    host: int,
+    port: int,
+    script: str,
+    options: Sequence[str],
+    variables: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start the boot of host 1 or 2, with two ranks of a script under torchrun; it prints to `algo-N.log`.
 
-    `options` are container arguments besides; `port` and the one after it are free.
+    `options` are container arguments besides, `variables` what the plan would put into the environment;
+    `port` and the one after it are free.
     """
     root, content = folder / f"algo-{host}", script.encode()
     config, code = root / "input" / "config", root / "input" / "data" / "code"
@@ -43,6 +49,7 @@ def start_boot(
         "SLIPWAY_RENDEZVOUS": f"127.0.0.1:{port}",
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",
+        **(variables or {}),
     }
     with (folder / f"algo-{host}.log").open("wb") as log:
         return subprocess.Popen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from launcher.diagnosis.record import Line, parse
@@ -11,10 +12,16 @@ from launcher.diagnosis.signatures.signature import LineRole
 from launcher.failure_modes.model import FailureMode
 from launcher.text.line_origin import printed_time
 
+_OF_A_RANK = re.compile(r"^slipway: [A-Z]{2,5}\d{3} rank (?P<rank>\d{1,6}) on (?P<host>[\w.-]{1,100}): ")
+"""How the boot of a host begins to say which of its ranks failed (slipway/failure.py)."""
+
 
 def line_of(candidate: Candidate) -> Line:
-    """The line behind its prefixes; the path of its stream tells the rank where they do not."""
+    """The line behind its prefixes; the path of its stream tells the rank where they do not. What the boot
+    says of a rank counts as that rank's line."""
     line = parse(candidate.text)
+    if said := _OF_A_RANK.match(line.text):
+        return replace(line, rank=int(said["rank"]), host=said["host"])
     return replace(line, rank=candidate.rank) if line.rank is None and candidate.rank is not None else line
 
 

@@ -71,10 +71,13 @@ def ends_in_plumbing(traceback: Traceback) -> bool:
 
 
 def with_consequences(signs: Sequence[Sighting]) -> list[Sighting]:
-    """The signs of one incident, those that followed from another one's failure as such."""
+    """The signs of one incident, those that followed from another one's failure as such, and the end that
+    all others only noticed as the failure."""
     return [
         replace(sign, role=LineRole.CASCADE)
         if _followed(sign, signs) or _came_of_waiting(sign, signs)
+        else replace(sign, role=LineRole.INITIATOR)
+        if _was_only_noticed(sign, signs)
         else sign
         for sign in signs
     ]
@@ -126,3 +129,21 @@ def _came_of_waiting(sign: Sighting, signs: Sequence[Sighting]) -> bool:
         and other.index < sign.index
         for other in signs
     )
+
+
+def _was_only_noticed(sign: Sighting, signs: Sequence[Sighting]) -> bool:
+    """Whether a rank ended in a way of its own without a word, and others say no more than that it was gone.
+
+    An exit code of 1 is that of any exception, also of one that followed.
+    """
+    if sign.role is not LineRole.CASCADE or sign.rank is None or sign.captured.get("exitcode", "1") == "1":
+        return False
+    if any(_is_a_failure(other) for other in signs):
+        return False
+    noticed = [other for other in signs if other.mode is nccl.CLOSED_BY_PEER]
+    own = [
+        other
+        for other in noticed
+        if other.rank == sign.rank or (other.rank is None and other.host == sign.host)
+    ]
+    return len(noticed) > 0 and not own

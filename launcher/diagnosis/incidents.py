@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from launcher.diagnosis.consequences import APART
+from launcher.diagnosis.copies import without_copies
 from launcher.diagnosis.notes import COMES_DOWN, Survived
 from launcher.diagnosis.reader import Reading
 from launcher.diagnosis.reason import BEFORE_ALL_LINES
@@ -34,8 +35,10 @@ def last_incident(reading: Reading, signs: Sequence[Sighting], *, failed: bool) 
     """The last incident among the signs that may be a root cause.
 
     `failed` is whether the job is known to have failed. Where only echoes of a failure remain, what failed
-    shortly before them counts as well: Python writes what it had buffered after the traceback.
+    shortly before them counts as well: Python writes what it had buffered after the traceback. What a rank
+    prints may lie in several streams, of which not all have its rank or its steps: it is one sign.
     """
+    signs = without_copies(signs, (each.sign for each in reading.history))
     survived = [sign for sign in signs if _was_survived(sign, reading)]
     left = [sign for sign in signs if sign not in survived]
     history = [*reading.history, *(Survived(sign, restarted=False) for sign in survived)]

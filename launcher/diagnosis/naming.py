@@ -13,6 +13,9 @@ from launcher.failure_modes import checkpoints, data, nccl
 _LAGS = (nccl.COLLECTIVE_TIMED_OUT, data.UNEVEN_BATCHES, checkpoints.STATE_DICT_NOT_ON_EVERY_RANK)
 """Modes in which ranks wait for others that lag behind: those that waited name the operation."""
 
+_OF_WAITING = frozenset({"sequence", "operation", "expected_bytes"})
+"""What is captured where a rank tells of its own collective."""
+
 _COPY_BELOW = 3
 _NAMED_RANKS = 8
 
@@ -96,11 +99,7 @@ def _of_the_odd(root: Sighting, others: Sequence[Sighting], reading: Reading) ->
 
 def _waits(sign: Sighting) -> bool:
     """Whether a sign says that its own rank waited in vain, and not for whom."""
-    return (
-        sign.mode in _LAGS
-        and ("sequence" in sign.captured or "operation" in sign.captured)
-        and "other" not in sign.captured
-    )
+    return sign.mode in _LAGS and not _OF_WAITING.isdisjoint(sign.captured) and "other" not in sign.captured
 
 
 def _apart(rows: Sequence[Waiting]) -> Odd | None:

@@ -6,6 +6,7 @@ Text: torch/distributed/elastic/multiprocessing/errors/__init__.py of PyTorch 1.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from launcher.diagnosis.candidates import time_of, unworded
 from launcher.diagnosis.record import Line, parse
@@ -23,8 +24,23 @@ _FIELD = re.compile(
     r"^\s*(?P<name>rank|host|exitcode)\s*:\s*(?P<value>\S+)(?: \(local_rank: (?P<local>\d+)\))?"
 )
 
+_ENDS = {
+    "-9": (
+        hardware.HOST_OUT_OF_MEMORY,
+        LineRole.INITIATOR,
+        "killed (SIGKILL): the usual reason is the host's memory",
+    ),
+    "-6": (
+        job_runtime.NATIVE_CRASH,
+        # It often follows from what went wrong before, as torch's watchdog aborts after a time-out.
+        LineRole.CASCADE,
+        "was ended by SIGABRT: it aborted",
+    ),
+}
+"""What exit codes of the table say by themselves; those of other signals have lines of their own."""
 
-@finds(Stage.LOG, hardware.HOST_OUT_OF_MEMORY, job_runtime.SCRIPT_RAISED)
+
+@finds(Stage.LOG, hardware.HOST_OUT_OF_MEMORY, job_runtime.SCRIPT_RAISED, job_runtime.NATIVE_CRASH)
 def first_failure(candidate: Candidate, line: Line) -> Sighting | None:
     """What the entry below the title says; None where it is cut off."""
     fields: dict[str, str] = {}
@@ -45,17 +61,20 @@ def first_failure(candidate: Candidate, line: Line) -> Sighting | None:
             line,
             vague=False,
         )
-    killed = code == "-9"
+    mode, role, what = _ENDS.get(code) or (
+        job_runtime.SCRIPT_RAISED,
+        LineRole.CASCADE,
+        f"ended with exit code {code}; its own error is not in the log",
+    )
     clock, time = time_of(candidate)
     return Sighting(
-        mode=hardware.HOST_OUT_OF_MEMORY if killed else job_runtime.SCRIPT_RAISED,
-        role=LineRole.INITIATOR if killed else LineRole.CASCADE,
+        mode=mode,
+        role=role,
         vague=True,
-        what="killed (SIGKILL): the usual reason is the host's memory"
-        if killed
-        else f"ended with exit code {code}; its own error is not in the log",
+        what=what,
         rank=int(fields["rank"]),
-        host=fields.get("host") or candidate.host or None,
+        # torchrun asks the machine for its name, which may be one that no line else has.
+        host=line.host or candidate.host or _host(fields) or None,
         index=candidate.index,
         clock=clock,
         time=time,
@@ -63,3 +82,9 @@ def first_failure(candidate: Candidate, line: Line) -> Sighting | None:
         captured=fields,
         stream=candidate.stream,
     )
+
+
+def _host(fields: Mapping[str, str]) -> str:
+    """The host that an entry names, empty where that is any machine's name for itself."""
+    host = fields.get("host", "")
+    return "" if host.split(".")[0] == "localhost" else host

@@ -83,6 +83,22 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="op.preamble.length <= op.nbytes",
+        # gloo, gloo/transport/tcp/pair.cc: who says it received what another one sent, and need not be who
+        # is in the wrong collective.
+        pattern=re.compile(
+            r"op\.preamble\.length <= op\.nbytes\. (?P<got_bytes>\d{1,18}) vs (?P<expected_bytes>\d{1,18})"
+        ),
+        example="  what():  [enforce fail at gloo/transport/tcp/pair.cc:9] op.preamble.length <= op.nbytes. "
+        "12 vs 4. Received data size doesn't match expected size. Is there a distributed collective mismatch "
+        "in your code?",
+        near_miss="INFO op.preamble.length <= op.nbytes holds",
+        says="ranks called different collectives, or with different sizes: {got_bytes} bytes came where "
+        "{expected_bytes} were expected",
+    ),
+    Signature(
+        mode=nccl.COLLECTIVE_TIMED_OUT,
         role=LineRole.INITIATOR,
         literal="mismatch between collectives on ranks",
         pattern=re.compile(

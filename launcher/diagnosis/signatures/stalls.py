@@ -10,8 +10,9 @@ import re
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import checkpoints, data, nccl
 
-_WHO = r"(?P<what>ranks? (?P<rank>\d{1,6})[\d, -]{0,200} on (?P<host>[\w.-]{1,63})\b.{1,1500})$"
-"""The host is that of the rank, not the one that says it."""
+_WHO = r"(?P<what>ranks? (?P<rank>\d{1,6})[\d, -]{0,200} on (?P<host>[\w.-]{1,63})[ ,].{1,1500})$"
+"""The host is that of the rank, not the one that says it. With a colon behind it, the boot tells what that
+rank has printed, which may be that it waited."""
 
 SIGNATURES = (
     Signature(

@@ -40,6 +40,17 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.DISK_FULL,
         role=LineRole.INITIATOR,
+        literal="basic_ios::clear: iostream error",
+        # What the C++ stream of torch.save says where a write does not succeed.
+        pattern=re.compile(r"^RuntimeError: basic_ios::clear: iostream error"),
+        example="RuntimeError: basic_ios::clear: iostream error",
+        near_miss="INFO basic_ios::clear: iostream error was handled",
+        says="a checkpoint could not be written: mostly the disk is full",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.DISK_FULL,
+        role=LineRole.INITIATOR,
         literal="inline_container.cc",
         pattern=re.compile(
             r"inline_container\.cc:\d+\] \. (?:PytorchStreamWriter failed writing|unexpected pos)"

@@ -1,0 +1,78 @@
+"""A rank that ended without a word, in torchrun's table; the others only noticed that it was gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.diagnosis.model import Diagnosis
+from tests.diagnosis.stories import raised, root, story
+
+GONE = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:398"
+
+
+def ended(rank: int, local_rank: int, code: str, host: str = "localhost") -> str:
+    """What torchrun says of the first of its ranks that ended."""
+    return (
+        f"torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: {code}) "
+        f"local_rank: {local_rank} (pid: 7) of binary: python\n"
+        "Root Cause (first observed failure):\n[0]:\n"
+        f"  host      : {host}\n  rank      : {rank} (local_rank: {local_rank})\n  exitcode  : {code}"
+    )
+
+
+def of_two_hosts(code: str, name: str = "localhost") -> Diagnosis:
+    """Rank 2 ended with a code; rank 3 beside it, and rank 0 on the other host, met a closed connection."""
+    noticed = f"{raised(0, GONE, 'loss.backward()')}\n{ended(0, 0, '1', name)}"
+    return story(algo_1=noticed, algo_2=f"{raised(3, GONE, 'loss.backward()')}\n{ended(2, 0, code, name)}")
+
+
+@pytest.mark.parametrize("name", ["localhost", "ip-10-0-1-7.ec2.internal"])
+@pytest.mark.parametrize(
+    ("code", "mode"),
+    [
+        ("-9", "MEM002"), ("-11", "CODE004"), ("-7", "CODE004"), ("-6", "CODE004"), ("3", "CODE001"),
+        ("7", "CODE001"),
+    ],
+)  # fmt: skip
+def test_the_rank_that_ended_without_a_word_is_the_root(code: str, mode: str, name: str) -> None:
+    assert root(of_two_hosts(code, name)) == (mode, 2)
+
+
+def test_an_exit_code_of_one_may_have_followed() -> None:
+    assert root(of_two_hosts("1")) not in [("CODE001", 2), ("NCCL006", 2)]
+
+
+def test_a_rank_that_aborted_because_its_peer_was_gone_is_not_the_root() -> None:
+    first = f"{raised(0, GONE, 'loss.backward()')}\n{ended(0, 0, '-6')}"
+    found = story(algo_1=first, algo_2=f"{raised(3, GONE, 'loss.backward()')}\n{ended(2, 0, '3')}")
+    assert root(found) == ("CODE001", 2)
+
+
+def test_an_exception_elsewhere_goes_before_an_abort() -> None:
+    first = f"{raised(0, 'KeyError: 3')}\n{ended(0, 0, '1')}"
+    found = story(algo_1=first, algo_2=f"{raised(3, GONE, 'loss.backward()')}\n{ended(2, 0, '-6')}")
+    assert root(found) == ("CODE001", 0)
+
+
+def test_the_rank_that_receives_another_collectives_data_is_not_named_as_the_one_that_failed() -> None:
+    received = (
+        "[rank1]:terminate called after throwing an instance of 'gloo::EnforceNotMet'\n"
+        "[rank1]:  what():  [enforce fail at gloo/transport/tcp/pair.cc:9] op.preamble.length <= op.nbytes. "
+        "24 vs 12. Received data size doesn't match expected size."
+    )
+    found = story(
+        algo_1=f"{raised(0, GONE, 'loss.backward()')}\n{received}\n{ended(1, 1, '-6')}",
+        algo_2=f"{raised(3, GONE, 'loss.backward()')}\n{ended(3, 1, '1')}",
+    )
+    assert root(found) == ("NCCL004", None)
+
+
+def test_what_the_boot_says_of_a_rank_counts_as_that_ranks_line() -> None:
+    said = f"slipway: NCCL006 rank 3 on algo-2: {GONE}"
+    found = story(algo_1=said, algo_2=raised(3, GONE, "loss.backward()"))
+    assert root(found) == ("NCCL006", 3)
+
+
+def test_a_rank_that_says_through_the_boot_that_it_waited_is_not_the_one_that_others_wait_for() -> None:
+    said = "slipway: NCCL004 rank 0 on algo-1: ALLREDUCE #7 timed out (train.py:5)"
+    assert root(story(algo_1=f"{said}\n{ended(0, 0, '1')}")) not in [("NCCL004", 0)]
