@@ -34,13 +34,18 @@ class Notes:
     def __init__(self) -> None:
         self._noted: dict[str, dict[tuple[object, str | None, int | None], Sighting]] = {}
         self._count = 0
+        self.brought = 0
+        """How many signs were given that were not noted before, whether or not there was room for them."""
         self._history: dict[tuple[object, ...], Survived] = {}
 
     def note(self, kind: object, sighting: Sighting) -> bool:
         """Note a sign of its stream unless this kind of host and rank was noted; whether it was new."""
         noted = self._noted.setdefault(sighting.stream, {})
         key = (kind, sighting.host, sighting.rank)
-        if key in noted or self._count >= _MOST:
+        if key in noted:
+            return False
+        self.brought += 1
+        if self._count >= _MOST:
             return False
         noted[key] = sighting
         self._count += 1

@@ -17,7 +17,9 @@ LITERALS = ("last enqueued", "(local_rank: ", " nranks ")
 """Lower-case parts of such lines that no row of the signatures has."""
 
 _MOST_RANKS = 100_000
-_OF_COLLECTIVES = ("WorkNCCL(", "last enqueued ", "watchdog at work", "Timeout at ")
+OF_COLLECTIVES = ("WorkNCCL(", "last enqueued ", "watchdog at work", "Timeout at ")
+"""Parts of the lines that tell where a rank stands in its collectives."""
+
 _WORK = re.compile(
     r"WorkNCCL\((?:SeqNum=(?P<sequence>\d{1,18}), )?OpType=(?P<operation>\w{1,80})"
     r"(?:, \w{1,40}=[^,()]{0,80}){0,4}?(?:, NumelIn=(?P<elements>\d{1,18}))?"
@@ -84,7 +86,7 @@ class RankLines:
         text = line.text
         if entry := _ENTRY.match(text):
             self._ended(int(entry["rank"]), following)
-        elif any(part in text for part in _OF_COLLECTIVES):
+        elif any(part in text for part in OF_COLLECTIVES):
             self._at_collective(line, host)
         elif size := _COMMUNICATOR.search(text):
             self.world_size = max(self.world_size, int(size["size"]))

@@ -10,6 +10,8 @@ from launcher.diagnosis import attempts, rank_lines, torchrun_table
 from launcher.diagnosis.candidates import line_of, time_of, unworded
 from launcher.diagnosis.consequences import ends_in_plumbing
 from launcher.diagnosis.incident_reader import IncidentReader
+from launcher.diagnosis.known_lines import KnownLines, Spans
+from launcher.diagnosis.line_identity import is_followed_by_another, is_plain, opens, spans_of
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.matching import best_row, contexts_of, rows_matching
 from launcher.diagnosis.notes import Survived
@@ -84,6 +86,7 @@ class LogReader:
         self._scanner = Scanner(finder_of(LITERALS))
         self._open: dict[str, dict[int | str | None, tuple[Traceback, Candidate, Line]]] = {}
         self._incidents = IncidentReader(self._want)
+        self._lines: dict[str, list[tuple[bytes, Line, Spans | None]]] = {}
         self._ignored: dict[tuple[str, int | str | None], int] = {}
         self._ranks: dict[str, RankLines] = {}
         self._restarts: dict[int, Sighting] = {}
@@ -121,15 +124,35 @@ class LogReader:
             self._reading.sightings.append(apart)
 
     def _look_at(self, candidate: Candidate) -> None:
+        stream = candidate.stream
         line = line_of(candidate)
+        brought = self._incidents.notes.brought
+        was_open = bool(self._open.get(stream))
+        row = self._look_into(candidate, line)
+        known = self._scanner.known_of(stream)
+        known.pause(bool(self._open.get(stream)))
+        if known.is_busy or was_open:
+            self._learn(known, candidate, line, row, was_open, self._incidents.notes.brought != brought)
+
+    def _look_into(self, candidate: Candidate, line: Line) -> Signature | None:
+        """Note what a line says; the row that counts for it."""
         restarted = _RESTARTED.match(line.text)
         if restarted is not None:
             self._begin_again(restarted, candidate, line)
-            return
-        lower = line.text.lower()
-        if any(part in lower for part in attempts.LITERALS) and self._incidents.begins_again(candidate, line):
-            self._start_over(candidate.stream)
+            return None
         traced = line.writer in self._open.get(candidate.stream, ())
+        if not candidate.hit and is_plain(candidate.raw):
+            # No literal is in it, so only a traceback or a counter can go on with it.
+            self._trace(candidate, line)
+            if not traced and self._incidents.follow(candidate, line):
+                self._go_on(candidate.stream)
+            return None
+        lower = line.text.lower()
+        if any(part in lower for part in attempts.LITERALS):
+            self._scanner.known_of(candidate.stream).forget()
+            if self._incidents.begins_again(candidate, line):
+                self._start_over(candidate.stream)
+                traced = False
         beside = self._trace(candidate, line)
         self._worlds.read(line, candidate.host, candidate.index, candidate.time)
         self._ranks_of(candidate.stream).read(
@@ -145,8 +168,51 @@ class LogReader:
         if found is not None:
             self._note_row(*found, candidate, line, beside)
         elif not traced and self._incidents.follow(candidate, line):
-            self._forget_symptoms(candidate.stream)
+            self._go_on(candidate.stream)
         self._note_contexts(candidate, line)
+        return found[0] if found is not None else None
+
+    def _learn(
+        self,
+        known: KnownLines,
+        candidate: Candidate,
+        line: Line,
+        row: Signature | None,
+        was_open: bool,
+        is_news: bool,
+    ) -> None:
+        """Have lines left out that are like this one, or the tracebacks that are like the one it ends, where
+        they would bring nothing new."""
+        stream, tracebacks = candidate.stream, self._open.get(candidate.stream, {})
+        begun = line.writer in tracebacks and tracebacks[line.writer][1] is candidate
+        if is_news or (not begun and opens(candidate.raw)):
+            self._lines.pop(stream, None)
+            return
+        spans = spans_of(candidate.raw, line, row, traced=was_open and not begun)
+        if begun:
+            # Only a traceback that stands alone is followed.
+            self._lines[stream] = [(candidate.raw, line, spans)] if len(tracebacks) == 1 else []
+            return
+        ends = is_followed_by_another(candidate.after)
+        if not was_open:
+            if spans is not None and ends:
+                known.learn(candidate.raw, spans, row, candidate.after[0])
+            return
+        lines = self._lines.get(stream, [])
+        if not lines or spans is None or line.writer != lines[0][1].writer:
+            lines.clear()
+            return
+        lines.append((candidate.raw, line, spans))
+        if not tracebacks:
+            of_all = tuple([each for _, _, each in lines if each is not None])
+            if ends and len(of_all) == len(lines):
+                known.learn_traceback([raw for raw, _, _ in lines], of_all, candidate.after[0])
+            lines.clear()
+
+    def _go_on(self, stream: str) -> None:
+        """Something was survived: what fails from here on counts anew."""
+        self._forget_symptoms(stream)
+        self._scanner.known_of(stream).forget()
 
     def _note_row(
         self,
@@ -198,6 +264,7 @@ class LogReader:
     def _start_over(self, stream: str) -> None:
         """What is open in a stream, and what was seen in it, is of an earlier start."""
         self._forget_symptoms(stream)
+        self._scanner.known_of(stream).forget()
         self._contexts = {key: context for key, context in self._contexts.items() if key[1] != stream}
         self._open.pop(stream, None)
         self._ranks_of(stream).forget()

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from launcher.diagnosis.known_lines import Bound, KnownLines
 from launcher.diagnosis.literals import Finder
 from launcher.diagnosis.record import LogRecord, LogStream
 from launcher.diagnosis.windows import AHEAD, LONGEST, TAIL, WINDOW, Window, Windows
@@ -22,6 +23,16 @@ _BATCH = 128
 
 _WINDOW_OF_RECORDS = 1 << 15
 """Bytes of such a stream that are searched together: less than of files, as there are many at one time."""
+
+
+_DENSE = 8
+"""Where a literal begins in one of so many lines, what is known is looked up before anything is searched."""
+
+_FEWEST, _MOST_AT_ONCE = 64, 1 << 13
+"""Lines of such a stream that are searched together: after something new the fewest, then twice as many."""
+
+_OF_A_RECORD = 3
+"""Lines after a line that may be of its record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +67,17 @@ class Candidate:
 class _Stream:
     """What is kept of one stream; `times` are those of its lines from number `timed` on."""
 
-    __slots__ = ("batch", "host", "local_rank", "name", "rank", "tail", "timed", "times", "windows")
+    __slots__ = ("batch", "host", "known", "local_rank", "name", "rank", "tail", "timed", "times", "windows")
 
-    def __init__(self, name: str, host: str, rank: int | None, local_rank: int | None, size: int) -> None:
+    def __init__(
+        self, name: str, host: str, rank: int | None, local_rank: int | None, size: int, known: KnownLines
+    ) -> None:
         self.name = name
         self.host = host
         self.rank = rank
         self.local_rank = local_rank
         self.windows = Windows(size)
+        self.known = known
         self.batch: list[LogRecord] = []
         self.times: list[float | None] = []
         self.timed = 0
@@ -85,14 +99,25 @@ class Scanner:
         self._finder = finder
         self._sizes = [len(literal) for literal in finder.literals]
         self._streams: dict[str, _Stream] = {}
+        self._bound = Bound()
+        self._known: dict[str, KnownLines] = {}
         self.all_of: set[str] = set()
+
+    def known_of(self, stream: str) -> KnownLines:
+        """What is known of the lines of a stream, which whoever looks at them may add to."""
+        known = self._known.get(stream)
+        if known is None:
+            known = self._known[stream] = KnownLines(self._bound)
+        return known
 
     def feed(self, records: Iterable[LogRecord], streams: Iterable[LogStream] = ()) -> Iterator[Candidate]:
         """The candidates among the records, whose lines are mixed, and then in the streams, one by one."""
         for record in records:
             stream = self._streams.get(record.stream)
             if stream is None:
-                stream = _Stream(record.stream, record.host, None, None, _WINDOW_OF_RECORDS)
+                stream = _Stream(
+                    record.stream, record.host, None, None, _WINDOW_OF_RECORDS, self.known_of(record.stream)
+                )
                 self._streams[record.stream] = stream
             stream.batch.append(record)
             if len(stream.batch) >= _BATCH:
@@ -103,7 +128,9 @@ class Scanner:
             for window in stream.windows.end():
                 yield from self._search(stream, window)
         for each in streams:
-            stream = _Stream(each.name, each.host, each.rank, each.local_rank, WINDOW)
+            stream = _Stream(
+                each.name, each.host, each.rank, each.local_rank, WINDOW, self.known_of(each.name)
+            )
             self._streams[each.name] = stream
             for block in each.blocks:
                 for window in stream.windows.feed(block):
@@ -148,8 +175,47 @@ class Scanner:
     def _search(self, stream: _Stream, window: Window) -> Iterator[Candidate]:
         """The candidates of a window, in the order of the lines."""
         lines, start, count = window.lines, window.start, window.count
-        hits = self._lines_of_hits(lines)
-        end = bisect_left(hits, count)
+        if not stream.known.is_busy:
+            hits = self._lines_of_hits(lines)
+            stream.known.is_busy = len(hits) * _DENSE > count
+        if stream.known.is_busy:
+            yield from self._search_busy(stream, window)
+        else:
+            for number, hit in self._wanted(stream, hits, count):
+                yield self._candidate(stream, window, number, hit)
+        for number in range(max(0, count - TAIL), count):
+            stream.tail.append((start + number, stream.time_of(start + number), lines[number]))
+
+    def _search_busy(self, stream: _Stream, window: Window) -> Iterator[Candidate]:
+        """The candidates of a window of which many lines are; those that are known are left out unsearched.
+
+        What is known changes with every candidate; after the lines that are skipped have changed by more
+        than that there are more of them, the rest is searched anew.
+        """
+        lines, count, known = window.lines, window.count, stream.known
+        at, size, busy = 0, _FEWEST, 0
+        while at < count:
+            end, revision, learned = min(count, at + size), known.revision, known.learned
+            left = known.unknown(lines, at, end, count)
+            busy += end - at - len(left)
+            hits = self._hits_near(lines, left, end)
+            at, size = end, min(size * 2, _MOST_AT_ONCE)
+            for number, hit in self._wanted_of(stream, hits, left):
+                busy += hit
+                yield self._candidate(stream, window, number, hit)
+                if known.revision != revision or known.learned - learned >= _FEWEST:
+                    at, size = number + 1, _FEWEST
+                    break
+        known.is_busy = busy * _DENSE > count
+
+    def _candidate(self, stream: _Stream, window: Window, number: int, hit: bool) -> Candidate:
+        lines, index = window.lines, window.start + number
+        after = lines[number + 1 : number + 1 + AHEAD]
+        return stream.candidate(index, stream.time_of(index), lines[number], after, hit)
+
+    def _wanted(self, stream: _Stream, hits: list[int], end: int) -> Iterator[tuple[int, bool]]:
+        """The numbers of the lines that are looked at, and whether a literal begins in them or soon after."""
+        last = bisect_left(hits, end)
         position, number = 0, -1
         while True:
             # What is wanted may change with every candidate, so it is looked up each time.
@@ -158,14 +224,33 @@ class Scanner:
                 position = bisect_left(hits, number, position)
             else:
                 position = bisect_right(hits, number, position)
-                number = hits[position] if position < end else count
-            if number >= count:
-                break
-            hit = position < len(hits) and hits[position] <= number + 3
-            after = lines[number + 1 : number + 1 + AHEAD]
-            yield stream.candidate(start + number, stream.time_of(start + number), lines[number], after, hit)
-        for number in range(max(0, count - TAIL), count):
-            stream.tail.append((start + number, stream.time_of(start + number), lines[number]))
+                number = hits[position] if position < last else end
+            if number >= end:
+                return
+            yield number, position < len(hits) and hits[position] <= number + _OF_A_RECORD
+
+    def _wanted_of(self, stream: _Stream, hits: list[int], left: list[int]) -> Iterator[tuple[int, bool]]:
+        """The same of lines that are not known."""
+        position = 0
+        for number in left:
+            position = bisect_left(hits, number, position)
+            near = hits[position] if position < len(hits) else number + _OF_A_RECORD + 1
+            if near == number or stream.name in self.all_of:
+                yield number, near <= number + _OF_A_RECORD
+
+    def _hits_near(self, lines: list[bytes], left: list[int], end: int) -> list[int]:
+        """The numbers of the lines with a literal, among those that are left and the next ones after each."""
+        if not left:
+            return []
+        first, reach = left[0], _OF_A_RECORD + 2
+        near = lines[first : end + reach]
+        if len(left) * 2 < end - first:
+            kept = [b""] * len(near)
+            for number in left:
+                at = number - first
+                kept[at : at + reach] = near[at : at + reach]
+            near = kept
+        return [first + number for number in self._lines_of_hits(near)]
 
     def _lines_of_hits(self, lines: list[bytes]) -> list[int]:
         """The numbers of the lines in which a literal begins that ends there or in the next one."""

@@ -98,6 +98,21 @@ def origin_of(text: str) -> Origin:
     return Origin(rank, local_rank, host, device, start, mark, writer)
 
 
+def spans_of_origin(text: str) -> tuple[tuple[int, int], ...]:
+    """Where in a line's prefixes it stands who printed it: from and to, of the rank, host or process."""
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for _ in range(_MOST_PREFIXES):
+        match = PREFIX.match(text, start)
+        if match is None:
+            break
+        start = match.end()
+        spans += [match.span(name) for name, value in match.groupdict().items() if value and name != "device"]
+    if group := _PROCESS_GROUP.match(text, start):
+        spans.append(group.span(1))
+    return tuple(spans)
+
+
 def _writer(sender: str | None, process: str | None, local_rank: int | None) -> int | str | None:
     """Who wrote a line without a rank: the local rank, among those of the host that another program names."""
     if sender is None and process is None:

@@ -143,7 +143,7 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.HUB_UNREACHABLE,
         role=LineRole.INITIATOR,
-        literal=" error: ",
+        literal=" for url:",
         pattern=re.compile(
             r"^(?:(?:\w+\.)*\w*Error: )?(?P<status>429 Client|50[0234] Server) Error: .{0,60} for url: "
             r"?https?://" + _ELSEWHERE + r"(?P<server>[\w.-]{1,200})",
