@@ -21,6 +21,7 @@ from launcher.diagnosis.signatures.signature import LineRole
 from launcher.diagnosis.stops import split_by_stop, stopped, unexplained
 from launcher.diagnosis.sureness import judged_sure, runner_up
 from launcher.diagnosis.telling import grouped, root_cause, survived
+from launcher.diagnosis.windows import TAIL
 from launcher.failure_modes import distribution, job_runtime
 from launcher.failure_modes.model import Finding, Retry
 
@@ -44,7 +45,9 @@ def judge(
     What was survived, and restarts of the ranks, are told last.
     """
     ending = ending or Ending()
-    ranks = with_the_silent(reading.ranks, reading.world_size)
+    ranks = with_the_silent(
+        reading.ranks, reading.world_size, whole=max(reading.lengths.values(), default=0) <= TAIL
+    )
     healthy = ending.end is End.COMPLETED or (reading.success and not reading.failure and not reason)
     signs = [] if healthy else [sign for sign in (*reason, *reading.sightings) if sign.role.may_be_root]
     # Lines that say it end no job: they are the cause where nothing else is, no less where it ended well.
