@@ -35,7 +35,8 @@ def diagnose(
 ) -> int:
     """Say why a job failed: the root cause, what followed from it, and whether to run it again.
 
-    Exits with 1 where it failed, known or unknown why; with 0 where all is well or it was only stopped.
+    Exits with 1 where it failed, or nothing shows that it did not; with 0 where all is well or it was only
+    stopped.
     """
     if not log and len(name) != 1:
         message("error: give one job's name, or log files with --log.\nSee `launch diagnose --help`.")
@@ -73,13 +74,11 @@ def _of_job(name: str) -> Diagnosis:
 def _show(terminal: Console, diagnosis: Diagnosis) -> None:
     from rich.text import Text
 
-    from launcher.cli.diagnosis_view import show_cause, show_consequences
+    from launcher.cli.diagnosis_view import show_cause, show_consequences, show_verdict
 
     cause = diagnosis.root_cause
     if cause is None:
-        failed = diagnosis.verdict.is_bad
-        verdict = "The job failed, but nothing in its logs is known" if failed else "No failure found"
-        terminal.print(Text(f"{verdict}.", "bold yellow" if failed else "bold green"))
+        show_verdict(terminal, diagnosis)
     show_cause(terminal, diagnosis)
     show_consequences(terminal, diagnosis)
     if cause is not None:

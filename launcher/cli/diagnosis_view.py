@@ -18,6 +18,19 @@ _ADVICE = {
 }
 
 
+def show_verdict(terminal: Console, diagnosis: Diagnosis) -> None:
+    """Print whether a job without a root cause is well; where nobody knows, what was read and is unusual."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    if not diagnosis.verdict.is_bad:
+        terminal.print(Text("No failure found.", "bold green"))
+        return
+    terminal.print(Text(f"Unknown: {diagnosis.summary}.", "bold yellow"))
+    for line in diagnosis.unusual:
+        terminal.print(Padding(Text(f"│ {line}", "dim", overflow="ellipsis", no_wrap=True), (0, 0, 0, 2)))
+
+
 def show_cause(terminal: Console, diagnosis: Diagnosis) -> None:
     """Print the root cause with its evidence, the remedy and whether to run again, where one is known."""
     from rich.padding import Padding

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from launcher.diagnosis.clocks import Clocks, first_of
+from launcher.diagnosis.closing import impression, unknown_in_words
 from launcher.diagnosis.consequences import with_consequences
 from launcher.diagnosis.ending import End, Ending
 from launcher.diagnosis.incidents import last_incident
 from launcher.diagnosis.matching import ROLES
 from launcher.diagnosis.model import Diagnosis, Verdict
 from launcher.diagnosis.naming import attributed
-from launcher.diagnosis.ranks import with_the_silent
+from launcher.diagnosis.ranks import RankState, with_the_silent
 from launcher.diagnosis.reader import Reading
 from launcher.diagnosis.reason import BEFORE_ALL_LINES
 from launcher.diagnosis.sighting import Sighting
@@ -20,8 +21,9 @@ from launcher.diagnosis.signatures.signature import LineRole
 from launcher.diagnosis.stops import split_by_stop, stopped, unexplained
 from launcher.diagnosis.sureness import judged_sure, runner_up
 from launcher.diagnosis.telling import grouped, root_cause, survived
+from launcher.diagnosis.windows import TAIL
 from launcher.failure_modes import distribution, job_runtime
-from launcher.failure_modes.model import Retry
+from launcher.failure_modes.model import Finding, Retry
 
 CLOSE = 12
 """Lines of a host between a context and the symptom that it explains."""
@@ -43,7 +45,9 @@ def judge(
     What was survived, and restarts of the ranks, are told last.
     """
     ending = ending or Ending()
-    ranks = with_the_silent(reading.ranks, reading.world_size)
+    ranks = with_the_silent(
+        reading.ranks, reading.world_size, whole=max(reading.lengths.values(), default=0) <= TAIL
+    )
     healthy = ending.end is End.COMPLETED or (reading.success and not reading.failure and not reason)
     signs = [] if healthy else [sign for sign in (*reason, *reading.sightings) if sign.role.may_be_root]
     # Lines that say it end no job: they are the cause where nothing else is, no less where it ended well.
@@ -66,9 +70,9 @@ def judge(
         findings = (stop.finding, *followed, *grouped([*earlier, *notes], warn=True), *history)
         return Diagnosis(Verdict.STOPPED, stop, followed, findings, job_runtime.STOPPED.retry, ranks=ranks)
     if not weighty:
-        verdict = Verdict.UNKNOWN if ending.end is End.FAILED else Verdict.HEALTHY
+        told = [*notes, *reading.restarts, *(each.sign for each in incident.history)]
         findings = (*grouped(notes, warn=True), *history)
-        return Diagnosis(verdict, None, (), findings, Retry.NEVER, ranks=ranks)
+        return _without_cause(reading, ending, findings, ranks, told, well=healthy)
     root, rivals = first_of(weighty, Clocks(reading.courses, signs))
     notes = [sign for sign in notes if sign.mode is not root.mode]
     others = [sign for sign in signs if sign is not root]
@@ -89,6 +93,33 @@ def judge(
         explained.retry or explained.mode.retry,
         ranks=ranks,
         runner_up=runner_up(explained, rivals, others),
+    )
+
+
+def _without_cause(
+    reading: Reading,
+    ending: Ending,
+    findings: tuple[Finding, ...],
+    ranks: tuple[RankState, ...],
+    told: Sequence[Sighting],
+    *,
+    well: bool,
+) -> Diagnosis:
+    """What is said where nothing is a root cause: that all is well only where its place or its lines show
+    it. `told` are the signs that the findings speak of."""
+    seen = impression(reading.closing, told, reading.ended_well)
+    by_lines = ending.end is End.NOT_TOLD and not reading.unread and seen.healthy
+    if well or ending.end in (End.COMPLETED, End.RUNNING) or by_lines:
+        return Diagnosis(Verdict.HEALTHY, None, (), findings, Retry.NEVER, ranks=ranks)
+    return Diagnosis(
+        Verdict.UNKNOWN,
+        None,
+        (),
+        findings,
+        Retry.NEVER,
+        ranks=ranks,
+        summary=unknown_in_words(reading.closing, ranks, reading.unread),
+        unusual=seen.unusual,
     )
 
 

@@ -42,6 +42,7 @@ def diagnose(
     beside = together(evidence)
     reading.sightings.extend(beside.sightings)
     reading.ranks = table_of((*reading.ranks, *beside.rows))
+    reading.unread = beside.unread
     reading.world_size = max(reading.world_size, beside.world_size or 0)
     return judge(reading, signs_of(failure_reason, secondary_status), ending, late)
 

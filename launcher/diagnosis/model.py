@@ -16,15 +16,15 @@ class Verdict(StrEnum):
     FAILED = "failed"
     """It failed, or its lines show a failure: the root cause says of what."""
     HEALTHY = "healthy"
-    """It completed, or nothing has failed so far."""
+    """It completed, or nothing has failed so far, and something shows that it is well."""
     STOPPED = "stopped"
     """It was ended from outside (STOP001), and nothing had failed before."""
     UNKNOWN = "unknown"
-    """It failed of something that is not known here."""
+    """It failed of something that is not known here, or nothing shows whether it did."""
 
     @property
     def is_bad(self) -> bool:
-        """Whether something failed."""
+        """Whether something failed, or nobody knows that nothing did."""
         return self in (Verdict.FAILED, Verdict.UNKNOWN)
 
 
@@ -82,7 +82,8 @@ class Diagnosis:
     `verdict` says whether it did. `root_cause` is None for a healthy job and where nothing known was met;
     `consequences` are findings of the same failure on other ranks or in other words; `findings` are all, the
     root cause first. Of a job that was stopped the root cause is STOP001. `ranks` is what is known of each
-    rank, in their order. `runner_up` is what else may have been the cause, where that is not sure.
+    rank, in their order. `runner_up` is what else may have been the cause, where that is not sure. Of an
+    unknown verdict `summary` says what was read, and `unusual` are the last lines that nobody has explained.
     """
 
     verdict: Verdict
@@ -92,6 +93,8 @@ class Diagnosis:
     retry: Retry
     ranks: tuple[RankState, ...] = ()
     runner_up: Finding | None = None
+    summary: str | None = None
+    unusual: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The shape that `launch diagnose --output json` prints."""
@@ -103,4 +106,6 @@ class Diagnosis:
             "retry": self.retry.value,
             "runner_up": self.runner_up.to_json() if self.runner_up else None,
             "ranks": [row.to_json() for row in self.ranks],
+            "summary": self.summary,
+            "unusual": list(self.unusual),
         }

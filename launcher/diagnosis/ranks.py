@@ -60,11 +60,24 @@ def table_of(rows: Iterable[RankState]) -> tuple[RankState, ...]:
     return tuple(table[rank] for rank in sorted(table))
 
 
-def with_the_silent(table: tuple[RankState, ...], world_size: int) -> tuple[RankState, ...]:
-    """The table with a bare row for each rank of the world of which nothing was read; empty stays empty."""
+NOT_LATELY = "not in the last lines"
+"""The state of a rank of which nothing is known, where only last lines were looked at for ranks."""
+
+
+def with_the_silent(
+    table: tuple[RankState, ...], world_size: int, *, whole: bool = True
+) -> tuple[RankState, ...]:
+    """The table with a row for each rank of the world of which nothing was read; empty stays empty.
+
+    Such a row is bare where the `whole` logs were looked at for ranks. Else it may have printed before.
+    """
     if not table or world_size > _LARGEST_WORLD:
         return table
-    return table_of([*(RankState(rank) for rank in range(world_size)), *table])
+    state = None if whole else NOT_LATELY
+    known = {row.rank for row in table}
+    return table_of(
+        [*(RankState(rank, state=state) for rank in range(world_size) if rank not in known), *table]
+    )
 
 
 def _over(known: RankState, newer: RankState) -> RankState:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from launcher.diagnosis import attempts, rank_lines, torchrun_table
 from launcher.diagnosis.candidates import line_of, time_of, unworded
+from launcher.diagnosis.closing import Closing, LastLine
 from launcher.diagnosis.consequences import ends_in_plumbing
 from launcher.diagnosis.incident_reader import IncidentReader
 from launcher.diagnosis.known_lines import KnownLines, Spans
@@ -70,6 +71,10 @@ class Reading:
     """The step counters of each stream, near what failed and at its end."""
     ended_well: dict[str, int] = field(default_factory=dict)
     """The streams that say that training came to its end, and the number of the line."""
+    closing: Closing = field(default_factory=Closing)
+    """How the streams end."""
+    unread: tuple[str, ...] = ()
+    """What seems to be evidence and could not be read."""
     waiting: tuple[Waiting, ...] = ()
     """Where ranks stand in their collectives."""
     ranks: tuple[RankState, ...] = ()
@@ -105,6 +110,7 @@ class LogReader:
                 self._cut(traceback, header, line)
         for candidate in self._scanner.tails():
             self._look_at_end(candidate)
+        self._reading.closing.lines = self._scanner.lines()
         self._reading.sightings = self._incidents.notes.sightings
         self._reading.history = self._incidents.notes.history
         self._reading.courses = self._incidents.courses
@@ -246,9 +252,12 @@ class LogReader:
     def _look_at_end(self, candidate: Candidate) -> None:
         """One of the last lines of a stream: who printed what last, and whether steps go on to the end."""
         line = line_of(candidate)
-        step = self._incidents.look_at_end(candidate, line).get("step")
+        values = self._incidents.look_at_end(candidate, line)
+        step = values.get("step")
+        host, time = line.host or candidate.host, time_of(candidate)[1]
+        last = LastLine(candidate.index, line, candidate.text, host, time, progresses=bool(values))
+        self._reading.closing.add(candidate.stream, last)
         if line.rank is not None:
-            host, time = line.host or candidate.host, time_of(candidate)[1]
             self._ranks_of(candidate.stream).seen(line.rank, host, time, None if step is None else int(step))
 
     def _begin_again(self, restarted: re.Match[str], candidate: Candidate, line: Line) -> None:

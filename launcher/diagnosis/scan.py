@@ -144,6 +144,10 @@ class Scanner:
             for number, time, line in stream.tail:
                 yield stream.candidate(number, time, line, (), hit=False)
 
+    def lines(self) -> int:
+        """How many lines all streams had, of those searched so far."""
+        return sum(stream.windows.length for stream in self._streams.values())
+
     def lengths(self) -> dict[str, int]:
         """How many lines the longest stream of each host had, of those searched so far."""
         longest: dict[str, int] = {}

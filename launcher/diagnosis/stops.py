@@ -10,7 +10,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 
 from launcher.diagnosis.ending import End, Ending, Stop, StopCause
 from launcher.diagnosis.model import RootCause
@@ -22,6 +21,7 @@ from launcher.failure_modes import job_runtime
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.text.durations import exact_duration
+from launcher.text.moments import moment_in_words
 
 _COMES_DOWN = 500
 """Lines of a host after a stop, more than a job prints while it comes down."""
@@ -137,7 +137,7 @@ def _named_signal(sign: Sighting) -> str:
 
 def _of_place(ending: Ending) -> Finding:
     stop = ending.stop or Stop(StopCause.ASKED)
-    when = f" at {_time(stop.at)}" if stop.at is not None else ""
+    when = f" at {moment_in_words(stop.at)}" if stop.at is not None else ""
     limit = f" ({exact_duration(round(stop.limit))})" if stop.limit else ""
     by = f" by {shown(stop.who)}" if stop.who else ""
     whole = {
@@ -194,10 +194,3 @@ def _from_the_beginning(cause: StopCause) -> str:
         f"{first} the job file again. It left no checkpoint, so it starts from the beginning: what is "
         "written to SM_CHECKPOINT_DIR is kept, with `checkpoint` in the job file."
     )
-
-
-def _time(seconds: float) -> str:
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError, OSError):
-        return "an unknown time"

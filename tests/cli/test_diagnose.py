@@ -26,11 +26,38 @@ def test_a_healthy_log_ends_well(run_launch: RunLaunch) -> None:
     assert (code, out) == (0, "No failure found.\n")
 
 
+def test_what_nobody_understood_is_not_called_well(run_launch: RunLaunch, tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("step 1 loss 2\nthe flux capacitor failed\n")
+    code, out, _ = run_launch("diagnose", "--log", log)
+    assert code == 1
+    assert "Unknown: nothing known was met in 2 lines" in out
+    assert "│ the flux capacitor failed" in out
+    assert "No failure found" not in out
+    _, out, _ = run_launch("diagnose", "--log", log, "--output", "json")
+    shape = json.loads(out)
+    assert (shape["verdict"], shape["root_cause"], shape["unusual"]) == (
+        "unknown",
+        None,
+        ["the flux capacitor failed"],
+    )
+
+
 def test_json_has_the_designed_shape_and_stands_alone(run_launch: RunLaunch) -> None:
     code, out, _ = run_launch("diagnose", "--log", LOGS / "084.log", "--output", "json")
     shape = json.loads(out)
     assert code == 1
-    assert list(shape) == ["verdict", "root_cause", "consequences", "findings", "retry", "runner_up", "ranks"]
+    assert list(shape) == [
+        "verdict",
+        "root_cause",
+        "consequences",
+        "findings",
+        "retry",
+        "runner_up",
+        "ranks",
+        "summary",
+        "unusual",
+    ]
     assert (shape["verdict"], shape["root_cause"]["code"], shape["retry"]) == ("failed", "CAP001", "later")
 
 

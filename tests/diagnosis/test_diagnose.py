@@ -180,17 +180,29 @@ def test_retrying_goes_by_the_cause(line: str, retry: Retry) -> None:
 
 def test_the_json_has_the_designed_shape() -> None:
     shape = diagnose(records(OUT_OF_MEMORY, "algo-1")).to_json()
-    assert list(shape) == ["verdict", "root_cause", "consequences", "findings", "retry", "runner_up", "ranks"]
+    assert list(shape) == [
+        "verdict",
+        "root_cause",
+        "consequences",
+        "findings",
+        "retry",
+        "runner_up",
+        "ranks",
+        "summary",
+        "unusual",
+    ]
     assert shape["root_cause"].keys() >= {"code", "stage", "message", "rank", "host", "log_line", "evidence"}
     assert shape["root_cause"]["stage"] == "log"
     assert diagnose([]).to_json() == {
-        "verdict": "healthy",
+        "verdict": "unknown",
         "root_cause": None,
         "consequences": [],
         "findings": [],
         "retry": "never",
         "runner_up": None,
         "ranks": [],
+        "summary": "there is not one line to read",
+        "unusual": [],
     }
 
 

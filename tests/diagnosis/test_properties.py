@@ -58,7 +58,12 @@ def test_healthy_lines_before_what_failed_change_nothing(texts: list[str], count
             for line in lines(f"algo-{number}", "\n".join([*healthy, text]))
         ]
     )
-    assert padded.to_json() == plain.to_json()
+    told, without = padded.to_json(), plain.to_json()
+    if plain.root_cause is None:
+        # Where nothing failed such lines may show that all is well.
+        for name in ("verdict", "summary", "unusual"):
+            del told[name], without[name]
+    assert told == without
 
 
 @settings(max_examples=60, deadline=None)

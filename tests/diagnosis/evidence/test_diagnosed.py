@@ -47,5 +47,6 @@ def test_every_rank_has_a_row_also_the_one_without_a_dump() -> None:
     assert rows[2].state == NO_DUMP
 
 
-def test_nothing_fails_by_no_evidence() -> None:
-    assert diagnose([], evidence=[]).verdict is Verdict.HEALTHY
+def test_nothing_fails_by_no_evidence_and_nothing_is_well_by_it() -> None:
+    found = diagnose([], evidence=[])
+    assert (found.verdict, found.root_cause) == (Verdict.UNKNOWN, None)

@@ -1,0 +1,227 @@
+"""How the streams of a log end: whether that shows a job that is well, and what in it nobody has explained.
+
+Nothing is called healthy because nothing known was met in it. Something has to show it: the word that
+training came to its end, a counter or a bar that went on to the last lines, or last lines that their writer
+marks as information. What follows that and speaks of an error is not explained by it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from launcher.diagnosis.matching import rows_matching
+from launcher.diagnosis.ranks import RankState
+from launcher.diagnosis.record import Line
+from launcher.diagnosis.redaction import shown
+from launcher.diagnosis.sighting import GOES_ON, Sighting
+from launcher.text.durations import duration_in_words
+from launcher.text.moments import moment_in_words
+
+MOST_UNUSUAL = 5
+"""Lines that are shown of what nobody has explained."""
+
+_SILENT_FOR = 30.0
+"""Seconds by which a rank must fall silent before all others do to be named for it."""
+
+_ENDED = re.compile(
+    r"\bexit(?:ed)?(?: with)?(?: code| status)?:? 0\b(?!\.)|\bworker group successfully finished\b"
+    r"|\bprocess(?:es)? finished successfully\b|\bnormal program exit\b|\bbefore program exit\b"
+    r"|\bto finish\.\.\. \(success\)",
+    re.I,
+)
+_BAR = re.compile(r"\d{1,3}%\|[^|]{0,400}\|? ?\d|\b\d{1,12}(?:/\d{1,12}|it) \[[\d:]{4,10}(?:<|,)|\b\d{1,3}%$")
+_MARKED = re.compile(
+    r"\b(?:INFO|DEBUG|NOTICE|WARN|WARNING)\b|^\[?[IW]\d{3,4} |<(?:info|warn)>|Warning:"
+    r"|^warning:|^#|^\[New Thread |Exception ignored in"
+)
+"""How a program marks a line as information or a warning."""
+
+_BEGINNING = 300
+_RECORD = 4
+"""Lines that a record of a marked line may have, such as a warning with its explanation."""
+
+_LEADS_TO = 20
+"""Lines before an exception that speak of it: its traceback, and the words with which it was logged."""
+
+_WAITS = re.compile(r"\bInit START\b|\bRendezvous'ing\b|\b[Ww]aiting (?:for|on)\b|\bconnecting to\b", re.I)
+"""What begins something that has an end of its own: a log that ends with it just stops."""
+
+_SPEAKS_OF_ERROR = re.compile(
+    r"error\b|exception\b|\b(?:fatal|panic|failed|failure|abort(?:ed|ing)?|killed|segfault|core dumped"
+    r"|cannot|could not|unable to|denied|corrupt(?:ed)?|invalid|refused|unreachable|timed out)\b",
+    re.I,
+)
+_NO_ERROR = re.compile(
+    r"\b(?:no|0|without) (?:errors?|failures?|exceptions?)\b"
+    r"|(?:errors?|fail(?:ed|ures?)|exceptions?)[\w ]{0,20}[:=] ?0(?:\.0+)?%?(?![\d.])"
+    r"|[_ /](?:error|err) ?[:=] ?-?\d|\berror(?:[_ ]rate)? ?[:=] ?-?\d",
+    re.I,
+)
+_DIGITS = re.compile(r"\d+|0x[0-9a-f]+")
+_CONTINUED = (" ", "\t")
+
+
+@dataclass(frozen=True, slots=True)
+class LastLine:
+    """One of the last lines of a stream: its number, behind its prefixes, and who printed it when.
+
+    `progresses` is whether a counter of steps or epochs stands in it.
+    """
+
+    index: int
+    line: Line
+    raw: str
+    host: str
+    time: float | None
+    progresses: bool
+
+    @property
+    def text(self) -> str:
+        """What was printed, without prefixes."""
+        return self.line.text
+
+    @property
+    def told(self) -> str:
+        """The line as it is shown to people, with who printed it."""
+        rank = None if self.line.rank is None else f"rank {self.line.rank}"
+        who = " ".join(each for each in (self.host, rank) if each)
+        return shown(f"{who}: {self.text.strip()}" if who else self.text.strip())
+
+
+@dataclass(slots=True)
+class Closing:
+    """The last lines of each stream, and how many lines there were in all."""
+
+    lines: int = 0
+    streams: dict[str, list[LastLine]] = field(default_factory=dict)
+
+    def add(self, stream: str, line: LastLine) -> None:
+        """Take the next of the last lines of a stream into account."""
+        if line.text.strip():
+            self.streams.setdefault(stream, []).append(line)
+
+
+@dataclass(frozen=True, slots=True)
+class Impression:
+    """Whether the ends of all streams show that all is well, and what speaks against it."""
+
+    healthy: bool
+    unusual: tuple[str, ...]
+    """The last lines that nobody has explained, with who printed them."""
+
+
+def impression(closing: Closing, explained: Sequence[Sighting], ended_well: Collection[str]) -> Impression:
+    """What the ends of the streams show.
+
+    `explained` are the signs that are told elsewhere, with the lines that lead to them; `ended_well` the
+    streams that say that training came to its end: what such a process prints coming down says nothing.
+    """
+    shapes = {shape_of(sign.text) for sign in explained}
+    odd: list[LastLine] = []
+    well = False
+    for name, lines in closing.streams.items():
+        if name in ended_well or any(_ENDED.search(each.text) for each in lines):
+            well = True
+            continue
+        alive = max((number for number, each in enumerate(lines) if _goes_on(each)), default=-1)
+        places = [sign.index for sign in explained if sign.stream == name]
+        errors = [
+            each
+            for each in lines[alive + 1 :]
+            if _is_unexplained(each, shapes) and not any(0 <= at - each.index <= _LEADS_TO for at in places)
+        ]
+        odd += errors
+        well |= not errors and (alive >= 0 or _ends_marked(lines, shapes))
+    if odd:
+        return Impression(False, tuple(dict.fromkeys(each.told for each in odd[-MOST_UNUSUAL:])))
+    return Impression(well, () if well else _rare(closing.streams.values()))
+
+
+def unknown_in_words(closing: Closing, ranks: Sequence[RankState], unread: Sequence[str] = ()) -> str:
+    """What is said where nothing is known: how much was read, what came last, and who fell silent first."""
+    if not closing.lines:
+        said = "there is not one line to read"
+    else:
+        many = f"{closing.lines} line{'' if closing.lines == 1 else 's'}"
+        said = f"nothing known was met in {many}"
+        last = _last(closing)
+        if last is not None and last.time is not None:
+            said += f"; the last output came at {moment_in_words(last.time)}"
+        elif last is not None:
+            said += f"; the last output is {last.told!r}"
+    parts = [said, *([silent] if (silent := silent_first(ranks)) else [])]
+    if unread:
+        count = f"{len(unread)} file" + ("" if len(unread) == 1 else "s")
+        parts.append(f"{count} of evidence could not be read")
+    return "; ".join(parts)
+
+
+def silent_first(ranks: Sequence[RankState]) -> str | None:
+    """The rank that fell silent long before all others, or stopped at an earlier step; None: no such rank."""
+    times = sorted((row.last_output, row.rank) for row in ranks if row.last_output is not None)
+    if len(times) > 1 and times[1][0] - times[0][0] >= _SILENT_FOR:
+        gap = duration_in_words(times[-1][0] - times[0][0])
+        return f"rank {times[0][1]} fell silent first, {gap} before the last output of all"
+    steps = sorted((row.step, row.rank) for row in ranks if row.step is not None)
+    if len(steps) > 2 and steps[0][0] < steps[1][0]:
+        return f"rank {steps[0][1]} stopped first, at step {steps[0][0]}, where others came to {steps[-1][0]}"
+    return None
+
+
+def shape_of(text: str) -> str:
+    """A line with its numbers made alike, to know it again."""
+    return _DIGITS.sub("0", text.strip())
+
+
+def _goes_on(each: LastLine) -> bool:
+    """Whether a line is of a job that goes on: it counts, or says that it has dealt with an error."""
+    return each.progresses or any(pattern.search(each.raw) for pattern in (_BAR, GOES_ON))
+
+
+def _is_unexplained(each: LastLine, shapes: Collection[str]) -> bool:
+    """Whether a line speaks of an error that no row of the signatures knows."""
+    if not _SPEAKS_OF_ERROR.search(each.text) or _is_marked(each) or shape_of(each.text) in shapes:
+        return False
+    if _NO_ERROR.search(each.text) or each.text.startswith(_CONTINUED):
+        return False
+    return next(rows_matching(each.text), None) is None
+
+
+def _is_marked(each: LastLine) -> bool:
+    return (
+        _MARKED.search(each.raw, 0, _BEGINNING) is not None
+        or _MARKED.search(each.text[:_BEGINNING]) is not None
+    )
+
+
+def _ends_marked(lines: Sequence[LastLine], shapes: Collection[str]) -> bool:
+    """Whether the last record of a stream is marked as information, or is told elsewhere."""
+    if _WAITS.search(lines[-1].text) and not GOES_ON.search(lines[-1].text):
+        return False
+    return any(
+        _is_marked(each)
+        or GOES_ON.search(each.text)
+        or shape_of(each.text) in shapes
+        or next(rows_matching(each.text), None) is not None
+        for each in lines[-_RECORD:]
+    )
+
+
+def _rare(streams: Iterable[Sequence[LastLine]]) -> tuple[str, ...]:
+    """The last lines of a kind that occurs once."""
+    every = [each for lines in streams for each in lines]
+    counts: dict[str, int] = {}
+    for each in every:
+        counts[shape_of(each.text)] = counts.get(shape_of(each.text), 0) + 1
+    rare = [each for each in every if counts[shape_of(each.text)] == 1 and not _is_marked(each)]
+    return tuple(dict.fromkeys(each.told for each in (rare or every[-1:])[-MOST_UNUSUAL:]))
+
+
+def _last(closing: Closing) -> LastLine | None:
+    ends = [lines[-1] for lines in closing.streams.values() if lines]
+    timed = [(each.time, each) for each in ends if each.time is not None]
+    if timed:
+        return max(timed, key=lambda entry: entry[0])[1]
+    return ends[-1] if ends else None
