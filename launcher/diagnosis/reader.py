@@ -102,6 +102,9 @@ class LogReader:
                 self._cut(traceback, header, line)
         for candidate in self._scanner.tails():
             self._look_at_end(candidate)
+        for stream in attempts.superseded(self._ranks):
+            self._incidents.notes.started_again(stream)
+            self._start_over(stream)
         self._reading.sightings = self._incidents.notes.sightings
         self._reading.history = self._incidents.notes.history
         self._reading.courses = self._incidents.courses
