@@ -8,6 +8,9 @@ once; SageMaker's secondary status; the ends of Lightning, Hugging Face's Traine
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+
+from launcher.diagnosis.record import LogRecord, Record
 
 LITERALS = (
     "will restart worker group",
@@ -26,6 +29,7 @@ LITERALS = (
 )
 """Lower-case parts of the lines that say so, as in the rows of the signatures."""
 
+_RESTARTING = "SecondaryStatus: Restarting"
 _AGAIN = re.compile(
     r"will restart worker group|\bRestarting worker group\b|\brestart_count=[1-9]"
     r"|SecondaryStatus: Restarting\b"
@@ -39,9 +43,43 @@ _ENDED_WELL = re.compile(
 _NOT = re.compile(r"\b(?:not|never|until|before|when|after|once|unless|if)\b", re.I)
 
 
+_OF_ATTEMPT = re.compile(r"^(?P<before>.*)/attempt_(?P<number>\d{1,4})/")
+
+
+def superseded(streams: Iterable[str]) -> frozenset[str]:
+    """The streams, by their paths, in torchrun's folders of attempts that another attempt followed."""
+    attempts = [
+        (name, match["before"], int(match["number"]))
+        for name in streams
+        if (match := _OF_ATTEMPT.match(name))
+    ]
+    last: dict[str, int] = {}
+    for _, before, number in attempts:
+        last[before] = max(number, last.get(before, 0))
+    return frozenset(name for name, before, number in attempts if number < last[before])
+
+
 def says_started_again(text: str) -> bool:
     """Whether a line says that the ranks, or the job, are started once more."""
     return _AGAIN.search(text) is not None
+
+
+def cut_at_restart(lines: Iterable[LogRecord], at: float) -> Iterator[LogRecord]:
+    """The lines, and in each stream where the place started the hosts anew a line that says so: before its
+    first line from that time on, else at its end."""
+    open_streams: dict[str, str] = {}
+    cut: set[str] = set()
+    for line in lines:
+        if line.stream not in cut:
+            if line.time is not None and line.time >= at:
+                cut.add(line.stream)
+                if open_streams.pop(line.stream, None) is not None:
+                    yield Record(at, line.host, _RESTARTING, line.stream)
+            else:
+                open_streams[line.stream] = line.host
+        yield line
+    for stream, host in open_streams.items():
+        yield Record(at, host, _RESTARTING, stream)
 
 
 def is_first_line(text: str) -> bool:

@@ -12,7 +12,7 @@ from launcher.diagnosis.ending import End, Ending
 from launcher.diagnosis.incidents import last_incident
 from launcher.diagnosis.matching import ROLES
 from launcher.diagnosis.model import Diagnosis, Verdict
-from launcher.diagnosis.naming import attributed
+from launcher.diagnosis.naming import attributed, without_innocents
 from launcher.diagnosis.ranks import RankState, with_the_silent
 from launcher.diagnosis.reader import Reading
 from launcher.diagnosis.reason import BEFORE_ALL_LINES
@@ -78,7 +78,8 @@ def judge(
     others = [sign for sign in signs if sign is not root]
     explained, context = _explained(root, signs, reading)
     explained = attributed(explained, others, reading)
-    explained = _without_rank(explained, rivals)
+    explained = _without_rank(explained, rivals) if explained.about is None else explained
+    explained = without_innocents(explained, signs, ranks)
     cause = root_cause(explained, others, context)
     cause = replace(cause, sureness=judged_sure(explained, rivals))
     consequences = tuple(grouped(sign for sign in others if not _same(sign, root)))

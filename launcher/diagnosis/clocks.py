@@ -1,7 +1,8 @@
 """Which of several signs came first: within a stream that is always known, between streams by their clocks.
 
-Hosts' clocks are compared where they are of one kind. How far they are apart is estimated by what happens on
-several hosts at the same time: the same step, the end of the same collective.
+Hosts' clocks are compared where they are of one kind and print what happens on both at one time: the same
+step, the end of the same collective. How far they are apart is estimated by that. Clocks that nothing holds
+together tell no order, as they may be minutes apart.
 """
 
 from __future__ import annotations
@@ -12,10 +13,6 @@ from statistics import median
 from launcher.diagnosis.progress import Course
 from launcher.diagnosis.reason import BEFORE_ALL_LINES
 from launcher.diagnosis.sighting import Sighting
-
-DOUBTFUL = 60.0
-"""Seconds between two failures on two hosts, by clocks that nothing holds together: that far apart are clocks
-rather than failures, as the ranks of one job do not work on for so long alone."""
 
 _RESOLUTION = 2.0
 """Seconds by which hosts print the same event apart from one another."""
@@ -44,9 +41,11 @@ class Clocks:
         seconds = other.time - one.time
         if one.clock == "stream" or one.stream == other.stream:
             return seconds
+        if one.host is not None and one.host == other.host:
+            return seconds
         skew = self._skew(one.stream, other.stream, one.clock)
         if skew is None:
-            return seconds if abs(seconds) <= DOUBTFUL else None
+            return None
         seconds -= skew
         return seconds if abs(seconds) > _RESOLUTION or not skew else None
 

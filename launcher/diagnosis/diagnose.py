@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from launcher.diagnosis.attempts import cut_at_restart
 from launcher.diagnosis.attribution import judge
 from launcher.diagnosis.ending import Ending
 from launcher.diagnosis.evidence.found import together
@@ -38,6 +39,8 @@ def diagnose(
     late: Counter[str] = Counter()
     if ending.stop is not None and ending.stop.at is not None:
         lines = _counting_later(lines, ending.stop.at, late)
+    if ending.restarted is not None:
+        lines = cut_at_restart(lines, ending.restarted)
     reading = LogReader().read(lines, streams)
     beside = together(evidence)
     reading.sightings.extend(beside.sightings)

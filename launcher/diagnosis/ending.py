@@ -54,9 +54,11 @@ class Ending:
 
     `job` is the name under which the launcher can resume it, None where it cannot. `stop` is what ended, or
     is about to end, the job from outside. `checkpoints` is False where it is known to have left none.
+    `restarted` is when its place started all its hosts anew for the last time, in seconds since the epoch.
     """
 
     end: End = End.NOT_TOLD
     job: str | None = None
     stop: Stop | None = None
     checkpoints: bool = True
+    restarted: float | None = None

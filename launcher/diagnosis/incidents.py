@@ -81,10 +81,21 @@ def _belongs_to_the_end(each: Survived, left: Sequence[Sighting], reading: Readi
     sign = each.sign
     if each.restarted or not (_explains(sign) or sign.fatal):
         return False
-    ends = [other.index for other in left if other.stream == sign.stream and other.index > sign.index]
+    ends = [
+        other.index
+        for other in left
+        if other.stream == sign.stream and other.index > sign.index and _is_end_of(sign, other)
+    ]
     if failed:
         ends.append(reading.lengths.get(sign.host or "", max(reading.lengths.values(), default=0)))
     return any(end - sign.index <= COMES_DOWN for end in ends)
+
+
+def _is_end_of(sign: Sighting, other: Sighting) -> bool:
+    """Whether a process may have ended with what this echoes. What was caught ends none: there it takes a
+    process that is said to have ended by itself."""
+    ended = {other.captured[name] for name in ("exit", "exitcode") if name in other.captured}
+    return sign.fatal or bool(ended and other.mode is not job_runtime.STOPPED)
 
 
 def _is_noise(sign: Sighting, reading: Reading) -> bool:

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from launcher.diagnosis.rank_lines import Waiting
+from launcher.diagnosis.ranks import RankState
 from launcher.diagnosis.reader import Reading
 from launcher.diagnosis.sighting import Sighting
+from launcher.diagnosis.signatures.signature import LineRole
 from launcher.failure_modes import checkpoints, data, nccl
 
 _LAGS = (nccl.COLLECTIVE_TIMED_OUT, data.UNEVEN_BATCHES, checkpoints.STATE_DICT_NOT_ON_EVERY_RANK)
@@ -16,6 +18,10 @@ _LAGS = (nccl.COLLECTIVE_TIMED_OUT, data.UNEVEN_BATCHES, checkpoints.STATE_DICT_
 _OF_WAITING = frozenset({"sequence", "operation", "expected_bytes"})
 """What is captured where a rank tells of its own collective."""
 
+_NOTICED = (nccl.CLOSED_BY_PEER, nccl.RENDEZVOUS_TIMED_OUT, nccl.SYSTEM_ERROR)
+"""Modes of which the lines that only follow from something are those of ranks that lost another one."""
+
+_FEWEST_ALIKE = 3
 _COPY_BELOW = 3
 _NAMED_RANKS = 8
 
@@ -46,9 +52,9 @@ def attributed(root: Sighting, others: Sequence[Sighting], reading: Reading) -> 
     return root
 
 
-def odd_ones(rows: Sequence[Waiting], world_size: int) -> Odd | None:
-    """The ranks that are behind, in another collective, or missing while all others wait; None where nothing
-    shows who it is. Rows of one process group."""
+def odd_ones(rows: Sequence[Waiting], world_size: int, seen: frozenset[int] = frozenset()) -> Odd | None:
+    """The ranks that are behind, in another collective, missing, or idle while all others wait; None where
+    nothing shows who it is. Rows of one process group; `seen` are the ranks of which anything was read."""
     placed = {row.rank: row.position for row in rows if row.position is not None}
     if not placed:
         return None
@@ -60,22 +66,27 @@ def odd_ones(rows: Sequence[Waiting], world_size: int) -> Odd | None:
     apart = _apart(rows)
     if apart is not None:
         return apart
-    missing = sorted(set(range(world_size)) - placed.keys()) if max(placed) < world_size else []
-    if missing and len(missing) <= len(placed) // 2 and not behind:
-        word = "has" if len(missing) == 1 else "have"
-        return Odd(
-            tuple(missing),
-            f"{ranks_in_words(missing)} of {world_size} {word} not reported, while {_waiters(placed, [])} in "
-            f"number {furthest}",
-        )
-    return None
+    known = set(range(world_size)) if max(placed) < world_size else set()
+    missing = sorted((known | seen) - placed.keys())
+    if not missing or len(missing) > len(placed) // 2 or behind:
+        return None
+    one = len(missing) == 1
+    how = (
+        f"{'waits' if one else 'wait'} in nothing"
+        if seen.issuperset(missing)
+        else (f"of {world_size} {'has' if one else 'have'} not reported")
+    )
+    return Odd(
+        tuple(missing), f"{ranks_in_words(missing)} {how}, while {_waiters(placed, [])} in number {furthest}"
+    )
 
 
 def _of_the_odd(root: Sighting, others: Sequence[Sighting], reading: Reading) -> Sighting:
     groups: dict[str | None, list[Waiting]] = {}
     for row in reading.waiting:
         groups.setdefault(row.group, []).append(row)
-    found = [odd for rows in groups.values() if (odd := odd_ones(rows, reading.world_size)) is not None]
+    seen = frozenset(row.rank for row in reading.ranks)
+    found = [odd for rows in groups.values() if (odd := odd_ones(rows, reading.world_size, seen)) is not None]
     reporters = {sign.rank for sign in [root, *others] if _waits(sign)}
     if not found:
         # Of one that waits alone nothing is known but that it waits.
@@ -94,7 +105,25 @@ def _of_the_odd(root: Sighting, others: Sequence[Sighting], reading: Reading) ->
         what=f"the others waited for it in vain: {'; '.join(odd.how for odd in found[:2])}",
         rank=rank,
         host=host,
+        about=f"rank {rank}",
     )
+
+
+def without_innocents(root: Sighting, signs: Sequence[Sighting], table: Sequence[RankState]) -> Sighting:
+    """The root cause of nobody, where its rank did no more than others: only noticed that one is gone,
+    or failed as most of the ranks did, each by itself."""
+    if root.rank is None:
+        return root
+    if root.role is LineRole.CASCADE and root.mode in _NOTICED:
+        return replace(root, rank=None, about=root.host or "")
+    if root.role is not LineRole.INITIATOR:
+        return root
+    alike = {sign.rank for sign in signs if sign.rank is not None and sign.code == root.code}
+    ranks = {row.rank for row in table} | {sign.rank for sign in signs if sign.rank is not None}
+    if len(alike) < _FEWEST_ALIKE or 2 * len(alike) <= len(ranks):
+        return root
+    what = f"{root.what} ({len(alike)} of {len(ranks)} ranks failed so)"
+    return replace(root, what=what, rank=None, host=None, about="")
 
 
 def _waits(sign: Sighting) -> bool:

@@ -17,7 +17,7 @@ LITERALS = ("last enqueued", "(local_rank: ", " nranks ")
 """Lower-case parts of such lines that no row of the signatures has."""
 
 _MOST_RANKS = 100_000
-OF_COLLECTIVES = ("WorkNCCL(", "last enqueued ", "watchdog at work", "Timeout at ")
+OF_COLLECTIVES = ("WorkNCCL(", "ast enqueued ", "watchdog at work", "Timeout at ")
 """Parts of the lines that tell where a rank stands in its collectives."""
 
 _WORK = re.compile(
@@ -27,7 +27,7 @@ _WORK = re.compile(
 _AT_WORK = re.compile(r"(?:watchdog at work(?: sequence id)?|Timeout at NCCL work): (?P<sequence>\d{1,18})")
 _NAMED = re.compile(r"Timeout at collective: (?P<operation>\w{1,80}), #(?P<sequence>\d{1,18})")
 _LAST = re.compile(
-    r"last enqueued (?:NCCL )?work: (?P<enqueued>-?\d{1,18}), "
+    r"[Ll]ast enqueued (?:NCCL )?work: (?P<enqueued>-?\d{1,18}), "
     r"last completed (?:NCCL )?work: (?P<completed>-?\d{1,18})"
 )
 _GROUP = re.compile(

@@ -111,6 +111,9 @@ class LogReader:
         for candidate in self._scanner.tails():
             self._look_at_end(candidate)
         self._reading.closing.lines = self._scanner.lines()
+        for stream in attempts.superseded(self._ranks):
+            self._incidents.notes.started_again(stream)
+            self._start_over(stream)
         self._reading.sightings = self._incidents.notes.sightings
         self._reading.history = self._incidents.notes.history
         self._reading.courses = self._incidents.courses

@@ -70,7 +70,13 @@ def _diagnosed(backend: Backend, status: JobStatus, seen: Seen | None) -> Diagno
 def ending_of(status: JobStatus) -> Ending:
     """How a job ended, in the diagnosis' words."""
     return Ending(
-        _ENDS.get(status.state, End.RUNNING), status.name, status.stop, checkpoints=left_checkpoints(status)
+        _ENDS.get(status.state, End.RUNNING),
+        status.name,
+        status.stop,
+        checkpoints=left_checkpoints(status),
+        restarted=max(
+            (each.started for each in status.transitions if each.phase == "Restarting"), default=None
+        ),
     )
 
 

@@ -123,7 +123,7 @@ def test_a_closed_connection_after_the_end_of_training_is_noise() -> None:
         [Severity.WARNING],
     )
     failed = [Record(None, "algo-1", line) for line in (*steps(1, 9).split("\n"), closed)]
-    assert root(diagnose(failed, ending=Ending(End.FAILED))) == ("NCCL006", 1)
+    assert root(diagnose(failed, ending=Ending(End.FAILED))) == ("NCCL006", None)
 
 
 def test_steps_on_another_host_long_after_an_error_tell_that_it_was_survived() -> None:

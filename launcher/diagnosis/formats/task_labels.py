@@ -31,11 +31,18 @@ def are_labelled(lines: Sequence[str]) -> bool:
     )
 
 
+def _is_launched(line: str) -> bool:
+    """Whether another launcher than srun started who printed this; a rank that is its label is srun's."""
+    shown = _LAUNCHED.search(line)
+    label = _LABEL.match(line)
+    return shown is not None and not (label and line.startswith(f"[rank{label[1]}]:", shown.start()))
+
+
 def relabelled(blocks: Iterable[bytes], lines: Sequence[str]) -> Iterator[bytes]:
     """The text with the labels as torch writes ranks, or as hosts where `lines` show another launcher."""
-    mark = "task-{}: " if any(map(_LAUNCHED.search, lines)) else "[rank{}]: "
+    mark = "task-{}: " if any(map(_is_launched, lines)) else "[rank{}]: "
     for line in lines_of(blocks):
-        if mark.startswith("[") and _LAUNCHED.search(line):
+        if mark.startswith("[") and _is_launched(line):
             mark = "task-{}: "
         label = _LABEL.match(line)
         text = mark.format(int(label[1])) + line[label.end() :] if label else line
