@@ -131,19 +131,31 @@ def _came_of_waiting(sign: Sighting, signs: Sequence[Sighting]) -> bool:
     )
 
 
+_TERMINATED = "-15"
+"""What torchrun does to the others."""
+
+
 def _was_only_noticed(sign: Sighting, signs: Sequence[Sighting]) -> bool:
     """Whether a rank ended in a way of its own without a word, and others say no more than that it was gone.
 
-    An exit code of 1 is that of any exception, also of one that followed.
+    An exit code of 1 is that of any exception, also of one that followed; and of several ranks that ended so
+    some were ended by what they noticed.
     """
-    if sign.role is not LineRole.CASCADE or sign.rank is None or sign.captured.get("exitcode", "1") == "1":
-        return False
-    if any(_is_a_failure(other) for other in signs):
-        return False
     noticed = [other for other in signs if other.mode is nccl.CLOSED_BY_PEER]
-    own = [
-        other
-        for other in noticed
-        if other.rank == sign.rank or (other.rank is None and other.host == sign.host)
-    ]
-    return len(noticed) > 0 and not own
+    if not noticed or not _ended_silently(sign, noticed):
+        return False
+    others = [other for other in signs if other.rank != sign.rank]
+    return not any(_is_a_failure(other) for other in signs) and not any(
+        _ended_silently(other, noticed) for other in others
+    )
+
+
+def _ended_silently(sign: Sighting, noticed: Sequence[Sighting]) -> bool:
+    """Whether a rank is only known to have ended, in a way of its own, and has noticed nothing before."""
+    if sign.role is not LineRole.CASCADE or sign.rank is None:
+        return False
+    if sign.captured.get("exitcode", "1") in ("1", _TERMINATED):
+        return False
+    return not any(
+        other.rank == sign.rank or (other.rank is None and other.host == sign.host) for other in noticed
+    )

@@ -37,7 +37,7 @@ class _Shape:
 
 
 @dataclass(slots=True)
-class _Block:
+class _KnownBlock:
     """A kind of traceback; `spans` are those of each of its lines."""
 
     spans: tuple[Spans, ...]
@@ -47,7 +47,7 @@ class _Block:
 class KnownLines:
     """What is known of one stream. `is_busy` is whether so many of its lines are looked at that it pays."""
 
-    def __init__(self, bound: Bound) -> None:
+    def __init__(self, bound: KnownBounds) -> None:
         self.is_busy = False
         self.is_paused = False
         self.revision = 0
@@ -55,7 +55,7 @@ class KnownLines:
         self.learned = 0
         """Goes on with everything that is learned."""
         self._lines: dict[bytes, _Shape] = {}
-        self._blocks: dict[bytes, dict[bytes, _Block]] = {}
+        self._blocks: dict[bytes, dict[bytes, _KnownBlock]] = {}
         self._sizes: dict[bytes, tuple[int, ...]] = {}
         self.longest = 0
         """Lines of the longest traceback that is known."""
@@ -142,7 +142,7 @@ class KnownLines:
         if not 1 < len(raws) <= _LONGEST_BLOCK:
             return
         head, body = shape_of(raws[0]), shape_of(b"\n".join([*raws, following]))
-        block = self._blocks.setdefault(head, {}).setdefault(body, _Block(spans))
+        block = self._blocks.setdefault(head, {}).setdefault(body, _KnownBlock(spans))
         if block.spans == spans:
             block.whom.add(_whom_of_all(raws, spans))
             self._sizes[head] = tuple(sorted({*self._sizes.get(head, ()), len(raws)}))
@@ -154,7 +154,7 @@ class KnownLines:
         self._bound.count()
 
 
-class Bound:
+class KnownBounds:
     """Keeps what is known of all streams together within bounds."""
 
     def __init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,7 @@ _NOTICED = (nccl.CLOSED_BY_PEER, nccl.RENDEZVOUS_TIMED_OUT, nccl.SYSTEM_ERROR)
 """Modes of which the lines that only follow from something are those of ranks that lost another one."""
 
 _FEWEST_ALIKE = 3
+_NUMBER = re.compile(r"\d{1,30}")
 _COPY_BELOW = 3
 _NAMED_RANKS = 8
 
@@ -114,16 +116,21 @@ def without_innocents(root: Sighting, signs: Sequence[Sighting], table: Sequence
     or failed as most of the ranks did, each by itself."""
     if root.rank is None:
         return root
-    if root.role is LineRole.CASCADE and root.mode in _NOTICED:
+    if root.role is LineRole.CASCADE and root.mode in _NOTICED and "rank" not in root.captured:
         return replace(root, rank=None, about=root.host or "")
     if root.role is not LineRole.INITIATOR:
         return root
-    alike = {sign.rank for sign in signs if sign.rank is not None and sign.code == root.code}
+    alike = {sign.rank for sign in signs if sign.rank is not None and _says_the_same(sign, root)}
     ranks = {row.rank for row in table} | {sign.rank for sign in signs if sign.rank is not None}
     if len(alike) < _FEWEST_ALIKE or 2 * len(alike) <= len(ranks):
         return root
     what = f"{root.what} ({len(alike)} of {len(ranks)} ranks failed so)"
     return replace(root, what=what, rank=None, host=None, about="")
+
+
+def _says_the_same(sign: Sighting, root: Sighting) -> bool:
+    """Whether both are one failure of two ranks: in the same words, but for numbers."""
+    return sign.code == root.code and _NUMBER.sub("", sign.what) == _NUMBER.sub("", root.what)
 
 
 def _waits(sign: Sighting) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from launcher.diagnosis.known_lines import Bound, KnownLines
+from launcher.diagnosis.known_lines import KnownBounds, KnownLines
 from launcher.diagnosis.literals import Finder
 from launcher.diagnosis.record import LogRecord, LogStream
 from launcher.diagnosis.windows import AHEAD, LONGEST, TAIL, WINDOW, Window, Windows
@@ -99,7 +99,7 @@ class Scanner:
         self._finder = finder
         self._sizes = [len(literal) for literal in finder.literals]
         self._streams: dict[str, _Stream] = {}
-        self._bound = Bound()
+        self._bound = KnownBounds()
         self._known: dict[str, KnownLines] = {}
         self.all_of: set[str] = set()
 

@@ -68,9 +68,9 @@ def test_the_rank_that_receives_another_collectives_data_is_not_named_as_the_one
 
 
 def test_what_the_boot_says_of_a_rank_counts_as_that_ranks_line() -> None:
-    said = f"slipway: NCCL006 rank 3 on algo-2: {GONE}"
-    found = story(algo_1=said, algo_2=raised(3, GONE, "loss.backward()"))
-    assert root(found) == ("NCCL006", 3)
+    full = "OSError: [Errno 28] No space left on device"
+    found = story(algo_1=f"slipway: DISK001 rank 3 on algo-2: {full}", algo_2=raised(3, full, "save()"))
+    assert root(found) == ("DISK001", 3)
 
 
 def test_a_rank_that_says_through_the_boot_that_it_waited_is_not_the_one_that_others_wait_for() -> None:
