@@ -62,6 +62,7 @@ WITHOUT_AN_ACCOUNT = (
     Expected("logs NAME", 0, "algo-1 trained"),
     Expected("stop NAME", 0, "Completed already"),
     Expected("diagnose NAME", 0, "No failure found"),
+    Expected("report NAME --file page.html", 0, "page.html"),
     Expected("resume NAME", 0, "algo-1 trained"),
     Expected("diagnose --log log", 1, "MEM001"),
     Expected("ladder job.yaml --up-to 1-here", 0, "It holds up to 1-here"),

@@ -154,7 +154,7 @@ CATEGORIES = {
 }
 
 
-def seconds(pattern: re.Pattern[str], asked: str, text: str) -> float:
+def seconds(pattern: re.Pattern[Any], asked: str, text: str | bytes) -> float:
     began = time.thread_time()
     match asked:
         case "match" | "fullmatch" | "search":
@@ -167,7 +167,8 @@ def seconds(pattern: re.Pattern[str], asked: str, text: str) -> float:
 
 def is_too_slow(pattern: re.Pattern[str], asked: str, text: str, slowest: float) -> bool:
     """Whether the pattern takes so many times the baseline, timed on this machine in this moment."""
-    took = seconds(pattern, asked, text)
+    # A pattern of bytes is given the text as such.
+    took = seconds(pattern, asked, text.encode() if isinstance(pattern.pattern, bytes) else text)
     return took > SHORTEST and took > slowest * seconds(BASELINE, "search", text)
 
 

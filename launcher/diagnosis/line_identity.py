@@ -31,7 +31,7 @@ OF_THE_JOB: Final = (
 
 _DIGIT = re.compile(r"\d")
 _ANY_DIGIT = re.compile(r"\\d|\{\d*(?:,\d*)?\}")
-_GROUP = re.compile(r"\[PG .{0,300}?Rank \d{1,6}\]|\bRank \d{1,6}\]")
+_GROUP = re.compile(r"\[PG [^\]\[]{0,200}Rank \d{1,6}\]|\bRank \d{1,6}\]")
 """Where lines of a process group tell the group and the rank."""
 
 

@@ -29,9 +29,23 @@ def summary_of_plan(plan: TrainingPlan) -> PlannedRun:
     )
 
 
+NOT_KEPT = "(not kept)"
+
+_WITH_VALUES = ("Environment", "HyperParameters", "environment", "hyperparameters")
+"""Parts of a request and of a job file whose values may be secrets that nothing tells as such."""
+
+
 def summary_to_json(planned: PlannedRun) -> dict[str, Any]:
-    """The summary as it is kept."""
-    return asdict(planned)
+    """The summary as it is kept: of variables and hyperparameters the names."""
+    content = asdict(planned)
+    for part in (content["request"], content["job"]):
+        for name in _WITH_VALUES:
+            if part and isinstance(part.get(name), dict):
+                part[name] = dict.fromkeys(part[name], NOT_KEPT)
+    for setting in content["settings"]:
+        if setting["yours"] is not None:
+            setting["yours"] = f"{setting['yours'].partition('=')[0]}={NOT_KEPT}"
+    return content
 
 
 def summary_from_json(content: dict[str, Any]) -> PlannedRun:
