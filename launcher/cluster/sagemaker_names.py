@@ -36,3 +36,9 @@ def host_name(number: int | str) -> str:
     """A host's name by its number, counted from 1: `algo-1` (SageMaker developer guide,
     your-algorithms-training-algo-running-container)."""
     return f"algo-{number}"
+
+
+def host_in(path: str) -> str | None:
+    """The host that a path or the name of a stream has in it, such as `algo-2`; the last one counts."""
+    numbers = HOST_NAME.findall(path)
+    return host_name(str(numbers[-1])) if numbers else None

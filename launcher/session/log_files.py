@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
+from launcher.cluster.sagemaker_names import host_in
 from launcher.diagnosis.evidence.model import FileEvidence
 from launcher.diagnosis.evidence.recognition import evidence_of
 from launcher.diagnosis.formats.blocks import HEAD, headed
@@ -18,7 +19,6 @@ from launcher.diagnosis.record import LogRecord, LogStream, Record
 from launcher.failure_modes.refusal import Refusal
 from launcher.session.log_parts import STDIN, LogPart, parts_of, refused, unreadable
 from launcher.session.log_paths import (
-    host_in,
     is_piece,
     local_rank_in,
     may_be_log,

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from launcher.cluster.sagemaker_names import HOST_NAME, host_name
-
 _PACKED = re.compile(r"\.(?:gz|zst|zip)$")
 _LOG = re.compile(r"^[^.]+$|\.(?:log|txt|out|err)(?:\.\d{1,4})?$")
 _MAYBE = re.compile(r"\.(?:jsonl?|ndjson|csv|pickle|pkl|bin|recorder|stacks)$")
@@ -34,12 +32,6 @@ def may_be_log(name: str) -> bool:
 def is_piece(path: PurePath) -> bool:
     """Whether it is a piece of an exported stream, which goes on in the next one of its folder."""
     return bool(_EXPORTED.match(path.name))
-
-
-def host_in(path: str) -> str | None:
-    """The host that a path or the name of a stream has in it, such as `algo-2`; the last one counts."""
-    numbers = HOST_NAME.findall(path)
-    return host_name(str(numbers[-1])) if numbers else None
 
 
 def rank_in(path: str) -> int | None:

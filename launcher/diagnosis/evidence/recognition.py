@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from launcher.cluster.sagemaker_names import HOST_NAME, host_name
+from launcher.cluster.sagemaker_names import host_in
 from launcher.diagnosis.evidence.model import FileEvidence
 from launcher.diagnosis.evidence.nccl_ras import is_ras_report, read_ras_report
 from launcher.diagnosis.evidence.plain_pickle import LARGEST
@@ -55,9 +55,3 @@ def rank_in(name: str) -> int | None:
     file = name.replace("\\", "/").rpartition("/")[2]
     found = _RANK.search(file) or _LAST_NUMBER.search(file)
     return int(found["rank"]) if found else None
-
-
-def host_in(name: str) -> str | None:
-    """The host in a path, such as `algo-2`."""
-    numbers = HOST_NAME.findall(name)
-    return host_name(str(numbers[-1])) if numbers else None

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launcher.cluster.sagemaker_names import host_in
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.evidence.model import FileEvidence
-from launcher.diagnosis.evidence.recognition import evidence_of, host_in, rank_in
+from launcher.diagnosis.evidence.recognition import evidence_of, rank_in
 from launcher.diagnosis.evidence.stacks import elsewhere, is_stack_dump, read_stacks
 
 TORCH = "/opt/conda/lib/python3.11/site-packages/torch/distributed"
