@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import faulthandler
 import os
@@ -23,7 +24,11 @@ _SIGNAL_ABOVE_FIRST = 11
 """Which real-time signal makes faulthandler write the stacks: scripts use the two of users, libraries the
 first and the last of these."""
 
+_LAST_ANSWER_SECONDS = 5.0
+"""So long the end of the interpreter waits for an answer under way: a full recorder takes PyTorch three."""
+
 _current: Heartbeat | None = None
+_answering = threading.Lock()
 
 
 def attend(environment: Mapping[str, str]) -> Heartbeat | None:
@@ -43,6 +48,8 @@ def attend(environment: Mapping[str, str]) -> Heartbeat | None:
     _current = heartbeat
     # Data loaders are forks that may hold an optimizer: they are not the rank.
     os.register_at_fork(after_in_child=_forget)
+    # The first to be registered is the last to be called: until then questions are answered.
+    atexit.register(_answer_no_more)
     threading.Thread(
         target=_serve, args=(heartbeat, file, questions), name="slipway-attendant", daemon=True
     ).start()
@@ -67,6 +74,17 @@ def _forget() -> None:
     if _current is not None:
         _current.silence()
     _current = None
+
+
+def _answer_no_more() -> None:
+    """Let an answer under way come to its end, and no other begin.
+
+    A thread that comes back from PyTorch's code after the interpreter has ended is ended by Python in the
+    midst of C++, which aborts the process: "terminate called without an active exception", SIGABRT
+    (Python/pylifecycle.c, before 3.14).
+    """
+    if _current is not None:
+        _answering.acquire(timeout=_LAST_ANSWER_SECONDS)
 
 
 def _open_questions(file: Path) -> int:
@@ -102,7 +120,7 @@ def _serve(heartbeat: Heartbeat, file: Path, questions: int) -> None:
         ready, _, _ = select.select([questions], [], [], _LOOK_SECONDS if looking else None)
         if ready:
             # A rank that cannot answer gives none, and the boot says so.
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception), _answering:
                 number, stacks = os.read(questions, 4096).split()[-2:]
                 heartbeat.answers(int(number))
                 answer(file, int(number), stacks == b"1")
