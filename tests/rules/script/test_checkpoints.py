@@ -165,6 +165,31 @@ def test_the_number_that_spawn_gives_is_the_rank_on_a_single_host(program: ReadP
     assert judge(program, text) == []
 
 
+def test_a_save_before_the_ranks_are_spawned_is_of_one_process(program: ReadProgram) -> None:
+    text = """
+    import torch
+    def save(): torch.save({{}}, "model.pt")
+    def work(rank, size):
+        torch.distributed.init_process_group("nccl", rank=rank, world_size=size)
+        {}
+    def main():
+        {}
+        torch.multiprocessing.spawn(work, args=(2,), nprocs=2)
+    main()
+    """
+    assert judge(program, text.format("pass", "save()")) == []
+    assert [each.severity for each in judge(program, text.format("save()", "pass"))] == [Severity.ERROR]
+
+
+def test_a_name_of_another_library_is_no_function_of_the_program(program: ReadProgram) -> None:
+    library = (
+        "import torch.distributed as dist\nfrom torch.nn import init as fill\n"
+        "def init(): dist.init_process_group('nccl')\ndef read(): return fill.init(x)\n"
+    )
+    text = "import torch\nfrom library import read\ntorch.save(read(), 'model.pt')\n"
+    assert [each.severity for each in judge(program, text, **{"library.py": library})] == [Severity.INFO]
+
+
 KEYS = 'import torch\nstate = torch.load("x.pt")\n'
 
 
