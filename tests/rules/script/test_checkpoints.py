@@ -103,7 +103,7 @@ def test_a_save_that_every_rank_runs_with_one_path_is_found(program: ReadProgram
         'class config:\n    other = "out"\ntorch.save(state, config.folder + "/model.pt")',
         'paths = ["a.pt"]\npaths.append(f"{rank}.pt")\nfor path in paths:\n    torch.save(state, path)',
         'paths = ["a.pt"]\nfill(paths)\nfor path in paths:\n    torch.save(state, path)',
-        'paths = ["a.pt"]\nif rank:\n    paths = [str(rank)]\nfor path in paths:\n    torch.save(state, path)',
+        'paths = ["a.pt"]\nif rank:\n    paths = [rank]\nfor path in paths:\n    torch.save(state, path)',
         "for path in paths():\n    torch.save(state, path)",
         "for path, state in [('a.pt', one)]:\n    torch.save(state, path)",
         'for epoch in range(somewhere(), 9):\n    torch.save(state, f"{epoch}.pt")',
