@@ -134,6 +134,8 @@ class Evaluation:
             owner = self.value(node.value)
             if isinstance(owner, Made):
                 return self.attributes.of_class(owner.definition, node.attr)
+            if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
+                return self.attributes.of_class_itself(owner.node, node.attr)
             if isinstance(owner, ModuleOf):
                 return owner.file.module.bindings.get(node.attr, [])
             return list(self.attributes.stores(node, owner))
