@@ -12,6 +12,7 @@ from launcher.rules.script.finding import found
 from launcher.scripts.agreement import Agreement
 from launcher.scripts.arguments import argument
 from launcher.scripts.guard import Guard
+from launcher.scripts.launching import spawns
 from launcher.scripts.program import Program
 from launcher.scripts.reach import Reach
 from launcher.scripts.scopes import FunctionNode, ancestors, scope_of
@@ -37,7 +38,6 @@ _GROUP = (
     "deepspeed.init_distributed",
     "horovod.torch.init",
 )
-_SPAWN = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
 _EXISTENCE = frozenset(
     {"os.path.exists", "os.path.isfile", "os.path.isdir", "pathlib.Path.exists", "pathlib.Path.is_dir"}
 )
@@ -119,7 +119,7 @@ class _Paths:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.agreement = Agreement(program)
-        self.spawns = any(True for _ in program.calls(*_SPAWN))
+        self.spawns = frozenset(spawns(program))
 
     def is_guarded(self, call: ast.Call) -> bool:
         """Whether a call stands where some ranks come alone."""
@@ -148,7 +148,7 @@ class _Paths:
             return False
         sites = self.program.evaluation.callers.of(function)
         for site in sites or ():
-            if self.spawns and self.program.qualified(site.call.func) in _SPAWN:
+            if site.call in self.spawns:
                 return True
             if self._reached(site.call, seen, depth + 1):
                 return True

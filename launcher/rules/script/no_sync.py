@@ -22,7 +22,7 @@ def steps_use_synchronised_gradients(program: Program) -> Iterator[Finding]:
 
     Inside, gradients stay on their rank: a step with them lets the models of the ranks drift apart. And DDP
     decides in forward whether the next backward synchronises: a `no_sync()` around backward alone holds
-    nothing back, which costs time and no more (a warning).
+    nothing back, which costs time and no more (a warning); not where forward has a no_sync() of its own.
 
     Bad: `with model.no_sync(): loss.backward(); optimizer.step()`. Good: the last micro-batch and the step
     outside. Source: torch's documentation of DistributedDataParallel.no_sync.
@@ -99,7 +99,7 @@ def _unknown_step(program: Program, inside: list[ast.Call]) -> ast.Call | None:
 def _is_backward_alone(program: Program, call: ast.Call, inside: list[ast.Call]) -> bool:
     """Whether all that stands in a DDP model's no_sync() is backward of a loss that is made before."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    if owner is None or not may_be(program, owner, DDP) or not inside:
+    if owner is None or not may_be(program, owner, DDP) or not inside or _has_its_forward(owner, call):
         return False
     names = [last_name(each.func) for each in inside]
     if "backward" not in names or not all(name in ("backward", "scale") for name in names):
@@ -115,6 +115,23 @@ def _is_backward_alone(program: Program, call: ast.Call, inside: list[ast.Call])
         if not bindings or not all(getattr(b.node, "lineno", call.lineno) < call.lineno for b in bindings):
             return last_name(each.func) == "backward" and isinstance(whole, ast.Call) and "scale" in names
     return True
+
+
+def _has_its_forward(owner: ast.expr, call: ast.Call) -> bool:
+    """Whether the forward pass stands in another no_sync() of the same model, in the same function."""
+    model = ast.dump(owner)
+    blocks = [
+        parent_of(parent_of(each) or each)
+        for each in file_of(call).calls_of.get("no_sync", ())
+        if each is not call and scope_of(each) is scope_of(call)
+    ]
+    return any(
+        isinstance(each, ast.Call) and ast.dump(each.func) == model
+        for block in blocks
+        if isinstance(block, ast.With)
+        for statement in block.body
+        for each in ast.walk(statement)
+    )
 
 
 RULES = (steps_use_synchronised_gradients,)

@@ -81,7 +81,11 @@ def test_a_download_of_spawned_processes_is_found(program: ReadProgram) -> None:
 
 
 def test_what_the_parent_downloads_before_it_spawns_is_fine(program: ReadProgram) -> None:
-    assert told(program, SPAWNED.format("pass", 'datasets.MNIST("data", download=True)')) == []
+    text = SPAWNED.format("pass", 'datasets.MNIST("data", download=True)')
+    assert told(program, text) == []
+    started = "for rank in range(8):\n        multiprocessing.Process(target=worker, args=(rank,)).start()"
+    text = text.replace("mp.spawn(worker, nprocs=8)", started)
+    assert told(program, "import multiprocessing\n" + text) == []
 
 
 @leaves_alone(one_rank_downloads)

@@ -104,6 +104,8 @@ def test_figures_that_are_averaged_are_no_models(program: ReadProgram, what: str
         "    unknown.step()\nunknown.zero_grad()",
         "with m.no_sync():\n    m(x).backward()\n    optimizer.step()\naverage_parameters(m)",
         "context = m.no_sync() if more else nullcontext()\nwith context:\n    m(x).backward()",
+        "if last:\n    loss = m(x)\nelse:\n    with m.no_sync():\n        loss = m(x)\n"
+        "if last:\n    loss.backward()\nelse:\n    with m.no_sync():\n        loss.backward()",
         "loss = unknown(x)\nwith unknown.no_sync():\n    loss.backward()",
     ],
 )
