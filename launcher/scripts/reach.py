@@ -118,13 +118,13 @@ def _reached(program: Program) -> set[ast.AST]:
                 read.setdefault((None, key), []).append(part)
     found, seen = set[ast.AST](), set[_Name]()
     while waiting:
-        key = waiting.pop()
-        if key in seen:
+        asked = waiting.pop()
+        if asked in seen:
             continue
-        seen.add(key)
-        where, name = key
+        seen.add(asked)
+        where, name = asked
         waiting += [(where, last) for last in renamed.get(name, ())]
-        for part in read.get(key, ()):
+        for part in read.get(asked, ()):
             if part not in found:
                 found.add(part)
                 waiting += readers[file_of(part)].read_in(part)
