@@ -156,6 +156,28 @@ SIGNATURES = (
         near_miss="INFO srun: error: gpu20-15: task 0: Out Of Memory is what it says",
         says="the task took more memory than it may and was killed",
     ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="memory limit",
+        pattern=re.compile(
+            r"^slurmstepd\S{0,100}: error: (?:Exceeded (?:job|step) memory limit$"
+            r"|\S.{0,60} exceeded memory limit \((?P<used>\d+) > (?P<limit>\d+)\), being killed)"
+        ),
+        example="slurmstepd: error: StepId=4711.0 exceeded memory limit (4200000 > 4194304), being killed",
+        near_miss="slurmstepd: error: Exceeded step memory limit at some point.",
+        says="the task took more memory than it may and was killed",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.CASCADE,
+        literal="killed",
+        pattern=re.compile(r"^srun: error: (?P<host>[\w.-]{1,100}): tasks? [\d,-]{1,100}: Killed\b"),
+        example="srun: error: gpu20-15: tasks 0-3: Killed",
+        near_miss="srun: error: gpu20-15: task 0 was never Killed",
+        says="tasks were killed (SIGKILL): by SLURM, after something else failed, or for the host's memory",
+        vague=True,
+    ),
 )
 
 CONTEXTS = (
