@@ -27,6 +27,8 @@ class IncidentReader:
         self.notes = Notes()
         self.courses: dict[str, Course] = {}
         self.ended_well: dict[str, int] = {}
+        self.by_toolkit: set[str] = set()
+        """The streams in which the images' toolkit says that it starts the script."""
         self._want = want
         self._watched: dict[str, int] = {}
         self._begun: set[str] = set()
@@ -49,6 +51,8 @@ class IncidentReader:
         again = attempts.says_started_again(line.text) or (first and stream in self._begun)
         if first:
             self._begun.add(stream)
+        if attempts.is_toolkits_start(line.text):
+            self.by_toolkit.add(stream)
         if again:
             self.notes.started_again(stream)
             self.start_over(stream)

@@ -71,6 +71,8 @@ class Reading:
     """The step counters of each stream, near what failed and at its end."""
     ended_well: dict[str, int] = field(default_factory=dict)
     """The streams that say that training came to its end, and the number of the line."""
+    unfinished: tuple[str, ...] = ()
+    """The streams in which the toolkit started the script, where it nowhere tells how that ended."""
     closing: Closing = field(default_factory=Closing)
     """How the streams end."""
     unread: tuple[str, ...] = ()
@@ -118,6 +120,8 @@ class LogReader:
         self._reading.history = self._incidents.notes.history
         self._reading.courses = self._incidents.courses
         self._reading.ended_well = self._incidents.ended_well
+        if not (self._reading.success or self._reading.failure):
+            self._reading.unfinished = tuple(sorted(self._incidents.by_toolkit))
         self._reading.waiting, self._reading.ranks, size = rank_lines.told(self._ranks)
         self._reading.world_size = max(self._worlds.size, size)
         self._reading.restarts = [sighting for _, sighting in sorted(self._restarts.items())]
@@ -257,8 +261,8 @@ class LogReader:
         line = line_of(candidate)
         values = self._incidents.look_at_end(candidate, line)
         step = values.get("step")
-        host, time = line.host or candidate.host, time_of(candidate)[1]
-        last = LastLine(candidate.index, line, candidate.text, host, time, progresses=bool(values))
+        host, (clock, time) = line.host or candidate.host, time_of(candidate)
+        last = LastLine(candidate.index, line, candidate.text, host, time, bool(values), clock)
         self._reading.closing.add(candidate.stream, last)
         if line.rank is not None:
             self._ranks_of(candidate.stream).seen(line.rank, host, time, None if step is None else int(step))
