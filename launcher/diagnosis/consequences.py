@@ -26,6 +26,7 @@ _PLUMBING_FILES = re.compile(
     r"|/multiprocessing/(?:connection|queues|synchronize|resource_sharer|reduction|managers|popen_\w{1,20})\.py$"
     r"|/concurrent/futures/process\.py$"
 )
+_RENDEZVOUS_FILES = "/torch/distributed/elastic/rendezvous/"
 _PLUMBING_TYPES = ("ray.exceptions.", "torch.distributed.Dist")
 _OF_THE_USERS = "ray.exceptions.RayTaskError"
 """Ray's word for an exception of the user's own code in another process."""
@@ -68,6 +69,12 @@ def ends_in_plumbing(traceback: Traceback) -> bool:
         return True
     innermost = traceback.frames[-1].file if traceback.frames else ""
     return bool(_PLUMBING_FILES.search(innermost)) or any(name in said for name in _PLUMBING_NAMES)
+
+
+def ends_in_rendezvous(traceback: Traceback) -> bool:
+    """Whether an exception was raised where torchrun's agents meet, before there are ranks."""
+    innermost = traceback.frames[-1].file if traceback.frames else ""
+    return _RENDEZVOUS_FILES in innermost and not _OWN_MISTAKE.search(traceback.kind)
 
 
 def with_consequences(signs: Sequence[Sighting]) -> list[Sighting]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from launcher.diagnosis import attempts, rank_lines, torchrun_table
 from launcher.diagnosis.candidates import line_of, time_of, unworded
 from launcher.diagnosis.closing import Closing, LastLine
-from launcher.diagnosis.consequences import ends_in_plumbing
+from launcher.diagnosis.consequences import ends_in_plumbing, ends_in_rendezvous
 from launcher.diagnosis.incident_reader import IncidentReader
 from launcher.diagnosis.known_lines import KnownLines, Spans
 from launcher.diagnosis.line_identity import is_followed_by_another, is_plain, opens, spans_of
@@ -27,7 +27,7 @@ from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.tracebacks import BOX_END, HEADER, Traceback, opened
 from launcher.diagnosis.world_size import LITERALS as WORLD_SIZE_LITERALS
 from launcher.diagnosis.world_size import WorldSizes
-from launcher.failure_modes import distribution, job_runtime
+from launcher.failure_modes import distribution, job_runtime, nccl
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import FailureMode, Stage
 from launcher.failure_modes.registry import finds
@@ -69,6 +69,8 @@ class Reading:
     """What failed before the last incident of its stream."""
     courses: dict[str, Course] = field(default_factory=dict)
     """The step counters of each stream, near what failed and at its end."""
+    diverged: frozenset[str] = frozenset()
+    """The streams whose last losses are no numbers."""
     ended_well: dict[str, int] = field(default_factory=dict)
     """The streams that say that training came to its end, and the number of the line."""
     unfinished: tuple[str, ...] = ()
@@ -120,6 +122,7 @@ class LogReader:
         self._reading.history = self._incidents.notes.history
         self._reading.courses = self._incidents.courses
         self._reading.ended_well = self._incidents.ended_well
+        self._reading.diverged = self._incidents.diverged
         if not (self._reading.success or self._reading.failure):
             self._reading.unfinished = tuple(sorted(self._incidents.by_toolkit))
         self._reading.waiting, self._reading.ranks, size = rank_lines.told(self._ranks)
@@ -326,11 +329,16 @@ class LogReader:
             self._raised(traceback, candidate, line)
         return traceback
 
-    @finds(Stage.LOG, job_runtime.SCRIPT_RAISED)
+    @finds(Stage.LOG, job_runtime.SCRIPT_RAISED, nccl.RENDEZVOUS_TIMED_OUT)
     def _raised(self, traceback: Traceback, candidate: Candidate, line: Line) -> None:
         """An exception that no row knows: the script's own, unless it reports another process' failure."""
         if traceback.kind.endswith("KeyboardInterrupt"):
             self._incidents.note("interrupted", _of_stop("interrupted with Ctrl-C (SIGINT)", candidate, line))
+            return
+        if ends_in_rendezvous(traceback):
+            what = f"the hosts did not meet: {traceback.exception}"
+            met = unworded(nccl.RENDEZVOUS_TIMED_OUT, LineRole.SYMPTOM, what, candidate, line, vague=True)
+            self._incidents.note("rendezvous", _with_traceback(met, traceback))
             return
         role = LineRole.CASCADE if traceback.follows_from_another else LineRole.INITIATOR
         self._incidents.note(role, _of_script(traceback.exception, role, candidate, line, traceback))

@@ -68,3 +68,18 @@ def test_memory_that_a_rank_wants_after_it_waited_in_vain_is_not_why_it_waited()
     wanted = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 900.00 GiB."
     assert root(story(timed_out(3, 7, "BROADCAST"), wanted)) == ("NCCL004", None)
     assert root(story(timed_out(2, 7, "BROADCAST"), wanted)) == ("MEM001", 3)
+
+
+@pytest.mark.parametrize(
+    "end", ["RuntimeError: connect() timed out.", "RuntimeError: Connection reset by peer"]
+)
+def test_what_torchruns_agents_raise_while_they_meet_is_the_rendezvous(end: str) -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/usr/lib/python3/site-packages/torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py", '
+        "line 113, in _call_store",
+        "    return getattr(self._store, store_op)(*args, **kwargs)",
+        end,
+    ]
+    assert root(story(algo_1="\n".join(lines))) == ("NCCL008", None)
+    assert root(story(algo_1="\n".join(lines[:-1] + ["ValueError: port must be a number"])))[0] == "CODE001"
