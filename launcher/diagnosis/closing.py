@@ -60,6 +60,9 @@ _NO_ERROR = re.compile(
     re.I,
 )
 _DIGITS = re.compile(r"\d+|0x[0-9a-f]+")
+_DATED = ("stream", "iso")
+"""The clocks that know the day and the year."""
+
 _CONTINUED = (" ", "\t")
 
 
@@ -108,6 +111,17 @@ class Closing:
         """Take the next of the last lines of a stream into account."""
         if line.text.strip():
             self.streams.setdefault(stream, []).append(line)
+
+    @property
+    def last_time(self) -> float | None:
+        """When the last line of all came, in seconds since the epoch; None where no line has a date."""
+        dated = [
+            each.time
+            for lines in self.streams.values()
+            for each in lines
+            if each.time is not None and each.clock in _DATED
+        ]
+        return max(dated, default=None)
 
 
 @dataclass(frozen=True, slots=True)
