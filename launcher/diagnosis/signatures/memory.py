@@ -190,7 +190,10 @@ SIGNATURES = (
         mode=hardware.HOST_OUT_OF_MEMORY,
         role=LineRole.CASCADE,
         literal="killed",
-        pattern=re.compile(r"^srun: error: (?P<host>[\w.-]{1,100}): tasks? [\d,-]{1,100}: Killed\b"),
+        pattern=re.compile(
+            r"^srun: error: (?P<host>[\w.-]{1,100}): (?:task (?P<task>\d{1,7})"
+            r"|tasks [\d,-]{1,100}): Killed\b"
+        ),
         example="srun: error: gpu20-15: tasks 0-3: Killed",
         near_miss="srun: error: gpu20-15: task 0 was never Killed",
         says="tasks were killed (SIGKILL): by SLURM, after something else failed, or for the host's memory",
