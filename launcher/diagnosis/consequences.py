@@ -26,6 +26,7 @@ _PLUMBING_FILES = re.compile(
     r"|/multiprocessing/(?:connection|queues|synchronize|resource_sharer|reduction|managers|popen_\w{1,20})\.py$"
     r"|/concurrent/futures/process\.py$"
 )
+_RENDEZVOUS_FILES = "/torch/distributed/elastic/rendezvous/"
 _PLUMBING_TYPES = ("ray.exceptions.", "torch.distributed.Dist")
 _OF_THE_USERS = "ray.exceptions.RayTaskError"
 """Ray's word for an exception of the user's own code in another process."""
@@ -68,6 +69,12 @@ def ends_in_plumbing(traceback: Traceback) -> bool:
         return True
     innermost = traceback.frames[-1].file if traceback.frames else ""
     return bool(_PLUMBING_FILES.search(innermost)) or any(name in said for name in _PLUMBING_NAMES)
+
+
+def ends_in_rendezvous(traceback: Traceback) -> bool:
+    """Whether an exception was raised where torchrun's agents meet, before there are ranks."""
+    innermost = traceback.frames[-1].file if traceback.frames else ""
+    return _RENDEZVOUS_FILES in innermost and not _OWN_MISTAKE.search(traceback.kind)
 
 
 def with_consequences(signs: Sequence[Sighting]) -> list[Sighting]:
@@ -135,6 +142,10 @@ _TERMINATED = "-15"
 """What torchrun does to the others."""
 
 
+_ABORTED = frozenset({"-6", "134"})
+"""How a process ends that torch's watchdog, or an exception in C++, takes down."""
+
+
 def _was_only_noticed(sign: Sighting, signs: Sequence[Sighting]) -> bool:
     """Whether a rank ended in a way of its own without a word, and others say no more than that it was gone.
 
@@ -142,12 +153,31 @@ def _was_only_noticed(sign: Sighting, signs: Sequence[Sighting]) -> bool:
     some were ended by what they noticed.
     """
     noticed = [other for other in signs if other.mode is nccl.CLOSED_BY_PEER]
-    if not noticed or not _ended_silently(sign, noticed):
+    if not noticed:
+        return False
+    if _was_killed_alone(sign, signs):
+        return not any(_is_a_failure(other) for other in signs)
+    if not _ended_silently(sign, noticed):
         return False
     others = [other for other in signs if other.rank != sign.rank]
+    if _aborted(sign) and any(_aborted(other) for other in others):
+        return False  # So end all that noticed, whether or not their own lines are there.
     return not any(_is_a_failure(other) for other in signs) and not any(
         _ended_silently(other, noticed) for other in others
     )
+
+
+def _was_killed_alone(sign: Sighting, signs: Sequence[Sighting]) -> bool:
+    """Whether SLURM says that one task was killed, and of no other: it ends all others of a step at once."""
+    if sign.role is not LineRole.CASCADE or "task" not in sign.captured:
+        return False
+    return not any(
+        other.mode is sign.mode or other.mode is job_runtime.STOPPED for other in signs if other is not sign
+    )
+
+
+def _aborted(sign: Sighting) -> bool:
+    return bool({sign.captured.get("exit"), sign.captured.get("exitcode")} & _ABORTED)
 
 
 def _ended_silently(sign: Sighting, noticed: Sequence[Sighting]) -> bool:

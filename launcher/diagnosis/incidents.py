@@ -42,6 +42,10 @@ def last_incident(reading: Reading, signs: Sequence[Sighting], *, failed: bool) 
     survived = [sign for sign in signs if _was_survived(sign, reading)]
     left = [sign for sign in signs if sign not in survived]
     history = [*reading.history, *(Survived(sign, restarted=False) for sign in survived)]
+    lasting = [each for each in history if _lasts(each, reading)]
+    if lasting:
+        history = [each for each in history if each not in lasting]
+        left = [*left, *(each.sign for each in lasting)]
     if not any(_explains(sign) for sign in left):
         back = [each for each in history if _belongs_to_the_end(each, left, reading, failed=failed)]
         history = [each for each in history if each not in back]
@@ -53,6 +57,12 @@ def last_incident(reading: Reading, signs: Sequence[Sighting], *, failed: bool) 
 
 def _explains(sign: Sighting) -> bool:
     return sign.role in (LineRole.INITIATOR, LineRole.SYMPTOM)
+
+
+def _lasts(each: Survived, reading: Reading) -> bool:
+    """Whether steps went on and nothing got better by it: the loss is no number to the end."""
+    sign = each.sign
+    return sign.mode is job_runtime.LOSS_NOT_FINITE and not each.restarted and sign.stream in reading.diverged
 
 
 def _was_survived(sign: Sighting, reading: Reading) -> bool:

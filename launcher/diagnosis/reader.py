@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from launcher.diagnosis import attempts, rank_lines, torchrun_table
 from launcher.diagnosis.candidates import line_of, time_of, unworded
 from launcher.diagnosis.closing import Closing, LastLine
-from launcher.diagnosis.consequences import ends_in_plumbing
+from launcher.diagnosis.consequences import ends_in_plumbing, ends_in_rendezvous
 from launcher.diagnosis.incident_reader import IncidentReader
 from launcher.diagnosis.known_lines import KnownLines, Spans
 from launcher.diagnosis.line_identity import is_followed_by_another, is_plain, opens, spans_of
@@ -27,7 +27,7 @@ from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.tracebacks import BOX_END, HEADER, Traceback, opened
 from launcher.diagnosis.world_size import LITERALS as WORLD_SIZE_LITERALS
 from launcher.diagnosis.world_size import WorldSizes
-from launcher.failure_modes import distribution, job_runtime
+from launcher.failure_modes import distribution, job_runtime, nccl
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import FailureMode, Stage
 from launcher.failure_modes.registry import finds
@@ -41,8 +41,9 @@ _RESTARTED = re.compile(
 """What the boot of every host says (slipway/restarts/sequence.py) before it starts the ranks again."""
 
 _IGNORED = "exception ignored"
+_IN_THREAD = "exception in thread"
 _NEAR = 3
-"""Lines between `Exception ignored in` and the traceback that it speaks of."""
+"""Lines between `Exception ignored in`, or `Exception in thread`, and the traceback that it speaks of."""
 
 LITERALS = (
     *(row.literal for row in SIGNATURES),
@@ -50,7 +51,7 @@ LITERALS = (
     *WORLD_SIZE_LITERALS,
     *attempts.LITERALS,
     *rank_lines.LITERALS,
-    *(HEADER.lower(), BOX_END, torchrun_table.TITLE, _RESTART, _SUCCESS, _FAILURE, _IGNORED),
+    *(HEADER.lower(), BOX_END, torchrun_table.TITLE, _RESTART, _SUCCESS, _FAILURE, _IGNORED, _IN_THREAD),
 )
 
 
@@ -69,8 +70,12 @@ class Reading:
     """What failed before the last incident of its stream."""
     courses: dict[str, Course] = field(default_factory=dict)
     """The step counters of each stream, near what failed and at its end."""
+    diverged: frozenset[str] = frozenset()
+    """The streams whose last losses are no numbers."""
     ended_well: dict[str, int] = field(default_factory=dict)
     """The streams that say that training came to its end, and the number of the line."""
+    unfinished: tuple[str, ...] = ()
+    """The streams in which the toolkit started the script, where it nowhere tells how that ended."""
     closing: Closing = field(default_factory=Closing)
     """How the streams end."""
     unread: tuple[str, ...] = ()
@@ -93,11 +98,13 @@ class LogReader:
         self._incidents = IncidentReader(self._want)
         self._lines: dict[str, list[tuple[bytes, Line, Spans | None]]] = {}
         self._ignored: dict[tuple[str, int | str | None], int] = {}
+        self._in_thread: dict[tuple[str, int | str | None], int] = {}
         self._ranks: dict[str, RankLines] = {}
         self._restarts: dict[int, Sighting] = {}
         self._places: dict[tuple[str, int], tuple[str | None, tuple[str, ...]]] = {}
         self._contexts: dict[tuple[int, str], tuple[Context, str, int, str]] = {}
         self._symptoms: set[tuple[FailureMode, str]] = set()
+        self._locals: dict[str, int] = {}
         self._worlds = WorldSizes()
         self._reading = Reading()
 
@@ -114,10 +121,14 @@ class LogReader:
         for stream in attempts.superseded(self._ranks):
             self._incidents.notes.started_again(stream)
             self._start_over(stream)
-        self._reading.sightings = self._incidents.notes.sightings
+        places = rank_lines.places_of(self._ranks.values())
+        self._reading.sightings = [self._placed(each, places) for each in self._incidents.notes.sightings]
         self._reading.history = self._incidents.notes.history
         self._reading.courses = self._incidents.courses
         self._reading.ended_well = self._incidents.ended_well
+        self._reading.diverged = self._incidents.diverged
+        if not (self._reading.success or self._reading.failure):
+            self._reading.unfinished = tuple(sorted(self._incidents.by_toolkit))
         self._reading.waiting, self._reading.ranks, size = rank_lines.told(self._ranks)
         self._reading.world_size = max(self._worlds.size, size)
         self._reading.restarts = [sighting for _, sighting in sorted(self._restarts.items())]
@@ -132,8 +143,19 @@ class LogReader:
         if apart is not None:
             self._reading.sightings.append(apart)
 
+    def _placed(self, sign: Sighting, places: Mapping[tuple[str, int], int]) -> Sighting:
+        """The sign with its global rank where its line, or the path of its stream, tells the local one."""
+        told = sign.captured.get("local_rank")
+        local = int(told) if told is not None and told.isdecimal() else self._locals.get(sign.stream)
+        if sign.rank is not None or local is None:
+            return sign
+        rank = places.get((sign.host or "", local))
+        return sign if rank is None else replace(sign, rank=rank)
+
     def _look_at(self, candidate: Candidate) -> None:
         stream = candidate.stream
+        if candidate.local_rank is not None:
+            self._locals[stream] = candidate.local_rank
         line = line_of(candidate)
         brought = self._incidents.notes.brought
         was_open = bool(self._open.get(stream))
@@ -173,6 +195,8 @@ class LogReader:
             self._incidents.note("table", said)
         if _IGNORED in lower:
             self._ignored[candidate.stream, line.writer] = candidate.index
+        if _IN_THREAD in lower:
+            self._in_thread[candidate.stream, line.writer] = candidate.index
         found = best_row(candidate, line) if candidate.hit else None
         if found is not None:
             self._note_row(*found, candidate, line, beside)
@@ -257,9 +281,11 @@ class LogReader:
         line = line_of(candidate)
         values = self._incidents.look_at_end(candidate, line)
         step = values.get("step")
-        host, time = line.host or candidate.host, time_of(candidate)[1]
-        last = LastLine(candidate.index, line, candidate.text, host, time, progresses=bool(values))
+        host, (clock, time) = line.host or candidate.host, time_of(candidate)
+        last = LastLine(candidate.index, line, candidate.text, host, time, bool(values), clock)
         self._reading.closing.add(candidate.stream, last)
+        if line.rank is not None and candidate.local_rank is not None:
+            self._ranks_of(candidate.stream).placed(line.rank, host, candidate.local_rank)
         if line.rank is not None:
             self._ranks_of(candidate.stream).seen(line.rank, host, time, None if step is None else int(step))
 
@@ -300,8 +326,8 @@ class LogReader:
         tracebacks = self._open.setdefault(candidate.stream, {})
         begun = opened(line.text)
         if begun is not None:
-            said = self._ignored.get((candidate.stream, line.writer))
-            begun.ignored = said is not None and candidate.index - said <= _NEAR
+            begun.ignored = _is_near(self._ignored, candidate, line)
+            begun.in_thread = _is_near(self._in_thread, candidate, line)
             tracebacks[line.writer] = (begun, candidate, line)
             self._want(candidate.stream)
             return None
@@ -322,11 +348,16 @@ class LogReader:
             self._raised(traceback, candidate, line)
         return traceback
 
-    @finds(Stage.LOG, job_runtime.SCRIPT_RAISED)
+    @finds(Stage.LOG, job_runtime.SCRIPT_RAISED, nccl.RENDEZVOUS_TIMED_OUT)
     def _raised(self, traceback: Traceback, candidate: Candidate, line: Line) -> None:
         """An exception that no row knows: the script's own, unless it reports another process' failure."""
         if traceback.kind.endswith("KeyboardInterrupt"):
             self._incidents.note("interrupted", _of_stop("interrupted with Ctrl-C (SIGINT)", candidate, line))
+            return
+        if ends_in_rendezvous(traceback):
+            what = f"the hosts did not meet: {traceback.exception}"
+            met = unworded(nccl.RENDEZVOUS_TIMED_OUT, LineRole.SYMPTOM, what, candidate, line, vague=True)
+            self._incidents.note("rendezvous", _with_traceback(met, traceback))
             return
         role = LineRole.CASCADE if traceback.follows_from_another else LineRole.INITIATOR
         self._incidents.note(role, _of_script(traceback.exception, role, candidate, line, traceback))
@@ -335,7 +366,16 @@ class LogReader:
         """A traceback whose exception is not in the log says only that there was one."""
         if traceback.frames:
             what = "an exception, of which the log has only the beginning"
-            self._incidents.note("cut", _of_script(what, LineRole.CASCADE, header, line, traceback))
+            role = LineRole.CASCADE
+            if traceback.in_thread:
+                # Python ends the thread alone: whether the job got over it stood in what is not there.
+                what, role = f"{what}, in a thread of its own", LineRole.ADVISORY
+            self._incidents.note("cut", _of_script(what, role, header, line, traceback))
+
+
+def _is_near(said: Mapping[tuple[str, int | str | None], int], candidate: Candidate, line: Line) -> bool:
+    at = said.get((candidate.stream, line.writer))
+    return at is not None and candidate.index - at <= _NEAR
 
 
 def _of_script(what: str, role: LineRole, candidate: Candidate, line: Line, traceback: Traceback) -> Sighting:

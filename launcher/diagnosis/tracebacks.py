@@ -73,6 +73,8 @@ class Traceback:
     box: bool = False
     ignored: bool = False
     """Whether Python says of it that it is ignored, as of one in a destructor."""
+    in_thread: bool = False
+    """Whether Python says that it ended a thread, other than the main one."""
     lines: list[str] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
     exception: str = ""

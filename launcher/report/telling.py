@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from launcher.diagnosis.model import Verdict
+from launcher.failure_modes.job_runtime import STOPPED
 from launcher.failure_modes.model import Retry
 from launcher.report.pace import RankPace, slowest_of
 from launcher.report.reading import GLOG, ISO
@@ -41,6 +42,8 @@ def what_happened(run: RunReport) -> str:
     if diagnosis.verdict is Verdict.STOPPED:
         why = f": {cause.finding.message}" if cause is not None else ""
         return _sentence(f"{run.name} was stopped{after}{why}")
+    if diagnosis.verdict is Verdict.UNKNOWN and STOPPED.code in {each.code for each in diagnosis.findings}:
+        return _sentence(f"{run.name} was stopped{after}: {diagnosis.summary}")
     if diagnosis.verdict is Verdict.UNKNOWN:
         what = "failed" if job is not None else "may have failed"
         return f"{run.name} {what}{after}, and what its logs say of the cause is not understood."

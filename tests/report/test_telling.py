@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from launcher.diagnosis.diagnose import diagnose
+from launcher.diagnosis.ending import End, Ending, Stop, StopCause
 from launcher.diagnosis.ranks import CollectiveCall, RankState
 from launcher.diagnosis.record import Record
 from launcher.report import telling
@@ -73,3 +77,14 @@ def test_a_column_that_is_empty_for_all_ranks_is_not_shown() -> None:
     table = all_ranks(report_of(failing_run()))
     assert table.heads == ("Rank", "Host", "Differs by", "Last output", "Step")
     assert len(table.rows) == 4
+
+
+def test_a_job_that_stood_still_until_its_limit_is_not_called_failed() -> None:
+    job = RunJob("Stopped", True, seconds=7200)
+    run = report_of([Record(START, "", "step=1 loss=1")], name="demo", job=job)
+    stop = Stop(StopCause.MAX_RUNTIME, at=START + 7200)
+    lines = [Record(START + 10 * n, "algo-1", f"step={n} loss=1", "algo-1") for n in range(9)]
+    run = replace(run, diagnosis=diagnose(lines, ending=Ending(End.STOPPED, stop=stop)))
+    said = telling.what_happened(run)
+    assert said.startswith("demo was stopped after 2h00m: nothing failed before limits.max_runtime ended it")
+    assert "it stood still" in said
