@@ -118,6 +118,12 @@ class RequestView:
         return int(self._resources.get("KeepAlivePeriodInSeconds") or 0)
 
     @property
+    def volume_size_gb(self) -> int | None:
+        """The volume of each host, in GB; None where it is not said, as where types are chosen from."""
+        size = self._resources.get("VolumeSizeInGB")
+        return None if size is None else int(size)
+
+    @property
     def training_plan(self) -> str | None:
         """The ARN of the training plan whose hosts are used."""
         return self._resources.get("TrainingPlanArn")

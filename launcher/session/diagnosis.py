@@ -59,12 +59,16 @@ def _diagnosed(backend: Backend, status: JobStatus, seen: Seen | None) -> Diagno
     phase = status.phase if status.stop is None else None
     try:
         return diagnose(
-            _lines(backend, status.name, seen), status.failure_reason, secondary_status=phase, ending=ending
+            _lines(backend, status.name, seen),
+            status.failure_reason,
+            secondary_status=phase,
+            ending=ending,
+            job=status.asked,
         )
     except AwsRefusal:
         if not status.failure_reason and status.stop is None:
             raise
-        return diagnose((), status.failure_reason, secondary_status=phase, ending=ending)
+        return diagnose((), status.failure_reason, secondary_status=phase, ending=ending, job=status.asked)
 
 
 def ending_of(status: JobStatus) -> Ending:
