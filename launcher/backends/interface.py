@@ -16,11 +16,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from launcher.diagnosis.ending import Stop
-from launcher.diagnosis.remedies.asked_job import NOTHING_ASKED, AskedJob
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 
 if TYPE_CHECKING:
     # Looking at a job needs nothing of what plans one.
+    from launcher.planning.request_view import RequestView
     from launcher.planning.training_plan import Operation, Request, TrainingPlan
 
 
@@ -59,7 +59,7 @@ class JobStatus:
     `hosts` and `processes_per_host` are None where the backend does not know them. `metrics` are the
     job's own metric definitions: name to regular expression, whose first group is the value. Of a run on
     this machine `instance_type` is what its hosts stand for and `gpus` whether they see any; None elsewhere.
-    `asked` is what it was asked to be, for remedies; of a run here without the type that it stands for.
+    `request` is what it was started from, None where the place does not tell.
     `stop` is what ended the job from outside, or is about to, where the place tells. `shell` are the commands
     that lead to a shell in the first of its containers, in turn; none where there is no way in.
     """
@@ -78,7 +78,7 @@ class JobStatus:
     metrics: Mapping[str, str] = field(default_factory=dict)
     instance_type: str | None = None
     gpus: bool | None = None
-    asked: AskedJob = NOTHING_ASKED
+    request: RequestView | None = field(default=None, repr=False, compare=False)
     stop: Stop | None = None
     shell: tuple[str, ...] = ()
 

@@ -59,6 +59,12 @@ class RequestView:
         return None if name is None else str(name)
 
     @property
+    def region(self) -> str | None:
+        """Where the job is, by its ARN; None of a request, which goes to whoever it is sent to."""
+        parts = str(self.request.get("TrainingJobArn", "")).split(":")
+        return parts[3] if len(parts) > 4 else None
+
+    @property
     def tags(self) -> dict[str, str]:
         """The values of the tags by their keys."""
         return {tag["Key"]: tag["Value"] for tag in self.request.get("Tags") or ()}

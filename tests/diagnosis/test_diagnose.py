@@ -191,6 +191,7 @@ def test_the_json_has_the_designed_shape() -> None:
         "ranks",
         "summary",
         "unusual",
+        "checked",
     ]
     assert shape["root_cause"].keys() >= {"code", "stage", "message", "rank", "host", "log_line", "evidence"}
     assert shape["root_cause"]["stage"] == "log"
@@ -204,6 +205,7 @@ def test_the_json_has_the_designed_shape() -> None:
         "ranks": [],
         "summary": "there is not one line to read",
         "unusual": [],
+        "checked": [],
     }
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from launcher.backends.interface import Cursor, JobState, JobStatus, LogBatch, LogLine
-from launcher.diagnosis.remedies.asked_job import AskedJob
 from launcher.failure_modes.refusal import AwsRefusal
+from launcher.planning.request_view import RequestView
 from launcher.session.diagnosis import diagnose_job
 
 KILLED = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
@@ -72,13 +72,13 @@ FULL = (
 
 
 def test_the_remedy_has_the_numbers_that_the_job_was_given() -> None:
-    asked = AskedJob(hyperparameters={"batch_size": "32"})
-    job = RecordedJob(replace(failed(), asked=asked), [[LogLine(1.0, "algo-1", FULL)]])
+    asked = RequestView({"HyperParameters": {"batch_size": "32"}})
+    job = RecordedJob(replace(failed(), request=asked), [[LogLine(1.0, "algo-1", FULL)]])
     assert diagnose_job(job, "job").root_cause.finding.remedy.startswith("Set batch_size to 24 instead of 32")
 
 
 def test_so_it_has_where_only_the_reason_is_known() -> None:
-    asked = AskedJob(hyperparameters={"batch_size": "32"})
-    status = replace(failed(f"AlgorithmError: {FULL}"), asked=asked)
+    asked = RequestView({"HyperParameters": {"batch_size": "32"}})
+    status = replace(failed(f"AlgorithmError: {FULL}"), request=asked)
     job = RecordedJob(status, refuses_logs=True)
     assert diagnose_job(job, "job").root_cause.finding.remedy.startswith("Set batch_size to 24 instead of 32")

@@ -105,7 +105,6 @@ class LocalBackend(Backend):
         Raises UnknownJob where there is none, UnreadableJob where its files tell nothing.
         """
         # Listing and stopping jobs reads no requests.
-        from launcher.backends.asked import asked_of
         from launcher.planning.request_view import RequestView
 
         status = self._record(job_name).status()
@@ -118,7 +117,7 @@ class LocalBackend(Backend):
                 processes_per_host=request.processes_per_host,
                 metrics=request.metrics,
                 instance_type=request.instance_type,
-                asked=asked_of(request, here=True),
+                request=request,
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise no_request(self._store.folder(job_name)) from error

@@ -22,7 +22,6 @@ _OTHER_STATES = {"Deleting": JobState.STOPPED, "DeleteFailed": JobState.STOPPED}
 def status_of(job: Mapping[str, Any]) -> JobStatus:
     """The status in an answer of DescribeTrainingJob."""
     # Listing and stopping jobs reads no requests.
-    from launcher.backends.asked import asked_of
     from launcher.planning.request_view import RequestView
 
     transitions = tuple(map(_transition, job.get("SecondaryStatusTransitions", ())))
@@ -40,7 +39,7 @@ def status_of(job: Mapping[str, Any]) -> JobStatus:
         hosts=request.hosts,
         processes_per_host=request.processes_per_host,
         metrics=request.metrics,
-        asked=asked_of(request),
+        request=request,
         stop=_stop(job_state(job["TrainingJobStatus"]), job, request, transitions),
         shell=shell_commands(job, request),
     )

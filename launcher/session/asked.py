@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from launcher.diagnosis.remedies.asked_job import AskedJob
-from launcher.planning.request_view import RequestView
+from typing import TYPE_CHECKING
+
+from launcher.diagnosis.remedies.asked_job import NOTHING_ASKED, AskedJob
+
+if TYPE_CHECKING:
+    from launcher.planning.request_view import RequestView
 
 
-def asked_of(request: RequestView, *, here: bool = False) -> AskedJob:
+def asked_of(request: RequestView | None, *, here: bool = False) -> AskedJob:
     """What the request says; of a run on this machine nothing of the hosts that it stands for."""
+    if request is None:
+        return NOTHING_ASKED
     words = request.arguments
     return AskedJob(
         instance_type=None if here else request.instance_type,

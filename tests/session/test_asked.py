@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from launcher.backends.asked import asked_of
 from launcher.planning.request_view import RequestView
+from launcher.session.asked import asked_of
 
 REQUEST = RequestView(
     {
