@@ -183,12 +183,14 @@ def _attempts(
 ) -> int:
     from launcher.cli.job_view import conclude
     from launcher.cli.submission_view import AttemptsView
+    from launcher.session.checked import account_check
 
+    check = account_check(launching.clients)
     backend, view = submission.backend, AttemptsView(screen_for(output))
     outcome = launching.run(
         plan,
         submission.start,
-        follow=lambda name: attend(backend, name, output, choose),
+        follow=lambda name: attend(backend, name, output, choose, check),
         display=view,
     )
     if outcome is None:

@@ -16,6 +16,8 @@ from launcher.diagnosis.naming import attributed, without_innocents
 from launcher.diagnosis.ranks import RankState, with_the_silent
 from launcher.diagnosis.reader import Reading
 from launcher.diagnosis.reason import BEFORE_ALL_LINES
+from launcher.diagnosis.remedies.asked_job import NOTHING_ASKED, AskedJob
+from launcher.diagnosis.remedies.numbers import remedy_with_numbers
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
 from launcher.diagnosis.standstill import silent_before, stands_still
@@ -35,6 +37,7 @@ def judge(
     reason: Sequence[Sighting],
     ending: Ending | None = None,
     late: Mapping[str, int] | None = None,
+    job: AskedJob = NOTHING_ASKED,
 ) -> Diagnosis:
     """The diagnosis from what was read of the logs, of the service's reason, and of how the job ended.
 
@@ -43,7 +46,8 @@ def judge(
     (`consequences`). In it the weightier role counts, whatever came first: initiator, symptom, cascade.
     Within a role what is definite beats what is vague, then the earlier sign counts, as far as that is known
     (`clocks`). What an end from outside explains is a consequence; `late` are each host's lines after it.
-    What was survived, and restarts of the ranks, are told last.
+    What was survived, and restarts of the ranks, are told last. The remedy has the numbers of the lines and
+    of the `job`, where they are known.
     """
     ending = ending or Ending()
     ranks = with_the_silent(
@@ -85,6 +89,8 @@ def judge(
     explained = attributed(explained, others, reading)
     explained = _without_rank(explained, rivals) if explained.about is None else explained
     explained = without_innocents(explained, signs, ranks)
+    if (remedy := remedy_with_numbers(explained, others, job)) is not None:
+        explained = replace(explained, remedy=remedy)
     cause = root_cause(explained, others, context)
     cause = replace(cause, sureness=judged_sure(explained, rivals))
     consequences = tuple(grouped(sign for sign in others if not _same(sign, root)))

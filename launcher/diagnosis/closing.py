@@ -244,4 +244,5 @@ def _last(closing: Closing) -> LastLine | None:
     timed = [(each.time, each) for each in ends if each.time is not None]
     if timed:
         return max(timed, key=lambda entry: entry[0])[1]
-    return ends[-1] if ends else None
+    # Without times nobody knows which of several streams ended last.
+    return ends[0] if len(ends) == 1 else None

@@ -17,6 +17,7 @@ from launcher.diagnosis.ranks import table_of
 from launcher.diagnosis.reader import LogReader
 from launcher.diagnosis.reason import signs_of
 from launcher.diagnosis.record import LogRecord, LogStream
+from launcher.diagnosis.remedies.asked_job import NOTHING_ASKED, AskedJob
 
 
 def diagnose(
@@ -27,6 +28,7 @@ def diagnose(
     secondary_status: str | None = None,
     ending: Ending | None = None,
     evidence: Iterable[FileEvidence] = (),
+    job: AskedJob = NOTHING_ASKED,
 ) -> Diagnosis:
     """Why a job failed, or that it did not.
 
@@ -36,7 +38,8 @@ def diagnose(
     JobStatus), `ending` is what the place says of the end. Of a job that completed nothing is called a root
     cause but that the ranks never met (DIST008), which ends no job: what the lines advise remains. What
     followed from a stop is no failure (see `stops`).
-    `evidence` is what files besides the logs say; it is asked for when all lines have been read.
+    `evidence` is what files besides the logs say; it is asked for when all lines have been read. `job` is what
+    it was asked to be, whose numbers the remedy names.
     """
     ending = ending or Ending()
     late: Counter[str] = Counter()
@@ -52,7 +55,7 @@ def diagnose(
     reading.ranks = table_of((*reading.ranks, *beside.rows))
     reading.unread = beside.unread
     reading.world_size = max(reading.world_size, beside.world_size or 0)
-    return judge(reading, signs_of(failure_reason, secondary_status), ending, late)
+    return judge(reading, signs_of(failure_reason, secondary_status), ending, late, job)
 
 
 def _counting_later(lines: Iterable[LogRecord], at: float, late: Counter[str]) -> Iterator[LogRecord]:

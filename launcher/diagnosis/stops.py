@@ -171,11 +171,12 @@ def _remedy(stop: Stop, ending: Ending) -> str | None:
         return _from_the_beginning(stop.cause)
     again = f"launch resume {job}"
     with_more = f"--set checkpoint.resume_from={job}"
+    used = f", of which all {exact_duration(round(stop.limit))} are used up" if stop.limit else ""
     match stop.cause:
         case StopCause.MAX_RUNTIME:
             return (
-                f"Raise limits.max_runtime, and launch the job file again with {with_more} ; `{again}` goes "
-                "on from the last checkpoint for as long once more."
+                f"Raise limits.max_runtime{used}, and launch the job file again with {with_more} ; `{again}` "
+                "goes on from the last checkpoint for as long once more."
             )
         case StopCause.MAX_WAIT:
             return (

@@ -13,8 +13,23 @@ from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.failure_modes import hardware, job_runtime
 
 _SIZE = r"(?<![\d.])[\d.]++ ?[KMGT]i?B"
+_FREE = r"(?<![\d.])[\d.]++ ?(?:[KMGT]i?B|bytes)"
 
 SIGNATURES = (
+    Signature(
+        mode=hardware.CUDA_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="out of memory",
+        pattern=re.compile(
+            r"(?:CUDA|HIP) out of memory\. Tried to allocate (?P<asked>" + _SIZE + r")\.? "
+            r".{0,60}?(?:\(GPU \d{1,3}; |capaci?ty of )(?P<total>" + _SIZE + r")"
+            r".{0,160}?(?P<free>" + _FREE + r")(?: is)? free"
+        ),
+        example="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 5 has a total "
+        "capacity of 23.43 GiB of which 198.06 MiB is free.",
+        near_miss="INFO CUDA out of memory. Tried to allocate 1.96 GiB. GPU 5 is free",
+        says="the GPU is full: asked for {asked} with {free} free of {total}",
+    ),
     Signature(
         mode=hardware.CUDA_OUT_OF_MEMORY,
         role=LineRole.INITIATOR,
@@ -24,8 +39,7 @@ SIGNATURES = (
             r"(?P<asked>" + _SIZE + r"))?"
             r"(?:.{0,160}?(?P<free>" + _SIZE + r")(?: is)? free)?",
         ),
-        example="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 5 has a total "
-        "capacity of 23.43 GiB of which 198.06 MiB is free.",
+        example="RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB; 11.19 MiB free",
         near_miss="INFO retry after CUDA  out-of-memory is off; host ran out of memory 0 times",
         says="the GPU is full: asked for {asked} with {free} free",
     ),
