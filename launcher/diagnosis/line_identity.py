@@ -56,12 +56,19 @@ _NEVER = _one_of(
     ]
 )
 _OPENS = _one_of((HEADER.lower(), BOX_END))
-_OF_DIGITS = _one_of([row.literal for row in SIGNATURES if _looks_at_digits(row)])
+_WITH_DIGITS = {row.literal.encode() for row in SIGNATURES if _looks_at_digits(row)}
+_OF_DIGITS = _one_of(sorted(literal.decode() for literal in _WITH_DIGITS))
+_SHAPES_WITH_DIGITS = sorted({shape_of(literal) for literal in _WITH_DIGITS})
 
 
 def opens(raw: bytes) -> bool:
     """Whether a traceback may begin in a line."""
     return _OPENS.search(shape_of(raw.lower())) is not None
+
+
+def says_nothing(raw: bytes) -> bool:
+    """Whether a line of a stack tells nothing beside it, nor would another of its shape."""
+    return is_plain(raw) and _NEVER.search(shape_of(raw.lower())) is None
 
 
 def is_plain(raw: bytes) -> bool:
@@ -87,9 +94,24 @@ def spans_of(raw: bytes, line: Line, row: Signature | None, *, traced: bool = Fa
     captures = row is not None and bool({"rank", "host"} & {*row.captures})
     if captures and row is not None and not row.pattern.search(line.text):
         return None  # It is told in the lines that follow.
-    if captures or _OF_DIGITS.search(shape):
+    digits = _places_of_digits(raw.lower(), shape) if _OF_DIGITS.search(shape) else ()
+    if captures or digits is None:
         return (*spans, (start, len(raw)))
-    return (*spans, *((start + found.start(), start + found.end()) for found in _GROUP.finditer(line.text)))
+    return (*spans, *digits, *((start + found.start(), start + found.end()) for found in _GROUP.finditer(line.text)))
+
+
+def _places_of_digits(lower: bytes, shape: bytes) -> Spans | None:
+    """Where a line would have a literal if its digits were others; None where it has one, so that each digit
+    may count."""
+    places: list[tuple[int, int]] = []
+    for literal in _SHAPES_WITH_DIGITS:
+        at = shape.find(literal)
+        while at >= 0:
+            if lower[at : at + len(literal)] in _WITH_DIGITS:
+                return None
+            places.append((at, at + len(literal)))
+            at = shape.find(literal, at + 1)
+    return tuple(places)
 
 
 def is_followed_by_another(after: Sequence[bytes]) -> bool:

@@ -34,8 +34,8 @@ class Notes:
     def __init__(self) -> None:
         self._noted: dict[str, dict[tuple[object, str | None, int | None], Sighting]] = {}
         self._count = 0
-        self.brought = 0
-        """How many signs were given that were not noted before, whether or not there was room for them."""
+        self.refused = 0
+        """How many signs were given for which there was no room."""
         self._history: dict[tuple[object, ...], Survived] = {}
 
     def note(self, kind: object, sighting: Sighting) -> bool:
@@ -44,8 +44,8 @@ class Notes:
         key = (kind, sighting.host, sighting.rank)
         if key in noted:
             return False
-        self.brought += 1
         if self._count >= _MOST:
+            self.refused += 1
             return False
         noted[key] = sighting
         self._count += 1
