@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import itemgetter
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from launcher.diagnosis.signatures.signature import Signature
 from launcher.text.line_origin import origin_of, spans_of_origin
@@ -31,6 +32,15 @@ _EACH = 200
 
 Spans: TypeAlias = tuple[tuple[int, int], ...]
 Writer: TypeAlias = "int | str | None"
+
+
+class Identity(NamedTuple):
+    """How a line is known again: by what stands at `spans`, unless one of these literals of lower case
+    stands at one of the `unless`, each from and to."""
+
+    spans: Spans
+    unless: tuple[tuple[int, int, frozenset[bytes]], ...] = ()
+
 
 _UNKNOWN: Final = object()
 
@@ -55,7 +65,7 @@ class _News:
     """
 
     row: Signature | None
-    spans: Spans
+    identity: Identity
     of: Callable[[bytes], object]
     whom: set[object] = field(default_factory=set)
     followed_by: set[bytes] = field(default_factory=set)
@@ -86,6 +96,18 @@ class Step:
     size: int
     next: dict[_Shape, Step] = field(default_factory=dict)
     news: _News | None = None
+    usual: Sequence[_Shape] = ()
+    usual_news: _News | None = None
+    """Of a header: the shapes of the traceback that was learned last, and what its exception tells."""
+
+    def way(self) -> list[_Shape]:
+        """The shapes from the header to this line."""
+        step: Step | None = self
+        shapes = []
+        while step is not None:
+            shapes.append(step.shape)
+            step = step.before
+        return shapes[::-1]
 
 
 @dataclass(slots=True, eq=False)
@@ -99,14 +121,8 @@ class UnderWay:
 
     def messages(self) -> list[str]:
         """The lines without their prefixes."""
-        starts = []
-        step: Step | None = self.step
-        while step is not None:
-            starts.append(step.shape.start)
-            step = step.before
-        return [
-            line[start:].decode("ascii") for line, start in zip(self.lines, reversed(starts), strict=True)
-        ]
+        way = self.step.way()
+        return [line[shape.start :].decode("ascii") for line, shape in zip(self.lines, way, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +145,6 @@ class KnownLines:
         self.is_busy = False
         self.revision = 0
         """Goes on whenever something was forgotten."""
-        self.learned = 0
-        """Goes on with every line that was learned from."""
         self.open: Collection[Writer] = ()
         """The writers with a traceback of which every line is looked at."""
         self._under_way: dict[Writer, UnderWay] = {}
@@ -176,7 +190,7 @@ class KnownLines:
         `first` is the number of the first of all lines in its stream, `time_of` tells the time by such a
         number.
         """
-        start, found = glance.start, glance.found
+        start, shapes, found = glance.start, glance.shapes, glance.found
         ours = lines[start : start + len(found)]
         under_way, bounds = self._under_way, self._bounds
         writers = [
@@ -184,11 +198,14 @@ class KnownLines:
             for line, shape in zip(ours, found, strict=False)
         ]
         writers.append(_UNKNOWN)
-        for at in range(len(found) - 1):
+        numbers = iter(range(len(found) - 1))
+        for at in numbers:
             shape = found[at]
             if shape is None:
-                yield start + at
-                continue
+                shape = found[at] = self._shapes.get(shapes[at])  # It may be known since the glance.
+                if shape is None:
+                    yield start + at
+                    continue
             writer = writers[at]
             line = ours[at]
             if writer is _UNKNOWN:
@@ -209,8 +226,18 @@ class KnownLines:
             elif writer in self.open:
                 yield start + at
             elif shape.begins is not None and bounds.under_way < _MOST_UNDER_WAY:
-                index = first + start + at
-                under_way[writer] = UnderWay(shape.begins, index, time_of(index), [line])  # type: ignore[index]
+                header, index = shape.begins, first + start + at
+                size = len(header.usual)
+                if (
+                    header.usual_news is not None
+                    and found[at : at + size] == header.usual
+                    and writers[at : at + size].count(writer) == size
+                    and at + size < len(found)
+                    and not self._is_news(header.usual_news, ours, glance, writers, at + size - 1)
+                ):
+                    next(islice(numbers, size - 2, None), None)  # All of it lies here, and is known.
+                    continue
+                under_way[writer] = UnderWay(header, index, time_of(index), [line])  # type: ignore[index]
                 bounds.under_way += 1
             elif shape.alone is None or self._is_news(shape.alone, ours, glance, writers, at):
                 yield start + at
@@ -219,8 +246,12 @@ class KnownLines:
         self, news: _News, lines: Sequence[bytes], glance: Glance, writers: list[object], at: int
     ) -> bool:
         """Whether a line may tell something that was not told before."""
-        if news.of(lines[at]) not in news.whom:
+        line = lines[at]
+        if news.of(line) not in news.whom:
             return True
+        for start, end, literals in news.identity.unless:
+            if line[start:end].lower() in literals:
+                return True
         writer, following = writers[at], writers[at + 1]
         if following is _UNKNOWN and writer is not None and at + 1 < len(lines):
             shape = glance.found[at + 1]
@@ -236,7 +267,7 @@ class KnownLines:
     def learn(
         self,
         raw: bytes,
-        spans: Spans,
+        identity: Identity,
         row: Signature | None,
         following: bytes | None,
         after: Step | None = None,
@@ -246,16 +277,19 @@ class KnownLines:
         `row` is the one that counts for it, `following` the line after it, None for one of another writer;
         `after` the step before it, where it is the exception of a traceback.
         """
-        self.learned += 1
         shape = self._shape(raw)
         if after is not None:
             step = self._step(shape, len(raw), after)
             if step is None or step.next:
                 return
-            news = step.news = step.news or _News(row, spans, _getter(spans))
+            news = step.news = step.news or _News(row, identity, _getter(identity.spans))
+            way = step.way()
+            header = way[0].begins
+            if header is not None:
+                header.usual, header.usual_news = way, news
         else:
-            news = shape.alone = shape.alone or _News(row, spans, _getter(spans))
-        if news.row is row and news.spans == spans:
+            news = shape.alone = shape.alone or _News(row, identity, _getter(identity.spans))
+        if news.row is row and news.identity == identity:
             whom, follows = news.of(raw), None if following is None else shape_of(following)
             if whom not in news.whom:
                 news.whom.add(whom)
@@ -271,7 +305,6 @@ class KnownLines:
 
         `before` is the step before it, None for a header.
         """
-        self.learned += 1
         step = self._step(self._shape(raw), len(raw), before)
         return None if step is None or step.news is not None else step
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from launcher.diagnosis import attempts, rank_lines, torchrun_table
-from launcher.diagnosis.known_lines import Spans, shape_of
+from launcher.diagnosis.known_lines import Identity, shape_of
 from launcher.diagnosis.progress import counters_in
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.signatures.signature import Signature
@@ -56,9 +56,12 @@ _NEVER = _one_of(
     ]
 )
 _OPENS = _one_of((HEADER.lower(), BOX_END))
-_WITH_DIGITS = {row.literal.encode() for row in SIGNATURES if _looks_at_digits(row)}
-_OF_DIGITS = _one_of(sorted(literal.decode() for literal in _WITH_DIGITS))
-_SHAPES_WITH_DIGITS = sorted({shape_of(literal) for literal in _WITH_DIGITS})
+_LITERALS_WITH_DIGITS = {row.literal.encode() for row in SIGNATURES if _looks_at_digits(row)}
+_WITH_DIGITS = {
+    shape: frozenset(literal for literal in _LITERALS_WITH_DIGITS if shape_of(literal) == shape)
+    for shape in sorted(map(shape_of, _LITERALS_WITH_DIGITS))
+}
+_OF_DIGITS = re.compile(b"|".join(map(re.escape, _WITH_DIGITS)))
 
 
 def opens(raw: bytes) -> bool:
@@ -78,8 +81,8 @@ def is_plain(raw: bytes) -> bool:
     return raw.decode("ascii").replace("\t", " ").isprintable()
 
 
-def spans_of(raw: bytes, line: Line, row: Signature | None, *, traced: bool = False) -> Spans | None:
-    """Where a line tells whom it is about; None where another line of its shape may bring something new.
+def identity_of(raw: bytes, line: Line, row: Signature | None, *, traced: bool = False) -> Identity | None:
+    """How to know a line again; None where another line of its shape may bring something new.
 
     `row` is the one that counts for it, `traced` whether it is of a traceback, below its header.
     """
@@ -96,20 +99,22 @@ def spans_of(raw: bytes, line: Line, row: Signature | None, *, traced: bool = Fa
         return None  # It is told in the lines that follow.
     digits = _places_of_digits(raw.lower(), shape) if _OF_DIGITS.search(shape) else ()
     if captures or digits is None:
-        return (*spans, (start, len(raw)))
-    return (*spans, *digits, *((start + found.start(), start + found.end()) for found in _GROUP.finditer(line.text)))
+        return Identity((*spans, (start, len(raw))))
+    group = [(start + found.start(), start + found.end()) for found in _GROUP.finditer(line.text)]
+    return Identity((*spans, *group), digits)
 
 
-def _places_of_digits(lower: bytes, shape: bytes) -> Spans | None:
-    """Where a line would have a literal if its digits were others; None where it has one, so that each digit
-    may count."""
-    places: list[tuple[int, int]] = []
-    for literal in _SHAPES_WITH_DIGITS:
+def _places_of_digits(lower: bytes, shape: bytes) -> tuple[tuple[int, int, frozenset[bytes]], ...] | None:
+    """Where a line would have which literals if its digits were others; None where it has one, so that each
+    digit may count."""
+    places: list[tuple[int, int, frozenset[bytes]]] = []
+    for literal, alike in _WITH_DIGITS.items():
         at = shape.find(literal)
         while at >= 0:
-            if lower[at : at + len(literal)] in _WITH_DIGITS:
+            end = at + len(literal)
+            if lower[at:end] in alike:
                 return None
-            places.append((at, at + len(literal)))
+            places.append((at, end, alike))
             at = shape.find(literal, at + 1)
     return tuple(places)
 

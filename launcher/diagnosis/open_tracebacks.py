@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from launcher.diagnosis.candidates import line_of
 from launcher.diagnosis.known_lines import KnownLines, Step, Writer
-from launcher.diagnosis.line_identity import is_followed_by_another, opens, says_nothing, spans_of
+from launcher.diagnosis.line_identity import identity_of, is_followed_by_another, opens, says_nothing
 from launcher.diagnosis.matching import are_of_two
 from launcher.diagnosis.record import Line, parse
 from launcher.diagnosis.scan import Candidate, Scanner
@@ -113,11 +113,11 @@ def learn(
         return
     if (was is not None and (was.step is None or not was.traceback.exception)) or opens(raw):
         return
-    spans = spans_of(raw, line, row, traced=was is not None)
-    if spans is None or not candidate.after:
+    identity = identity_of(raw, line, row, traced=was is not None)
+    if identity is None or not candidate.after:
         return
     after = None if was is None else was.step
     if are_of_two(line, parse(candidate.after[0].decode("utf-8", "replace"))):
-        known.learn(raw, spans, row, None, after)
+        known.learn(raw, identity, row, None, after)
     elif is_followed_by_another(candidate.after):
-        known.learn(raw, spans, row, candidate.after[0], after)
+        known.learn(raw, identity, row, candidate.after[0], after)

@@ -93,6 +93,9 @@ class RankLines:
 
     def seen(self, rank: int, host: str, time: float | None, step: int | None) -> None:
         """A rank printed something, in the order of the lines; `step` where it is one of its steps."""
+        known = self._rows.get(rank)
+        if known is not None and step is None and time is None and host in ("", known.host):
+            return  # as in each of the last lines of a stream without times
         self._put(RankState(rank, host=host or None, last_output=time, step=step))
 
     def rows(self) -> tuple[RankState, ...]:

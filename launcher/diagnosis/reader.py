@@ -135,8 +135,9 @@ class LogReader:
         refused, was = self._incidents.notes.refused, self._tracebacks.of(stream, line.writer)
         row = self._look_into(candidate, line)
         known = self._scanner.known_of(stream)
-        if (known.is_busy or was is not None) and self._incidents.notes.refused == refused:
-            learn(known, candidate, line, row, was, self._tracebacks.of(stream, line.writer))
+        now = self._tracebacks.of(stream, line.writer)
+        if (known.is_busy or was or now) and self._incidents.notes.refused == refused:
+            learn(known, candidate, line, row, was, now)
 
     def _look_into(self, candidate: Candidate, line: Line) -> Signature | None:
         """Note what a line says; the row that counts for it."""
@@ -158,7 +159,8 @@ class LogReader:
                 self._start_over(candidate.stream)
                 traced = False
         beside = self._trace(candidate, line)
-        self._worlds.read(line, candidate.host, candidate.index, candidate.time)
+        if any(part in lower for part in WORLD_SIZE_LITERALS):
+            self._worlds.read(line, candidate.host, candidate.index, candidate.time)
         self._ranks_of(candidate.stream).read(
             line, line.host or candidate.host, candidate.following if "(local_rank: " in lower else ()
         )

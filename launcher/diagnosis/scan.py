@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -27,8 +27,8 @@ _WINDOW_OF_RECORDS = 1 << 15
 _DENSE = 8
 """Where one of so many lines is looked at, what is known is looked up before anything is searched."""
 
-_FEWEST, _MOST_AT_ONCE = 64, 1 << 13
-"""Lines of such a stream that are searched together: after something new the fewest, then twice as many."""
+_FEWEST, _MOST_AT_ONCE = 16, 1 << 13
+"""Lines of such a stream that are searched together: at first the fewest, then twice as many."""
 
 _OF_A_RECORD = 3
 """Lines after a line that may be of its record."""
@@ -186,41 +186,47 @@ class Scanner:
     def _search(self, stream: _Stream, window: Window) -> Iterator[Candidate]:
         """The candidates of a window, in the order of the lines."""
         lines, start, count = window.lines, window.start, window.count
-        if stream.known.is_busy:
-            yield from self._search_busy(stream, window, 0)
-        else:
-            yield from self._search_calm(stream, window)
+        hits: list[int] | None = None
+        at = 0
+        while at < count:
+            if stream.known.is_busy:
+                at = yield from self._search_busy(stream, window, at)
+            else:
+                hits = self._lines_of_hits(lines) if hits is None else hits
+                at = yield from self._search_calm(stream, window, hits, at)
         for number in range(max(0, count - TAIL), count):
             stream.tail.append((start + number, stream.time_of(start + number), lines[number]))
 
-    def _search_calm(self, stream: _Stream, window: Window) -> Iterator[Candidate]:
-        """The candidates of a window of which few lines are, until many are."""
-        hits = self._lines_of_hits(window.lines)
-        looked, since = 0, 0
-        for number, hit in self._wanted(stream, hits, window.count):
+    def _search_calm(
+        self, stream: _Stream, window: Window, hits: list[int], at: int
+    ) -> Generator[Candidate, None, int]:
+        """The candidates of a window from a line on, until many lines are; returns where to go on."""
+        since = at
+        for looked, (number, hit) in enumerate(self._wanted(stream, hits, at, window.count), 1):
             yield self._candidate(stream, window, number, hit)
-            looked += 1
+            if self._is_wanted(stream):
+                stream.known.is_busy = True
+                return number + 1
             if looked % _FEWEST == 0:
                 if number - since < _FEWEST * _DENSE:
                     stream.known.is_busy = True
-                    yield from self._search_busy(stream, window, number + 1)
-                    return
+                    return number + 1
                 since = number
+        return window.count
 
-    def _search_busy(self, stream: _Stream, window: Window, at: int) -> Iterator[Candidate]:
-        """The candidates of a window, from a line on, of which many are; known ones are left out unsearched.
+    def _search_busy(self, stream: _Stream, window: Window, at: int) -> Generator[Candidate, None, int]:
+        """The same until few lines are; those that are known are left out unsearched.
 
-        What is known changes with every candidate. Once much was learned, or something was forgotten, the
-        rest is looked at anew.
+        What is known grows with every candidate; where it was forgotten, the rest is looked at anew.
         """
         lines, count, known = window.lines, window.count, stream.known
-        first, size, idle = at, _FEWEST, 0
-        while at < count:
-            end, revision, learned = min(count, at + size), known.revision, known.learned
+        size = _FEWEST
+        while at < count and known.is_busy:
+            end, revision = min(count, at + size), known.revision
             glance = known.glance(lines, at, end)
             hits = self._hits_near(lines, glance.unknown(), end)
             start, at, size = at, end, min(size * 2, _MOST_AT_ONCE)
-            position = 0
+            position = idle = 0
             for number in known.left(lines, glance, stream.time_of, window.start):
                 hit = glance.found[number - start] is not None
                 if not hit:
@@ -231,10 +237,12 @@ class Scanner:
                         continue
                     hit = near <= number + _OF_A_RECORD
                 yield self._candidate(stream, window, number, hit)
-                if known.revision != revision or known.learned - learned >= _FEWEST:
+                if known.revision != revision:
                     at, size = number + 1, _FEWEST
                     break
-        known.is_busy = (count - first - idle) * _DENSE > count - first
+            looked = at - start - idle
+            known.is_busy = at - start < _FEWEST * _DENSE or looked * _DENSE > at - start
+        return at
 
     def _is_wanted(self, stream: _Stream) -> bool:
         """Whether each line of a stream is looked at for the moment, unless it is known."""
@@ -245,10 +253,10 @@ class Scanner:
         after = lines[number + 1 : number + 1 + AHEAD]
         return stream.candidate(index, stream.time_of(index), lines[number], after, hit)
 
-    def _wanted(self, stream: _Stream, hits: list[int], end: int) -> Iterator[tuple[int, bool]]:
+    def _wanted(self, stream: _Stream, hits: list[int], start: int, end: int) -> Iterator[tuple[int, bool]]:
         """The numbers of the lines that are looked at, and whether a literal begins in them or soon after."""
         last = bisect_left(hits, end)
-        position, number = 0, -1
+        position, number = 0, start - 1
         while True:
             # What is wanted may change with every candidate, so it is looked up each time.
             if self._is_wanted(stream):
