@@ -61,13 +61,15 @@ def _getter(spans: Spans) -> Callable[[bytes], object]:
 class _News:
     """What a kind of line could tell: whose lines told it, and with which lines after them.
 
-    `beside` is whether that of another writer may follow, which is never of the same record.
+    `kinds` are those of its signs; with `whom` all lines share it that tell the same kinds. `beside` is
+    whether that of another writer may follow, which is never of the same record.
     """
 
     row: Signature | None
     identity: Identity
     of: Callable[[bytes], object]
-    whom: set[object] = field(default_factory=set)
+    kinds: frozenset[object]
+    whom: set[object]
     followed_by: set[bytes] = field(default_factory=set)
     beside: bool = False
 
@@ -150,6 +152,8 @@ class KnownLines:
         self._under_way: dict[Writer, UnderWay] = {}
         self._shapes: dict[bytes, _Shape] = {}
         self._writers: dict[tuple[bytes, Spans], dict[object, object]] = {}
+        self._told: dict[tuple[int, int, frozenset[object]], set[object]] = {}
+        """To whom something is told, by the kind of prefix, how many places tell whom, and the signs."""
         self._bounds = bounds
         bounds.streams.append(self)
 
@@ -163,6 +167,7 @@ class KnownLines:
         self.revision += 1
         self._shapes.clear()
         self._writers.clear()
+        self._told.clear()
 
     def take(self, writer: Writer) -> UnderWay | None:
         """The traceback of a writer that is under way, which from now on somebody else follows."""
@@ -269,27 +274,29 @@ class KnownLines:
         raw: bytes,
         identity: Identity,
         row: Signature | None,
+        kinds: frozenset[object],
         following: bytes | None,
         after: Step | None = None,
     ) -> None:
         """This line told all that another of its shape about the same could tell.
 
-        `row` is the one that counts for it, `following` the line after it, None for one of another writer;
-        `after` the step before it, where it is the exception of a traceback.
+        `row` is the one that counts for it, `kinds` are those of the signs in it, `following` is the line
+        after it, None for one of another writer; `after` is the step before it, where it is the exception of
+        a traceback.
         """
         shape = self._shape(raw)
         if after is not None:
             step = self._step(shape, len(raw), after)
             if step is None or step.next:
                 return
-            news = step.news = step.news or _News(row, identity, _getter(identity.spans))
+            news = step.news = step.news or self._news(shape, row, identity, kinds)
             way = step.way()
             header = way[0].begins
             if header is not None:
                 header.usual, header.usual_news = way, news
         else:
-            news = shape.alone = shape.alone or _News(row, identity, _getter(identity.spans))
-        if news.row is row and news.identity == identity:
+            news = shape.alone = shape.alone or self._news(shape, row, identity, kinds)
+        if news.row is row and news.identity == identity and news.kinds == kinds:
             whom, follows = news.of(raw), None if following is None else shape_of(following)
             if whom not in news.whom:
                 news.whom.add(whom)
@@ -299,6 +306,14 @@ class KnownLines:
             elif follows not in news.followed_by:
                 news.followed_by.add(follows)
                 self._bounds.count(_EACH + len(follows))
+
+    def _news(
+        self, shape: _Shape, row: Signature | None, identity: Identity, kinds: frozenset[object]
+    ) -> _News:
+        of_whom = (id(shape.writers), len(identity.spans), kinds)
+        whom = self._told.setdefault(of_whom, set())
+        self._bounds.count(_EACH)
+        return _News(row, identity, _getter(identity.spans), kinds, whom)
 
     def step(self, raw: bytes, before: Step | None) -> Step | None:
         """The step with this line, which tells nothing, of a traceback; None where it is not to be followed.

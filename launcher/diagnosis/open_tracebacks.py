@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from launcher.diagnosis.candidates import line_of
@@ -95,13 +95,14 @@ def learn(
     candidate: Candidate,
     line: Line,
     row: Signature | None,
+    kinds: Collection[object],
     was: Open | None,
     now: Open | None,
 ) -> None:
     """Have lines left out that are like this one, where they would bring nothing new.
 
-    `row` is the one that counts for the line; `was` and `now` are the tracebacks of its writer before it and
-    with it.
+    `row` is the one that counts for the line, `kinds` are those of the signs in it; `was` and `now` are the
+    tracebacks of its writer before it and with it.
     """
     raw = candidate.raw
     if now is not None:
@@ -117,7 +118,8 @@ def learn(
     if identity is None or not candidate.after:
         return
     after = None if was is None else was.step
+    told = frozenset(kinds)
     if are_of_two(line, parse(candidate.after[0].decode("utf-8", "replace"))):
-        known.learn(raw, identity, row, None, after)
+        known.learn(raw, identity, row, told, None, after)
     elif is_followed_by_another(candidate.after):
-        known.learn(raw, identity, row, candidate.after[0], after)
+        known.learn(raw, identity, row, told, candidate.after[0], after)

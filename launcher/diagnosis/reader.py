@@ -132,12 +132,15 @@ class LogReader:
         line = line_of(candidate)
         if self._tracebacks.resume(stream, line.writer):
             self._want(stream)
-        refused, was = self._incidents.notes.refused, self._tracebacks.of(stream, line.writer)
+        was = self._tracebacks.of(stream, line.writer)
+        notes = self._incidents.notes
+        notes.given.clear()
+        notes.refused = False
         row = self._look_into(candidate, line)
         known = self._scanner.known_of(stream)
         now = self._tracebacks.of(stream, line.writer)
-        if (known.is_busy or was or now) and self._incidents.notes.refused == refused:
-            learn(known, candidate, line, row, was, now)
+        if (known.is_busy or was or now) and not notes.refused:
+            learn(known, candidate, line, row, notes.given, was, now)
 
     def _look_into(self, candidate: Candidate, line: Line) -> Signature | None:
         """Note what a line says; the row that counts for it."""
