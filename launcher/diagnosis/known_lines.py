@@ -9,15 +9,24 @@ with those of others. What is left out would have changed nothing, so the answer
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
-from operator import itemgetter
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
+from launcher.diagnosis.known_shapes import (
+    Glance,
+    Identity,
+    News,
+    Shape,
+    Spans,
+    Step,
+    UnderWay,
+    Writer,
+    getter,
+    shape_of,
+)
 from launcher.diagnosis.signatures.signature import Signature
 from launcher.text.line_origin import origin_of, spans_of_origin
 
-_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _MOST_BYTES = 16_000_000
 """What may be known of all streams together, in bytes of memory, roughly; beyond it all is forgotten."""
 
@@ -30,114 +39,7 @@ _LONGEST_TRACEBACK, _LARGEST_TRACEBACK = 100, 16_000
 _EACH = 200
 """Bytes of memory that whatever is known takes beside its text, roughly."""
 
-Spans: TypeAlias = tuple[tuple[int, int], ...]
-Writer: TypeAlias = "int | str | None"
-
-
-class Identity(NamedTuple):
-    """How a line is known again: by what stands at `spans`, unless one of these literals of lower case
-    stands at one of the `unless`, each from and to."""
-
-    spans: Spans
-    unless: tuple[tuple[int, int, frozenset[bytes]], ...] = ()
-
-
 _UNKNOWN: Final = object()
-
-
-def shape_of(text: bytes) -> bytes:
-    """The text with each digit made a zero, so that everything stands where it stood."""
-    return text.translate(_ZEROS)
-
-
-def _getter(spans: Spans) -> Callable[[bytes], object]:
-    """What stands in a line at these places."""
-    if not spans:
-        return itemgetter(slice(0, 0))
-    return itemgetter(*(slice(start, end) for start, end in spans))
-
-
-@dataclass(slots=True, eq=False)
-class _News:
-    """What a kind of line could tell: whose lines told it, and with which lines after them.
-
-    `kinds` are those of its signs; with `whom` all lines share it that tell the same kinds. `beside` is
-    whether that of another writer may follow, which is never of the same record.
-    """
-
-    row: Signature | None
-    identity: Identity
-    of: Callable[[bytes], object]
-    kinds: frozenset[object]
-    whom: set[object]
-    followed_by: set[bytes] = field(default_factory=set)
-    beside: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class _Shape:
-    """A kind of line: where it tells its writer, which writers are known, and where the message begins.
-
-    `alone` is what it tells outside of tracebacks, `begins` the step with which it is a traceback's header.
-    """
-
-    of: Callable[[bytes], object]
-    writers: dict[object, object]
-    start: int
-    alone: _News | None = None
-    begins: Step | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Step:
-    """A line on the way of a known traceback; `news` is what it tells where it is the exception."""
-
-    shape: _Shape
-    before: Step | None
-    lines: int
-    size: int
-    next: dict[_Shape, Step] = field(default_factory=dict)
-    news: _News | None = None
-    usual: Sequence[_Shape] = ()
-    usual_news: _News | None = None
-    """Of a header: the shapes of the traceback that was learned last, and what its exception tells."""
-
-    def way(self) -> list[_Shape]:
-        """The shapes from the header to this line."""
-        step: Step | None = self
-        shapes = []
-        while step is not None:
-            shapes.append(step.shape)
-            step = step.before
-        return shapes[::-1]
-
-
-@dataclass(slots=True, eq=False)
-class UnderWay:
-    """A traceback that is known so far: the last line's step, the header's number and time, its lines."""
-
-    step: Step
-    index: int
-    time: float | None
-    lines: list[bytes]
-
-    def messages(self) -> list[str]:
-        """The lines without their prefixes."""
-        way = self.step.way()
-        return [line[shape.start :].decode("ascii") for line, shape in zip(self.lines, way, strict=True)]
-
-
-@dataclass(frozen=True, slots=True)
-class Glance:
-    """The shapes of lines from a number on, of one more than are searched, and what is known of each."""
-
-    start: int
-    shapes: list[bytes]
-    found: list[_Shape | None]
-
-    def unknown(self) -> list[int]:
-        """The numbers of the lines of which nothing is known."""
-        return [number for number, shape in enumerate(self.found[:-1], self.start) if shape is None]
 
 
 class KnownLines:
@@ -150,7 +52,7 @@ class KnownLines:
         self.open: Collection[Writer] = ()
         """The writers with a traceback of which every line is looked at."""
         self._under_way: dict[Writer, UnderWay] = {}
-        self._shapes: dict[bytes, _Shape] = {}
+        self._shapes: dict[bytes, Shape] = {}
         self._writers: dict[tuple[bytes, Spans], dict[object, object]] = {}
         self._told: dict[tuple[int, int, frozenset[object]], set[object]] = {}
         """To whom something is told, by the kind of prefix, how many places tell whom, and the signs."""
@@ -248,7 +150,7 @@ class KnownLines:
                 yield start + at
 
     def _is_news(
-        self, news: _News, lines: Sequence[bytes], glance: Glance, writers: list[object], at: int
+        self, news: News, lines: Sequence[bytes], glance: Glance, writers: list[object], at: int
     ) -> bool:
         """Whether a line may tell something that was not told before."""
         line = lines[at]
@@ -308,12 +210,12 @@ class KnownLines:
                 self._bounds.count(_EACH + len(follows))
 
     def _news(
-        self, shape: _Shape, row: Signature | None, identity: Identity, kinds: frozenset[object]
-    ) -> _News:
+        self, shape: Shape, row: Signature | None, identity: Identity, kinds: frozenset[object]
+    ) -> News:
         of_whom = (id(shape.writers), len(identity.spans), kinds)
         whom = self._told.setdefault(of_whom, set())
         self._bounds.count(_EACH)
-        return _News(row, identity, _getter(identity.spans), kinds, whom)
+        return News(row, identity, getter(identity.spans), kinds, whom)
 
     def step(self, raw: bytes, before: Step | None) -> Step | None:
         """The step with this line, which tells nothing, of a traceback; None where it is not to be followed.
@@ -323,7 +225,7 @@ class KnownLines:
         step = self._step(self._shape(raw), len(raw), before)
         return None if step is None or step.news is not None else step
 
-    def _step(self, shape: _Shape, size: int, before: Step | None) -> Step | None:
+    def _step(self, shape: Shape, size: int, before: Step | None) -> Step | None:
         if before is None:
             if shape.begins is None:
                 shape.begins = Step(shape, None, 1, size)
@@ -337,18 +239,18 @@ class KnownLines:
             self._bounds.count(_EACH)
         return step
 
-    def _shape(self, raw: bytes) -> _Shape:
+    def _shape(self, raw: bytes) -> Shape:
         shape = shape_of(raw)
         known = self._shapes.get(shape)
         if known is None:
             text = raw.decode("ascii")
             start, spans = origin_of(text).start, spans_of_origin(text)
             writers = self._writers.setdefault((shape[:start], spans), {})
-            known = self._shapes[shape] = _Shape(_getter(spans), writers, start)
+            known = self._shapes[shape] = Shape(getter(spans), writers, start)
             self._bounds.count(_EACH + 2 * len(shape))
         return known
 
-    def _introduced(self, line: bytes, shape: _Shape) -> object:
+    def _introduced(self, line: bytes, shape: Shape) -> object:
         """The writer of a line, who is known by it from now on."""
         whom = shape.of(line)
         writer = shape.writers.get(whom, _UNKNOWN)

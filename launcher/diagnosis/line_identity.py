@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from launcher.diagnosis import attempts, rank_lines, torchrun_table
-from launcher.diagnosis.known_lines import Identity, shape_of
+from launcher.diagnosis.known_shapes import Identity, shape_of
 from launcher.diagnosis.progress import counters_in
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.signatures.signature import Signature

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from launcher.diagnosis.candidates import line_of
-from launcher.diagnosis.known_lines import KnownLines, Step, Writer
+from launcher.diagnosis.known_lines import KnownLines
+from launcher.diagnosis.known_shapes import Step, Writer
 from launcher.diagnosis.line_identity import identity_of, is_followed_by_another, opens, says_nothing
 from launcher.diagnosis.matching import are_of_two
 from launcher.diagnosis.record import Line, parse

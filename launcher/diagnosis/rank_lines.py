@@ -78,6 +78,8 @@ class RankLines:
     def __init__(self) -> None:
         self._waiting: dict[tuple[int, str | None], Waiting] = {}
         self._rows: dict[int, RankState] = {}
+        self._seen: dict[int, tuple[str | None, float | None, int | None]] = {}
+        """Of ranks of which last lines were read: where they ran, when they printed last, and their step."""
         self.world_size = 0
         """The ranks of the largest communicator that NCCL tells of; 0 where it tells of none."""
 
@@ -93,13 +95,22 @@ class RankLines:
 
     def seen(self, rank: int, host: str, time: float | None, step: int | None) -> None:
         """A rank printed something, in the order of the lines; `step` where it is one of its steps."""
-        known = self._rows.get(rank)
-        if known is not None and step is None and time is None and host in ("", known.host):
-            return  # as in each of the last lines of a stream without times
-        self._put(RankState(rank, host=host or None, last_output=time, step=step))
+        old = self._seen.get(rank)
+        if old is None:
+            if len(self._seen) < _MOST_RANKS:
+                self._seen[rank] = (host or None, time, step)
+            return
+        self._seen[rank] = (
+            host or old[0],
+            old[1] if time is None else time,
+            old[2] if step is None else step,
+        )
 
     def rows(self) -> tuple[RankState, ...]:
         """What is known of each rank but for its collectives."""
+        for rank, (host, time, step) in self._seen.items():
+            self._put(RankState(rank, host=host, last_output=time, step=step))
+        self._seen.clear()
         return tuple(self._rows.values())
 
     def waiting(self) -> tuple[Waiting, ...]:
