@@ -38,8 +38,8 @@ def diagnose(
     JobStatus), `ending` is what the place says of the end. Of a job that completed nothing is called a root
     cause but that the ranks never met (DIST008), which ends no job: what the lines advise remains. What
     followed from a stop is no failure (see `stops`).
-    `evidence` is what files besides the logs say; it is asked for when all lines have been read. `job` is what
-    it was asked to be, whose numbers the remedy names.
+    `evidence` is what files besides the logs say; it is asked for when all lines have been read. `job` is
+    what it was asked to be, whose numbers the remedy names.
     """
     ending = ending or Ending()
     late: Counter[str] = Counter()

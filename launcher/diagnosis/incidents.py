@@ -39,8 +39,9 @@ def last_incident(reading: Reading, signs: Sequence[Sighting], *, failed: bool) 
     prints may lie in several streams, of which not all have its rank or its steps: it is one sign.
     """
     signs = without_copies(signs, (each.sign for each in reading.history))
-    survived = [sign for sign in signs if _was_survived(sign, reading)]
-    left = [sign for sign in signs if sign not in survived]
+    judged = [(sign, _was_survived(sign, reading)) for sign in signs]
+    survived = [sign for sign, was_survived in judged if was_survived]
+    left = [sign for sign, was_survived in judged if not was_survived]
     history = [*reading.history, *(Survived(sign, restarted=False) for sign in survived)]
     lasting = [each for each in history if _lasts(each, reading)]
     if lasting:

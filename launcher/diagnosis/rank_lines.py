@@ -80,6 +80,8 @@ class RankLines:
         self._rows: dict[int, RankState] = {}
         self.places: dict[tuple[str, int], set[int]] = {}
         """The global ranks that lines tell for a local rank of a host."""
+        self._seen: dict[int, tuple[str | None, float | None, int | None]] = {}
+        """Of ranks of which last lines were read: where they ran, when they printed last, and their step."""
         self.world_size = 0
         """The ranks of the largest communicator that NCCL tells of; 0 where it tells of none."""
 
@@ -96,7 +98,16 @@ class RankLines:
 
     def seen(self, rank: int, host: str, time: float | None, step: int | None) -> None:
         """A rank printed something, in the order of the lines; `step` where it is one of its steps."""
-        self._put(RankState(rank, host=host or None, last_output=time, step=step))
+        old = self._seen.get(rank)
+        if old is None:
+            if len(self._seen) < _MOST_RANKS:
+                self._seen[rank] = (host or None, time, step)
+            return
+        self._seen[rank] = (
+            host or old[0],
+            old[1] if time is None else time,
+            old[2] if step is None else step,
+        )
 
     def placed(self, rank: int, host: str, local: int) -> None:
         """A rank is that local rank of a host."""
@@ -105,6 +116,9 @@ class RankLines:
 
     def rows(self) -> tuple[RankState, ...]:
         """What is known of each rank but for its collectives."""
+        for rank, (host, time, step) in self._seen.items():
+            self._put(RankState(rank, host=host, last_output=time, step=step))
+        self._seen.clear()
         return tuple(self._rows.values())
 
     def waiting(self) -> tuple[Waiting, ...]:
