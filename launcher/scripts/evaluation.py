@@ -74,6 +74,7 @@ class Evaluation:
         self.attributes = Attributes(self)
         self.calls = Calls(self)
         self._known: dict[ast.AST, Value] = {}
+        self._libraries: dict[Binding, Value] = {}
         self.open: set[ast.AST] = set()
         """What is being found out: it depends on itself where somebody asks again."""
         self._depth = 0
@@ -214,6 +215,14 @@ class Evaluation:
         return UNKNOWN
 
     def _imported(self, binding: Binding) -> Value:
+        known = self._libraries.get(binding)
+        if known is None:
+            known = self._of_import(binding)
+            if isinstance(known, External):  # What is the program's own is known where it is bound.
+                self._libraries[binding] = known
+        return known
+
+    def _of_import(self, binding: Binding) -> Value:
         name = binding.module or ""
         if canonical(name) in SPOKEN_FOR:
             return self._external(name)
