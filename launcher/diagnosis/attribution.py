@@ -14,7 +14,7 @@ from launcher.diagnosis.matching import ROLES
 from launcher.diagnosis.model import Diagnosis, Verdict
 from launcher.diagnosis.naming import attributed, without_innocents
 from launcher.diagnosis.ranks import RankState, with_the_silent
-from launcher.diagnosis.reader import Reading
+from launcher.diagnosis.reading import Reading
 from launcher.diagnosis.reason import BEFORE_ALL_LINES
 from launcher.diagnosis.remedies.asked_job import NOTHING_ASKED, AskedJob
 from launcher.diagnosis.remedies.numbers import remedy_with_numbers

@@ -48,7 +48,7 @@ def diagnose(
     if ending.restarted is not None:
         lines = cut_at_restart(lines, ending.restarted)
     reading = LogReader().read(unfolded(lines), streams)
-    beside = together(evidence)
+    beside = together([*evidence, FileEvidence(stacks=reading.stacks)])
     reading.sightings.extend(beside.sightings)
     last, ended_well = reading.closing.last_time, bool(reading.ended_well)
     reading.sightings.extend(timely(beside.of_hosts, last, ended_well=ended_well))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from launcher.diagnosis.consequences import APART
 from launcher.diagnosis.copies import without_copies
 from launcher.diagnosis.notes import COMES_DOWN, Survived
-from launcher.diagnosis.reader import Reading
+from launcher.diagnosis.reading import Reading
 from launcher.diagnosis.reason import BEFORE_ALL_LINES
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from launcher.diagnosis.rank_lines import Waiting
 from launcher.diagnosis.ranks import RankState
-from launcher.diagnosis.reader import Reading
+from launcher.diagnosis.reading import Reading
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
 from launcher.failure_modes import checkpoints, data, nccl

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from launcher.diagnosis import attempts, rank_lines, torchrun_table
+from launcher.diagnosis import attempts, rank_lines, stack_lines, torchrun_table
 from launcher.diagnosis.candidates import line_of, time_of, unworded
-from launcher.diagnosis.closing import Closing, LastLine
+from launcher.diagnosis.closing import LastLine
 from launcher.diagnosis.consequences import ends_in_plumbing, ends_in_rendezvous
 from launcher.diagnosis.incident_reader import IncidentReader
 from launcher.diagnosis.line_identity import is_plain
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.matching import best_row, contexts_of, record_of, rows_matching
-from launcher.diagnosis.notes import Survived
 from launcher.diagnosis.open_tracebacks import Open, OpenTracebacks, learn
-from launcher.diagnosis.progress import Course
-from launcher.diagnosis.rank_lines import RankLines, Waiting
-from launcher.diagnosis.ranks import RankState
+from launcher.diagnosis.rank_lines import RankLines
+from launcher.diagnosis.reading import Reading
 from launcher.diagnosis.record import Line, LogRecord, LogStream
 from launcher.diagnosis.scan import Candidate, Scanner
 from launcher.diagnosis.sighting import Sighting, sighting_of
@@ -49,42 +47,9 @@ LITERALS = (
     *WORLD_SIZE_LITERALS,
     *attempts.LITERALS,
     *rank_lines.LITERALS,
+    *stack_lines.LITERALS,
     *(HEADER.lower(), BOX_END, torchrun_table.TITLE, _RESTART, _SUCCESS, _FAILURE, _IGNORED, _IN_THREAD),
 )
-
-
-@dataclass(slots=True)
-class Reading:
-    """What was noted: the first of each kind of sign by row, host and rank."""
-
-    sightings: list[Sighting] = field(default_factory=list)
-    contexts: list[tuple[Context, str, int, str]] = field(default_factory=list)
-    """Each with its host, line number and text: the last one before the symptoms that it explains."""
-    lengths: dict[str, int] = field(default_factory=dict)
-    """How many lines the longest stream of each host had."""
-    restarts: list[Sighting] = field(default_factory=list)
-    """The starts of the ranks that failed and were followed by another one, in their order."""
-    history: list[Survived] = field(default_factory=list)
-    """What failed before the last incident of its stream."""
-    courses: dict[str, Course] = field(default_factory=dict)
-    """The step counters of each stream, near what failed and at its end."""
-    diverged: frozenset[str] = frozenset()
-    """The streams whose last losses are no numbers."""
-    ended_well: dict[str, int] = field(default_factory=dict)
-    """The streams that say that training came to its end, and the number of the line."""
-    unfinished: tuple[str, ...] = ()
-    """The streams in which the toolkit started the script, where it nowhere tells how that ended."""
-    closing: Closing = field(default_factory=Closing)
-    """How the streams end."""
-    unread: tuple[str, ...] = ()
-    """What seems to be evidence and could not be read."""
-    waiting: tuple[Waiting, ...] = ()
-    """Where ranks stand in their collectives."""
-    ranks: tuple[RankState, ...] = ()
-    world_size: int = 0
-    """How many ranks there are, 0 where no line tells."""
-    success: bool = False
-    failure: bool = False
 
 
 class LogReader:
@@ -100,6 +65,7 @@ class LogReader:
         self._contexts: dict[tuple[int, str], tuple[Context, str, int, str]] = {}
         self._symptoms: set[tuple[FailureMode, str]] = set()
         self._locals: dict[str, int] = {}
+        self._stacks = stack_lines.StackLines()
         self._worlds = WorldSizes()
         self._reading = Reading()
 
@@ -123,6 +89,7 @@ class LogReader:
         self._reading.diverged = self._incidents.diverged
         if not (self._reading.success or self._reading.failure):
             self._reading.unfinished = tuple(sorted(self._incidents.by_toolkit))
+        self._reading.stacks = self._stacks.last(self._reading.closing.streams, self._reading.ended_well)
         self._reading.waiting, self._reading.ranks, size = rank_lines.told(self._ranks)
         self._reading.world_size = max(self._worlds.size, size)
         self._reading.restarts = [sighting for _, sighting in sorted(self._restarts.items())]
@@ -188,6 +155,8 @@ class LogReader:
         self._ranks_of(candidate.stream).read(
             line, line.host or candidate.host, candidate.following if "(local_rank: " in lower else ()
         )
+        if any(part in lower for part in stack_lines.LITERALS):
+            self._stacks.read(candidate, line, line.host or candidate.host)
         self._reading.success |= _SUCCESS in lower
         self._reading.failure |= _FAILURE in lower
         if torchrun_table.TITLE in lower and (said := torchrun_table.first_failure(candidate, line)):
@@ -270,6 +239,7 @@ class LogReader:
         self._contexts = {key: context for key, context in self._contexts.items() if key[1] != stream}
         self._tracebacks.forget(stream)
         self._ranks_of(stream).forget()
+        self._stacks.forget(stream)
         self._incidents.start_over(stream)
 
     def _ranks_of(self, stream: str) -> RankLines:

@@ -34,7 +34,7 @@ _WAITS_FOR_RESET = (
 
 
 @dataclass(slots=True)
-class _Gpu:
+class _GpuText:
     """One GPU: its place on the bus, and each field by the names of its sections and its own."""
 
     place: str
@@ -51,13 +51,13 @@ def read_nvidia_smi(text: str, host: str | None = None) -> FileEvidence:
     return FileEvidence(of_hosts=tuple(sign for gpu in _gpus(text) for sign in _signs(gpu, host)))
 
 
-def _gpus(text: str) -> list[_Gpu]:
-    found: list[_Gpu] = []
+def _gpus(text: str) -> list[_GpuText]:
+    found: list[_GpuText] = []
     sections: list[tuple[int, str]] = []
     for raw in text.splitlines():
         line = raw[:_LONGEST_LINE].rstrip()
         if (begun := _GPU.match(line)) is not None and len(found) < _MOST_GPUS:
-            found.append(_Gpu(begun["gpu"]))
+            found.append(_GpuText(begun["gpu"]))
             sections = []
             continue
         name, colon, value = (each.strip() for each in line.partition(":"))
@@ -73,7 +73,7 @@ def _gpus(text: str) -> list[_Gpu]:
 
 
 @finds(Stage.LOG, hardware.ECC_ERROR, hardware.GPU_FAULT, hardware.CLOSE_TO_MEMORY_LIMIT)
-def _signs(gpu: _Gpu, host: str | None) -> Iterator[Sighting]:
+def _signs(gpu: _GpuText, host: str | None) -> Iterator[Sighting]:
     if any(_LOST.search(value) for value in gpu.fields.values()):
         yield _sign(
             hardware.GPU_FAULT, LineRole.INITIATOR, f"GPU {gpu.place} is lost to its driver", gpu, host
@@ -127,7 +127,7 @@ def _number(value: str) -> int:
     return int(value) if value.isascii() and value.isdecimal() and len(value) < 12 else 0
 
 
-def _sign(mode: FailureMode, role: LineRole, what: str, gpu: _Gpu, host: str | None) -> Sighting:
+def _sign(mode: FailureMode, role: LineRole, what: str, gpu: _GpuText, host: str | None) -> Sighting:
     return Sighting(
         mode=mode,
         role=role,

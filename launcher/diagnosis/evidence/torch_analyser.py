@@ -36,7 +36,7 @@ _CULPRIT = re.compile(
 
 
 @dataclass(slots=True)
-class _Mismatch:
+class _Unmatched:
     """A collective that does not match: its number in its group, and the fields that are told of it."""
 
     number: int
@@ -62,20 +62,20 @@ def read_analysis(text: str) -> FileEvidence:
     )
 
 
-def _mismatches(text: str) -> list[_Mismatch]:
-    found: list[_Mismatch] = []
+def _mismatches(text: str) -> list[_Unmatched]:
+    found: list[_Unmatched] = []
     for raw in text.splitlines():
         line = raw[:_LONGEST_LINE].rstrip()
         if (begun := _BEGINS.match(line)) is not None:
             if len(found) == _MOST_RECORDS:
                 break
-            found.append(_Mismatch(int(begun["number"])))
+            found.append(_Unmatched(int(begun["number"])))
         elif found and (told := _FIELD.match(line)) is not None:
             found[-1].fields.setdefault(told["name"], told["value"].strip())
     return found
 
 
-def _first(found: list[_Mismatch]) -> Iterator[_Mismatch]:
+def _first(found: list[_Unmatched]) -> Iterator[_Unmatched]:
     """The first of each group: what comes after it follows from it."""
     seen: set[str] = set()
     for each in sorted(found, key=lambda one: one.number):
@@ -86,7 +86,7 @@ def _first(found: list[_Mismatch]) -> Iterator[_Mismatch]:
 
 
 @finds(Stage.LOG, nccl.COLLECTIVE_TIMED_OUT)
-def _signs(mismatch: _Mismatch) -> Iterator[Sighting]:
+def _signs(mismatch: _Unmatched) -> Iterator[Sighting]:
     called = f"{mismatch.fields.get('collective', 'collective')} #{mismatch.number}"
     missing = _RANKS.match(mismatch.fields.get("missing ranks", ""))
     if missing is not None:
