@@ -150,7 +150,7 @@ class _Climber:
         from launcher.cli.job_view import JobView
         from launcher.cli.submission_view import show_progress
         from launcher.experiments.ladder.results import Climbed, Result
-        from launcher.session.left_out import note_left_out
+        from launcher.session.plan_notes import note_start
         from launcher.session.run import Interrupted
         from launcher.session.rung_runs import bound_of, climb_here
 
@@ -158,8 +158,7 @@ class _Climber:
             inputs = self._inputs(ready, empty)
             if not self._cleared(ready, inputs):
                 return Climbed(ready.rung, Result.DECLINED, "not started")
-            if ready.plan.package is not None:
-                note_left_out(str(ready.plan.name), ready.plan.package.source)
+            note_start(str(ready.plan.name), ready.plan)
             view = JobView(screen_for(self._output))
             choice = followed_lines(ready.plan.view, None, None, lambda: view.note(HIDDEN))
             backend = backend_here(self._machine, inputs, self._wanted.job.allow_env)
