@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from launcher.backends.local.machine import Machine
     from launcher.cli.ladder_view import LadderView
     from launcher.experiments.ladder.results import Climbed
+    from launcher.session.diagnosis import Check
     from launcher.session.ladder import LadderRequest, ReadyLadder, ReadyRung
 
 
@@ -175,6 +176,7 @@ class _Climber:
     def _on_aws(self, ready: ReadyRung) -> Climbed:
         from launcher.aws.clients import Clients
         from launcher.experiments.ladder.results import Climbed, Result
+        from launcher.session.checked import account_check
         from launcher.session.run_id import run_id_of
 
         if not self._yes and not must_ask(self._yes, self._output):
@@ -195,9 +197,10 @@ class _Climber:
         submission = launching.submission(plan)
         if not self._yes and not confirmed(self._view.question(ready, plan, submission.account)):
             return Climbed(ready.rung, Result.DECLINED, "not submitted")
-        return self._followed(ready, submission.backend, submission.start.once(plan).name)
+        check = account_check(launching.clients)
+        return self._followed(ready, submission.backend, submission.start.once(plan).name, check)
 
-    def _followed(self, ready: ReadyRung, backend: Backend, name: str) -> Climbed:
+    def _followed(self, ready: ReadyRung, backend: Backend, name: str, check: Check) -> Climbed:
         from launcher.experiments.ladder.results import Climbed, Result
         from launcher.session.rung_runs import bound_of, climb_on_aws
 
@@ -206,7 +209,7 @@ class _Climber:
             backend,
             self._output,
             partial(followed_lines, ready.plan.view, None, None),
-            partial(climb_on_aws, ready, backend, name, bound),
+            partial(climb_on_aws, ready, backend, name, bound, check=check),
         )
         if ended is None:
             self._code = EXIT_INTERRUPTED
