@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.ending import End, Ending, Stop, StopCause
+from launcher.diagnosis.model import Confidence, Sureness
 from launcher.diagnosis.ranks import CollectiveCall, RankState
 from launcher.diagnosis.record import Record
 from launcher.report import telling
@@ -56,6 +59,18 @@ def test_a_running_job_is_told_as_such() -> None:
     job = RunJob("Training", False, seconds=90)
     run = report_of([Record(START, "", "step=1 loss=1")], name="demo", job=job)
     assert telling.what_happened(run) == "demo is Training for 1m30s, and nothing has failed so far."
+
+
+@pytest.mark.parametrize(
+    ("confidence", "words"),
+    [
+        (Confidence.SURE, "Yes: so it is."),
+        (Confidence.LIKELY, "Likely, not sure: so it is."),
+        (Confidence.UNSURE, "No: so it is."),
+    ],
+)
+def test_how_sure_it_is_is_a_sentence(confidence: Confidence, words: str) -> None:
+    assert telling.sureness_in_words(Sureness(confidence, "so it is")) == words
 
 
 def test_a_run_on_this_machine_costs_nothing() -> None:
