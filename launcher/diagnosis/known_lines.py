@@ -13,13 +13,13 @@ from itertools import islice
 from typing import Final
 
 from launcher.diagnosis.known_shapes import (
+    FollowedSoFar,
     Glance,
     Identity,
     News,
     Shape,
     Spans,
     Step,
-    UnderWay,
     Writer,
     getter,
     shape_of,
@@ -51,7 +51,7 @@ class KnownLines:
         """Goes on whenever something was forgotten."""
         self.open: Collection[Writer] = ()
         """The writers with a traceback of which every line is looked at."""
-        self._under_way: dict[Writer, UnderWay] = {}
+        self._under_way: dict[Writer, FollowedSoFar] = {}
         self._shapes: dict[bytes, Shape] = {}
         self._writers: dict[tuple[bytes, Spans], dict[object, object]] = {}
         self._told: dict[tuple[int, int, frozenset[object]], set[object]] = {}
@@ -71,7 +71,7 @@ class KnownLines:
         self._writers.clear()
         self._told.clear()
 
-    def take(self, writer: Writer) -> UnderWay | None:
+    def take(self, writer: Writer) -> FollowedSoFar | None:
         """The traceback of a writer that is under way, which from now on somebody else follows."""
         under_way = self._under_way.pop(writer, None)
         if under_way is not None:
@@ -144,7 +144,7 @@ class KnownLines:
                 ):
                     next(islice(numbers, size - 2, None), None)  # All of it lies here, and is known.
                     continue
-                under_way[writer] = UnderWay(header, index, time_of(index), [line])  # type: ignore[index]
+                under_way[writer] = FollowedSoFar(header, index, time_of(index), [line])  # type: ignore[index]
                 bounds.under_way += 1
             elif shape.alone is None or self._is_news(shape.alone, ours, glance, writers, at):
                 yield start + at

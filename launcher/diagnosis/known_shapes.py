@@ -91,7 +91,7 @@ class Step:
 
 
 @dataclass(slots=True, eq=False)
-class UnderWay:
+class FollowedSoFar:
     """A traceback that is known so far: the last line's step, the header's number and time, its lines."""
 
     step: Step
