@@ -102,7 +102,7 @@ def _reached(program: Program) -> set[ast.AST]:
     """What is come to where a name is read."""
     waiting: list[_Name] = []
     renamed: dict[str, set[str]] = {}
-    readers = {file: _Reader(program, file) for file in program.files}
+    readers = {file: _FileReads(program, file) for file in program.files}
     for file, reader in readers.items():
         for last, names in file.aliases.items():
             for name in names:
@@ -191,7 +191,7 @@ def _names_in(target: ast.AST) -> Iterator[str]:
             yield each.attr
 
 
-class _Reader:
+class _FileReads:
     """What the code of one file reads, by the file in which a name means something; None: in any."""
 
     def __init__(self, program: Program, file: FileIndex) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from launcher.backends.interface import JobState
 from launcher.backends.local.backend import LocalBackend
 from tests.backends.workplace import Workplace, finish, texts
@@ -11,15 +13,22 @@ SCRIPT = """
     from pathlib import Path
     folder, host = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SM_CURRENT_HOST"]
     print("found", *sorted(path.name for path in folder.iterdir()))
+    looked = Path(os.environ["LOOKED"])
+    if host == "algo-2":
+        looked.touch()
+    # A host that starts late fetches what the others have copied by then.
+    while not looked.exists():
+        pass
     (folder / f"{host}.pt").write_text(host)
 """
 
 
 def test_each_hosts_checkpoints_come_into_the_runs_folder_and_from_there_to_every_host(
-    workplace: Workplace, local: LocalBackend
+    workplace: Workplace, local: LocalBackend, tmp_path: Path
 ) -> None:
     copied = {"options": ("--checkpoint-sync", "slipway")}
-    there = {"SLIPWAY_CHECKPOINT_URI": "s3://bucket/job-1"}
+    looked = str(tmp_path / "looked")
+    there = {"SLIPWAY_CHECKPOINT_URI": "s3://bucket/job-1", "LOOKED": looked}
     local.submit(workplace.plan(SCRIPT, hosts=2, environment=there, **copied))
     assert finish(local).state is JobState.COMPLETED
     assert "found" in texts(local, "algo-2"), "no host sees what another one writes"

@@ -11,7 +11,7 @@ from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
 from launcher.scripts.averaging import averages_models
 from launcher.scripts.distributed import DDP
-from launcher.scripts.origins import may_be
+from launcher.scripts.origins import may_be, origins
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import ancestors, file_of, last_name, parent_of, scope_of
 
@@ -76,8 +76,8 @@ def _is_the_models(program: Program, no_sync: ast.Call) -> bool:
 
 
 def _unknown_step(program: Program, inside: list[ast.Call]) -> ast.Call | None:
-    """The step, behind a backward, of what the same function tells to forget gradients: an optimizer is told
-    so, a schedule has none."""
+    """The step, behind a backward, of an optimizer that a library has wrapped, or of what the same function
+    tells to forget gradients: an optimizer is told so, a schedule has none."""
     backward = next((each for each in inside if last_name(each.func) == "backward"), None)
     for call in inside:
         stepping = call.func.value if isinstance(call.func, ast.Attribute) else None
@@ -85,6 +85,8 @@ def _unknown_step(program: Program, inside: list[ast.Call]) -> ast.Call | None:
             continue
         if program.qualified(call.func) is not None or call.lineno <= backward.lineno:
             continue
+        if _was_an_optimizer(program, stepping):
+            return call
         written = ast.dump(stepping)
         for each in file_of(call).calls_of.get("zero_grad", ()):
             if (
@@ -94,6 +96,21 @@ def _unknown_step(program: Program, inside: list[ast.Call]) -> ast.Call | None:
             ):
                 return call
     return None
+
+
+def _was_an_optimizer(program: Program, stepping: ast.expr) -> bool:
+    """Whether torch's optimizer was given to the call whose results hold this one at the same place:
+    `model, optimizer = accelerator.prepare(model, optimizer)`."""
+    given = [
+        binding.value.args[binding.item]
+        for binding in program.evaluation.sources(stepping)
+        if isinstance(binding.value, ast.Call)
+        and binding.item is not None
+        and binding.item < len(binding.value.args)
+    ]
+    made = (each.func for one in given for each in origins(program, one) if isinstance(each, ast.Call))
+    names = [program.qualified(each) or "" for each in made]
+    return any(name.startswith("torch.optim.") and "lr_scheduler" not in name for name in names)
 
 
 def _is_backward_alone(program: Program, call: ast.Call, inside: list[ast.Call]) -> bool:

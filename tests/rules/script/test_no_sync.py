@@ -76,6 +76,22 @@ with m.no_sync():
 """
 
 
+PREPARED = """
+m, o = DDP(net), torch.optim.{}
+m, o = unknown.prepare(m, o)
+with m.no_sync():
+    unknown.backward(m(x))
+    o.step()
+"""
+
+
+@pytest.mark.parametrize(("what", "found"), [("SGD(p)", 1), ("lr_scheduler.StepLR(q, 1)", 0)])
+def test_the_step_of_an_optimizer_that_a_library_has_wrapped_is_found(
+    program: ReadProgram, what: str, found: int
+) -> None:
+    assert len(judge(program, PREPARED.format(what))) == found
+
+
 @pytest.mark.parametrize(
     ("what", "found"),
     [
