@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from launcher.scripts.agreement import Agreement
+from launcher.scripts.arguments import argument
 from launcher.scripts.distributed import starts
 from launcher.scripts.guard import Guard, Truth, opposite
 from launcher.scripts.reach import Reach
 from launcher.scripts.scopes import FunctionNode, ancestors, file_of, last_name
-from launcher.scripts.values import External, Instance, RankKind
+from launcher.scripts.values import Defined, External, Instance, RankKind
 
 if TYPE_CHECKING:
     from launcher.scripts.program import Program
@@ -34,7 +36,7 @@ _SPAWNING = (
     "torch_xla.multiprocessing.spawn",
     "torch_xla.launch",
 )
-"""What runs a function as every rank. Not Process, which also serves logs and loads data."""
+"""What runs a function as every rank."""
 
 _TELLING = ("rank", "main", "master", "primary", "chief", "leader", "root", "node", "host")
 """In the names of what may be true on one rank alone, and also differ between hosts as an option."""
@@ -79,7 +81,23 @@ class Participants:
     def _spawning(self) -> frozenset[ast.Call]:
         """The calls by which the program starts its ranks itself."""
         reach = Reach(self.program)
-        return frozenset(call for call, _ in self.program.calls(*_SPAWNING) if reach.comes_to(call))
+        calls = [call for call, _ in self.program.calls(*_SPAWNING)]
+        calls += filter(self._makes_ranks, self._processes())
+        return frozenset(filter(reach.comes_to, calls))
+
+    def _processes(self) -> Iterator[ast.Call]:
+        """The calls that make a process of a function."""
+        for file in self.program.files:
+            for call in file.calls_of.get("Process", ()):
+                if any(each.arg == "target" for each in call.keywords):
+                    yield call
+
+    def _makes_ranks(self, process: ast.Call) -> bool:
+        """Whether the function of a process joins the others itself; others serve logs and load data."""
+        target = argument(process, "target", 1)
+        value = None if target is None else self.program.value(target)
+        joining = [call for call, _ in starts(self.program)]
+        return isinstance(value, Defined) and any(value.node in ancestors(call) for call in joining)
 
     def who(self, node: ast.AST) -> Truth:
         """True: every rank; a Guard: those ranks at most; False: none when distributed; None: unknown."""

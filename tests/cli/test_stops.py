@@ -18,7 +18,9 @@ from launcher.backends.local.keeper import ORPHANED_FILE
 from tests.cli.conftest import RunLaunch
 from tests.cli.test_jobs import NAME, REGION, REQUEST
 from tests.cli.test_launch_local import SAVES_WHEN_STOPPED, processes_of, start
+from tests.emulator.policy_simulation import emulated_simulation
 from tests.emulator.sagemaker import TrainingScript, emulated_training
+from tests.emulator.service_quotas import emulated_quotas
 
 RAISED = (
     "Traceback (most recent call last):",
@@ -40,7 +42,12 @@ def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Trainin
     monkeypatch.setenv("AWS_REGION", REGION)
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     monkeypatch.chdir(tmp_path)
-    with mock_aws(), emulated_training(TrainingScript(logs={"algo-1": ["step=1"]})) as script:
+    with (
+        mock_aws(),
+        emulated_quotas({}, {}),
+        emulated_simulation(),
+        emulated_training(TrainingScript(logs={"algo-1": ["step=1"]})) as script,
+    ):
         yield script
 
 

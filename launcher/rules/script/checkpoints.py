@@ -17,7 +17,7 @@ from launcher.scripts.guard import Guard
 from launcher.scripts.participants import Participants
 from launcher.scripts.program import Program
 from launcher.scripts.reach import Reach
-from launcher.scripts.scopes import ancestors, file_of, parent_of, scope_of
+from launcher.scripts.scopes import ancestors, file_of, last_name, parent_of, scope_of
 from launcher.scripts.values import Constant, Instance, RankKind, RankValue
 
 _SAVERS = {
@@ -142,7 +142,7 @@ def keys_are_not_cut_by_partition(program: Program) -> Iterator[Finding]:
             key = call.func.value if isinstance(call.func, ast.Attribute) else None
             if not isinstance(prefix.value, str) or not prefix.value.endswith(".") or key is None:
                 continue
-            if not _becomes_a_key(taken) or _asked_before(taken, ast.unparse(key)):
+            if not _becomes_a_key(taken) or _asked_before(taken, ast.unparse(key), prefix.value):
                 continue
             yield found(
                 checkpoints.UNEXPECTED_KEY_PREFIX,
@@ -167,8 +167,9 @@ def _becomes_a_key(node: ast.expr) -> bool:
     return False
 
 
-def _asked_before(node: ast.expr, key: str) -> bool:
-    """Whether a test around an expression looks at the key."""
+def _asked_before(node: ast.expr, key: str, prefix: str) -> bool:
+    """Whether a test around an expression looks at the key, or for the prefix in another one: keys of a
+    wrapped model all have it, so that people ask for the first."""
     inner: ast.AST = node
     for outer in ancestors(node):
         tests: list[ast.expr] = []
@@ -176,12 +177,20 @@ def _asked_before(node: ast.expr, key: str) -> bool:
             tests = [outer.test]
         elif isinstance(outer, ast.DictComp | ast.GeneratorExp | ast.ListComp):
             tests = [test for each in outer.generators for test in each.ifs]
-        if any(
-            isinstance(part, ast.expr) and ast.unparse(part) == key for t in tests for part in ast.walk(t)
-        ):
+        asked = [part for test in tests for part in ast.walk(test) if isinstance(part, ast.expr)]
+        if any(ast.unparse(part) == key or _looks_for(part, prefix) for part in asked):
             return True
         inner = outer
     return False
+
+
+def _looks_for(test: ast.expr, prefix: str) -> bool:
+    """Whether something is asked for beginning with the prefix."""
+    return (
+        isinstance(test, ast.Call)
+        and last_name(test.func) == "startswith"
+        and any(isinstance(each, ast.Constant) and each.value == prefix for each in test.args)
+    )
 
 
 @finds(Stage.SCRIPT, checkpoints.LARGE_UPLOAD_FAILS)

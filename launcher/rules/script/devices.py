@@ -14,7 +14,7 @@ from launcher.scripts.arguments import argument
 from launcher.scripts.certainty import surely_runs
 from launcher.scripts.launching import is_for_one_host
 from launcher.scripts.program import Program
-from launcher.scripts.scopes import ancestors, file_of, scope_of, statement_of
+from launcher.scripts.scopes import BindingKind, ancestors, file_of, scope_of, statement_of
 from launcher.scripts.values import Constant, Instance, RankKind, RankValue, Value
 
 _GROUP = "torch.distributed.init_process_group"
@@ -86,7 +86,8 @@ def device_is_not_the_same_for_all(program: Program) -> Iterator[Finding]:
     NCCL stops with 'Duplicate GPU detected', or the one device runs out of memory while others are idle.
 
     Silent where no process group is made, where nobody can tell whether the line runs, where the name may get
-    another device, and where CUDA_VISIBLE_DEVICES is named.
+    another device, where the number is a parameter, the device a parameter's default, and where
+    CUDA_VISIBLE_DEVICES is named.
 
     Bad: `torch.cuda.set_device(0)`, `DDP(model, device_ids=[0])`, `torch.device("cuda:0")`. Good:
     `torch.device("cuda", int(os.environ["LOCAL_RANK"]))`.
@@ -97,7 +98,9 @@ def device_is_not_the_same_for_all(program: Program) -> Iterator[Finding]:
         return
     for node, index in _indices(program):
         value = program.value(index)
-        if isinstance(value, Constant) and type(value.value) is int and _stays(program, node):
+        if not isinstance(value, Constant) or type(value.value) is not int or _is_a_parameter(program, index):
+            continue
+        if _stays(program, node):
             yield found(
                 distribution.HARD_CODED_TOPOLOGY,
                 node,
@@ -233,9 +236,17 @@ def _chooses(program: Program) -> bool:
     return any("VISIBLE_DEVICES" in file.text for file in program.files)
 
 
+def _is_a_parameter(program: Program, index: ast.expr) -> bool:
+    """Whether a number is what a function is given, now by the only call of it: a demo of one process."""
+    bindings = program.evaluation.sources(index) if isinstance(index, ast.Name) else []
+    return any(each.kind is BindingKind.PARAMETER for each in bindings)
+
+
 def _stays(program: Program, node: ast.AST) -> bool:
     """Whether a device is surely taken, and its name gets no other one somewhere."""
     statement = statement_of(node)
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False  # A default, in place of which another may be given.
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
     if isinstance(target, ast.Name):
         holder = scope_of(statement).holder_of(target.id)

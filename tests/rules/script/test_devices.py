@@ -104,6 +104,9 @@ def test_one_device_for_every_process_is_found(program: ReadProgram, text: str) 
         '    device = torch.device("cuda", local_rank)',
         'device = torch.device("cuda:0" if local_rank == -1 else f"cuda:{local_rank}")',
         "def unused():\n    torch.cuda.set_device(0)",
+        "def main(rank):\n    torch.cuda.set_device(rank)\nmain(0)",
+        'class Runner:\n    def __init__(self, device=torch.device("cuda:0")):\n'
+        "        self.device = device\nRunner(chosen())",
         "def test_it():\n    dist.init_process_group()\n    torch.cuda.set_device(0)",
         'device = torch.device("cpu")',
         "name = torch.cuda.get_device_name(0)",
