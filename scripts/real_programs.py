@@ -17,7 +17,7 @@ from scripts.generated import ROOT
 
 DATA = ROOT / "benchmarks" / "real_programs"
 EARLIER = "earlier"
-NEW = ("A", "B", "C", "D", "E", "F", "G")
+NEW = ("A", "B", "C", "D", "E", "F", "G", "H", "I")
 """The halves that were fetched to measure the rules, one after another."""
 HALVES = (*NEW, EARLIER)
 CONFIDENCE = 0.95
@@ -105,9 +105,10 @@ def labels() -> list[Label]:
     return [Label(**{**row, "lines": tuple(row["lines"])}) for row in _rows("labels.json")]
 
 
-def half_of(name: str) -> str:
-    """The half, A or B, that a package of the first two is of: by the first byte of its name's SHA-256."""
-    return "AB"[hashlib.sha256(name.lower().encode()).digest()[0] % 2]
+def half_of(name: str, halves: str = "AB") -> str:
+    """The half that a package is of, of two that were fetched together (A and B, H and I): by the first byte
+    of its name's SHA-256."""
+    return halves[hashlib.sha256(name.lower().encode()).digest()[0] % 2]
 
 
 def figures(chosen: Iterable[Label]) -> Figures:

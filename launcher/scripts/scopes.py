@@ -70,9 +70,11 @@ class Scope:
     """The names that `global` or `nonlocal` hands to another scope."""
 
     def holder_of(self, name: str) -> Scope | None:
-        """The scope in which a name that is used here is bound, as Python looks it up; None for builtins."""
+        """The scope in which a name that is used here is bound, as Python looks it up; None for builtins, and
+        for what `global` names and nothing binds."""
         if name in self.elsewhere:
-            return self.elsewhere[name]
+            holder = self.elsewhere[name]
+            return holder if name in holder.bindings else None
         scope: Scope | None = self
         while scope is not None:
             if name in scope.bindings and (scope is self or not isinstance(scope.node, ast.ClassDef)):

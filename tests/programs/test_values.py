@@ -135,6 +135,18 @@ def test_world_sizes_and_literals_are_known(value_of: ValueOf) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "def f():\n global rank\n look(rank)\nf()",
+        # Python refuses this, the grammar does not.
+        "def f():\n from apex import amp\n global amp\n look(amp)\nf()",
+    ],
+)
+def test_what_is_said_to_be_global_and_bound_nowhere_is_unknown(value_of: ValueOf, text: str) -> None:
+    assert value_of(text) is Nothing.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "n = 0\nfor x in y:\n n += f(x)\nlook(n)",
         "class A:\n def __init__(self):\n  self.n = 0\n def f(self):\n  self.n += 1\n  look(self.n)",
     ],

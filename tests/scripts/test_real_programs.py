@@ -24,10 +24,11 @@ def test_no_place_is_labelled_twice() -> None:
     assert len(places) == len(set(places))
 
 
-def test_a_package_of_the_first_two_halves_is_of_that_of_its_name() -> None:
-    halved = [each for each in packages() if each.half in ("A", "B")]
-    assert {half_of(each.name) for each in halved} == {"A", "B"}
-    assert [each.name for each in halved if each.half != half_of(each.name)] == []
+@pytest.mark.parametrize("halves", ["AB", "HI"])
+def test_a_package_of_two_halves_that_were_fetched_together_is_of_that_of_its_name(halves: str) -> None:
+    halved = [each for each in packages() if each.half in halves]
+    assert {half_of(each.name, halves) for each in halved} == set(halves)
+    assert [each.name for each in halved if each.half != half_of(each.name, halves)] == []
 
 
 def test_a_package_that_was_fetched_can_be_fetched_again() -> None:
