@@ -1,47 +1,78 @@
-"""How long the diagnosis of a large job takes against the least that any such search must do.
+"""How many megabytes of logs `launch diagnose` reads in a second of the processor's time, in how much memory.
 
-64 hosts with 10,000 lines each, mostly progress and NCCL lines, one failure among them. The peer searches
-each line of the same text for nine words with one compiled pattern and keeps nothing. Seen: four to
-six times that, as there are some 150 words to look for; 5 seconds in all. Bound: eight times. The ratio is
-that of medians in one run, so that a slow machine does not matter.
+    python benchmarks/diagnosis.py [--megabytes 500]
+
+Logs of 64 hosts that are healthy but for one failure at their end, and storms: 200,000 NCCL errors of 512
+ranks; 20,000 tracebacks of one rank, of 512 ranks mixed line by line in one file, and of 512 ranks in 64
+files. They are written with fixed seeds into a temporary folder and read from there as `--log` reads them,
+each in a process of its own, without the time that importing takes. Beside it `grep -i -F -f` of the same
+literals counts lines, which is the least that such a search must do. Bounds: 300 MB a second, 50 in storms,
+100 MB of memory, and of five times the logs no more than a tenth more memory.
 """
 
 from __future__ import annotations
 
-import re
-import statistics
+import argparse
+import json
+import os
+import random
+import resource
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from launcher.diagnosis.diagnose import diagnose
-from launcher.diagnosis.record import Record
+from launcher.diagnosis.literals import distinct
+from launcher.diagnosis.reader import LITERALS
+from launcher.session.log_files import logs_in
 
-HOSTS, LINES, RUNS = 64, 10_000, 3
-BOUND = 8.0
-
-PEER = re.compile(
-    "out of memory|Traceback|timeout|closed by remote peer|ECC error|CapacityError|LimitExceeded"
-    "|AccessDenied|Xid"
+HOSTS, RANKS, TRACEBACKS, ERRORS = 64, 512, 20_000, 200_000
+HEALTHY, STORM, MEMORY, GROWTH = 300.0, 50.0, 100.0, 1.1
+CULPRIT, ASKED_FOR = 131, "CUDA out of memory. Tried to allocate 1.96 GiB. GPU 3"
+STACK = (
+    ("/opt/ml/code/train.py", 210, "<module>", "main()"),
+    ("/opt/ml/code/train.py", 188, "main", "train_one_epoch(model, loader, optimizer)"),
+    ("/opt/ml/code/train.py", 88, "train_one_epoch", "loss = model(batch.to(device)).mean()"),
+    ("/opt/conda/lib/python3.11/site-packages/torch/nn/modules/module.py", 1736, "_wrapped_call_impl", "..."),
+    ("/opt/conda/lib/python3.11/site-packages/torch/nn/modules/module.py", 1747, "_call_impl", "..."),
+    ("/opt/conda/lib/python3.11/site-packages/torch/nn/parallel/distributed.py", 1643, "forward", "..."),
+    ("/opt/ml/code/model.py", 61, "forward", "return self.head(self.body(x))"),
 )
 
 
-def records() -> Iterator[Record]:
-    """The lines of all hosts as a log service gives them: mixed, in the order of their times."""
-    for number in range(LINES):
-        for host in range(1, HOSTS + 1):
-            yield Record(float(number), f"algo-{host}", text_of(number, host))
+@dataclass(frozen=True)
+class Measured:
+    """Processor time in seconds, the highest memory in MB, and the root cause that was found."""
+
+    seconds: float
+    memory: float
+    code: str | None
+    rank: int | None
 
 
-def text_of(number: int, host: int) -> str:
-    """The line of a host: progress, now and then NCCL and a checkpoint, at last the failure and its echo."""
-    if number == LINES - 3 and host == 17:
-        return "[rank131]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 3"
-    if number == LINES - 1:
-        return f"algo-{host}:77:79 [3] misc/socket.cc:49 NCCL WARN Connection closed by remote peer"
+def healthy(folder: Path, megabytes: int) -> None:
+    """A file for each host: NCCL's start, steps, now and then a checkpoint, at last a failure."""
+    each = megabytes * 1_000_000 // HOSTS
+    for host in range(1, HOSTS + 1):
+        size = number = 0
+        lines: list[str] = []
+        while size < each:
+            lines.append(_healthy_line(number, host))
+            size += len(lines[-1]) + 1
+            number += 1
+        if host == CULPRIT // 8 + 1:
+            lines.append(f"[rank{CULPRIT}]: torch.OutOfMemoryError: {ASKED_FOR}")
+        lines.append(f"algo-{host}:77:79 [3] misc/socket.cc:49 NCCL WARN Connection closed by remote peer")
+        _write(folder / f"algo-{host}.log", lines)
+
+
+def _healthy_line(number: int, host: int) -> str:
     if number < 500:
         return f"algo-{host}:126:199 [5] NCCL INFO Channel {number:02}/0 : 5[5] -> 6[6] via P2P/CUMEM/read"
     if number % 1000 == 0:
@@ -52,24 +83,137 @@ def text_of(number: int, host: int) -> str:
     )
 
 
+def nccl_errors(folder: Path) -> None:
+    """Lines of NCCL and of PyTorch in turn, each of any rank."""
+    chance = random.Random(1)
+    lines = []
+    for number in range(ERRORS):
+        rank = chance.randrange(RANKS)
+        host, device = rank // 8 + 1, rank % 8
+        seconds, millis = number // 100, number % 1000
+        lines.append(
+            f"[rank{rank}]: 2026-08-20 11:{seconds // 60 % 60:02}:{seconds % 60:02},{millis:03} "
+            "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2006, remote process "
+            "exited or there was a network error, NCCL version 2.21.5 ncclRemoteError"
+            if number % 2
+            else f"algo-{host}:{77 + device}:{number % 900 + 100} [{device}] misc/socket.cc:49 NCCL WARN "
+            f"socketProgress: Connection closed by remote peer ip-10-0-{host}-{device}.ec2<{40000 + rank}>"
+        )
+    _write(folder / "all.log", lines)
+
+
+def tracebacks(folder: Path, files: int, ranks: int) -> None:
+    """Tracebacks of 16 lines; in each file those of its ranks are mixed line by line."""
+    for file in range(files):
+        each = ranks // files
+        mixed = _mixed(random.Random(file), range(file * each, (file + 1) * each), TRACEBACKS // files)
+        _write(folder / f"algo-{file + 1}.log", mixed)
+
+
+def _mixed(chance: random.Random, ranks: Iterable[int], count: int) -> Iterator[str]:
+    under_way: dict[int, list[str]] = {rank: [] for rank in ranks}
+    waiting = list(under_way)
+    while waiting:
+        place = chance.randrange(len(waiting))
+        lines = under_way[waiting[place]]
+        if not lines:
+            if not count:
+                waiting.pop(place)
+                continue
+            lines += reversed(_traceback(f"[rank{waiting[place]}]: ", count))
+            count -= 1
+        yield lines.pop()
+
+
+def _traceback(prefix: str, number: int) -> list[str]:
+    lines = ["Traceback (most recent call last):"]
+    for file, line, function, source in STACK:
+        lines += [f'  File "{file}", line {line}, in {function}', f"    {source}"]
+    return [prefix + line for line in (*lines, f"ValueError: bad value {number}")]
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def diagnosed(folder: Path) -> Measured:
+    """The diagnosis of a folder, in this process."""
+    start = time.process_time()
+    logs = logs_in([folder])
+    root = diagnose(logs.records, streams=logs.streams).root_cause
+    seconds = time.process_time() - start
+    # What getrusage tells has the starting process in it.
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text("ascii").splitlines())
+    memory = int(status["VmHWM"].split()[0]) / 1000
+    return Measured(seconds, memory, root.finding.code if root else None, root.rank if root else None)
+
+
+def in_a_process(folder: Path) -> Measured:
+    """The same in a process of its own, so that its memory is that of this folder."""
+    command = [sys.executable, __file__, "--of", str(folder)]
+    return Measured(**json.loads(subprocess.run(command, check=True, capture_output=True).stdout))
+
+
+def searched(folder: Path, literals: Path) -> float:
+    """Processor time of grep over the same files, in seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        ["grep", "-c", "-i", "-F", "-f", str(literals), "-r", str(folder)],
+        check=False,
+        capture_output=True,  # Into /dev/null it would stop at the first line that it finds.
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
 def main() -> int:
-    """Measure in turn, print the ratio, exit with 1 where it is over the bound."""
-    lines = list(records())
-    mine, theirs = [], []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        diagnosis = diagnose(lines)
-        mine.append(time.perf_counter() - start)
-        start = time.perf_counter()
-        sum(1 for line in lines if PEER.search(line.text))
-        theirs.append(time.perf_counter() - start)
-    if diagnosis.root_cause is None or diagnosis.root_cause.rank != 131:
-        raise AssertionError("the failure was not found")
-    own, peer = statistics.median(mine), statistics.median(theirs)
-    ratio = own / peer
-    measured = f"diagnosis of {len(lines):,} lines {own:.2f} s, one search {peer:.2f} s"
-    print(f"{measured}: ratio {ratio:.2f} (bound {BOUND})")
-    return 0 if ratio <= BOUND else 1
+    """Measure each kind of log, print a line for each, exit with 1 where one is over a bound."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--megabytes", type=int, default=500, help="how much of the healthy logs")
+    parser.add_argument("--of", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.of is not None:
+        print(json.dumps(vars(diagnosed(arguments.of))))
+        return 0
+    size = arguments.megabytes
+    kinds: list[tuple[str, Callable[[Path], None], float, tuple[str, int | None]]] = [
+        (f"{size // 5} MB of healthy hosts", lambda to: healthy(to, size // 5), HEALTHY, ("MEM001", CULPRIT)),
+        (f"{size} MB of healthy hosts", lambda to: healthy(to, size), HEALTHY, ("MEM001", CULPRIT)),
+        ("NCCL errors of 512 ranks", nccl_errors, STORM, ("NCCL006", None)),
+        ("tracebacks of a rank", lambda to: tracebacks(to, 1, 1), STORM, ("CODE001", 0)),
+        ("tracebacks of 512 ranks, mixed", lambda to: tracebacks(to, 1, RANKS), STORM, ("CODE001", None)),
+        (
+            "tracebacks of 512 ranks, 64 files",
+            lambda to: tracebacks(to, HOSTS, RANKS),
+            STORM,
+            ("CODE001", None),
+        ),
+    ]
+    missed = False
+    memory = []
+    for name, make, bound, wanted in kinds:
+        with tempfile.TemporaryDirectory() as temporary:
+            folder, literals = Path(temporary, "logs"), Path(temporary, "literals")
+            folder.mkdir()
+            make(folder)
+            literals.write_bytes(b"\n".join(distinct(LITERALS)) + b"\n")
+            megabytes = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
+            own, peer = in_a_process(folder), searched(folder, literals)
+        if (own.code, own.rank) != wanted:
+            raise AssertionError(f"{name}: {own.code} of rank {own.rank} was found, not {wanted}")
+        rate = megabytes / own.seconds
+        memory.append(own.memory)
+        missed |= rate < bound or own.memory > MEMORY
+        print(
+            f"{name}: {megabytes:.0f} MB in {own.seconds:.2f} s, {rate:.0f} MB/s (bound {bound:.0f}), "
+            f"{own.memory:.0f} MB of memory (bound {MEMORY:.0f}); grep {megabytes / peer:.0f} MB/s",
+            flush=True,
+        )
+    growth = memory[1] / memory[0]
+    print(f"memory of five times the logs: ratio {growth:.2f} (bound {GROWTH})")
+    return 1 if missed or growth > GROWTH else 0
 
 
 if __name__ == "__main__":

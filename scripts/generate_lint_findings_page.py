@@ -44,7 +44,8 @@ def generated() -> dict[Path, str]:
         "codes": "".join(_codes([each for half in NEW for each in of_half(half, every)])),
         "false": _table(each for each in every if each.now and not each.true and not each.later),
         "later": _table(each for each in every if each.later),
-        "corrected": _table(each for each in every if not each.now),
+        "since": _table(each for each in every if each.since),
+        "corrected": _table(each for each in every if not each.now and not each.since),
         "true": _table(each for each in every if each.now and each.true),
         "packages": "".join(_packages()),
     }

@@ -53,7 +53,7 @@ class Package:
 class Label:
     """Findings of one code in one file, and whether they are true. `before` says that they were there before
     the rules were corrected, `now` that they were in the measurement after it, `later` that they were
-    corrected when its figures stood."""
+    corrected when its figures stood, `since` that rules find them which came after that."""
 
     package: str
     version: str
@@ -65,6 +65,7 @@ class Label:
     now: bool
     why: str
     later: bool = False
+    since: bool = False
 
 
 @dataclass(frozen=True, slots=True)

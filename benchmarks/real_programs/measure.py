@@ -41,7 +41,7 @@ def differences(package: Package, found: set[Place]) -> list[str]:
     }
     told = [(place, "no label") for place in sorted(found - known.keys())]
     for place, label in known.items():
-        expected = label.now and not label.later
+        expected = label.since or (label.now and not label.later)
         if expected and place not in found:
             told.append((place, "true, and gone" if label.true else "false, and gone: label it as corrected"))
         elif place in found and not expected:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from benchmarks.seeding.collective_kinds import made, moved
 from benchmarks.seeding.site import MENTIONS_RANK, TESTS_RANK_0, Mutant, Site
+from benchmarks.seeding.switches import is_switched_off
 from benchmarks.seeding.whole import Whole
 
 _INIT = "torch.distributed.init_process_group"
@@ -136,7 +137,7 @@ def bool_as_type(whole: Whole) -> Iterator[Mutant]:
 
 
 def save_without_guard(whole: Whole) -> Iterator[Mutant]:
-    """The test for rank 0 around a save removed."""
+    """The test for rank 0 around a save removed; not where the program as it is written never saves."""
     if _INIT.rpartition(".")[2] not in whole.text:
         return
     for site in whole.sites:
@@ -152,6 +153,8 @@ def save_without_guard(whole: Whole) -> Iterator[Mutant]:
                 if isinstance(each, ast.If) and node in site.around(each)
             ]
             if any(MENTIONS_RANK.search(site.source(each.test)) for each in inner):
+                continue
+            if is_switched_off(whole, site, saves[0]):
                 continue
             if _lacks_names(site, node):
                 continue  # The other ranks would stop with a NameError, which is another defect.

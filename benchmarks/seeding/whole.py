@@ -76,6 +76,10 @@ class Whole:
                 found.setdefault(_last(call.func), []).append((site, call))
         return found
 
+    def calls_named(self, name: str) -> list[tuple[Site, ast.Call]]:
+        """The calls of what has this last name."""
+        return self._calls_by_name.get(name, [])
+
     def on_every_rank(self, site: Site, node: ast.AST) -> bool:
         """Whether nothing hints that some ranks do not come to a place, nor to the calls that lead there."""
         if site.under_rank(node):
@@ -88,7 +92,7 @@ class Whole:
         """The functions that some ranks may not enter: called under a test of the rank, or never by name."""
         callers: dict[FunctionNode, list[tuple[Site, ast.Call]]] = {}
         for function in self.reached:
-            calls = self._calls_by_name.get(self._classes.get(function, function.name), [])
+            calls = self.calls_named(self._classes.get(function, function.name))
             inside = [(site, call, site.function(call)) for site, call in calls]
             callers[function] = [
                 (site, call) for site, call, outer in inside if outer is None or outer in self.reached

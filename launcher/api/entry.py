@@ -21,6 +21,7 @@ from launcher.failure_modes.model import Finding, Severity
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob
 from launcher.planning.training_plan import TrainingPlan
+from launcher.session.checked import account_check
 from launcher.session.home import made_home
 from launcher.session.launching import Launch, plan_with_cluster
 from launcher.session.live import check_live
@@ -153,7 +154,8 @@ def _launched_on_aws(loaded: LoadedJob, ignore: Sequence[str], run_id: str | Non
     )
     made = _accepted(launching.plan())
     start = launching.submission(made).start
-    return Job(start.backend, start.once(made).name, made.region, made.operation)
+    name, check = start.once(made).name, account_check(launching.clients)
+    return Job(start.backend, name, made.region, made.operation, check)
 
 
 def _launched_here(made: TrainingPlan, inputs: Mapping[str, Path], allow_env: Sequence[str] | None) -> Job:

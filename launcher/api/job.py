@@ -15,7 +15,7 @@ from launcher.backends.interface import Backend, JobStatus, LogLine
 from launcher.diagnosis.model import Diagnosis
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.training_plan import Operation
-from launcher.session.diagnosis import diagnose_job
+from launcher.session.diagnosis import Check, diagnose_job
 from launcher.session.following.log_filter import log_filter
 from launcher.session.following.progress import TrainingProgress
 from launcher.session.following.stall import Moving, Stall
@@ -38,11 +38,13 @@ class Job:
         name: str,
         region: str | None = None,
         operation: Operation = "CreateTrainingJob",
+        check: Check | None = None,
     ) -> None:
         self.name = name
         self.region = region
         self._backend = backend
         self._operation = operation
+        self._check = check
         self._ended: Outcome | None = None
 
     def __repr__(self) -> str:
@@ -85,7 +87,9 @@ class Job:
         if timeout is not None:
             pace = replace(pace, sleep=_until(time.monotonic() + timeout, self.name, pace.sleep))
         try:
-            self._ended = follow(self._backend, self.name, _Told(lines_too=logs), pace=pace)
+            self._ended = follow(
+                self._backend, self.name, _Told(lines_too=logs), pace=pace, check=self._check
+            )
         except Interrupted:
             tell(f"{self.name} goes on; end it with stop()")
             raise KeyboardInterrupt from None
@@ -101,7 +105,7 @@ class Job:
 
         Of a running job, what its lines show so far; `root_cause` is None where nothing known was met.
         """
-        return diagnose_job(self._backend, self.name)
+        return diagnose_job(self._backend, self.name, self._check)
 
     def sdk_resource(self) -> Any:
         """The SageMaker SDK's own resource: a TrainingJob, or a HyperParameterTuningJob.
@@ -126,7 +130,7 @@ class Job:
         """How the job is, or how it ended, which is read once."""
         if self._ended is not None:
             return self._ended
-        outcome = outcome_of(self._backend, self.status())
+        outcome = outcome_of(self._backend, self.status(), check=self._check)
         if outcome.status.state.is_final:
             self._ended = outcome
         return outcome

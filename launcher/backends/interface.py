@@ -20,6 +20,7 @@ from launcher.failure_modes.refusal import AwsRefusal, Refusal
 
 if TYPE_CHECKING:
     # Looking at a job needs nothing of what plans one.
+    from launcher.planning.request_view import RequestView
     from launcher.planning.training_plan import Operation, Request, TrainingPlan
 
 
@@ -58,6 +59,7 @@ class JobStatus:
     `hosts` and `processes_per_host` are None where the backend does not know them. `metrics` are the
     job's own metric definitions: name to regular expression, whose first group is the value. Of a run on
     this machine `instance_type` is what its hosts stand for and `gpus` whether they see any; None elsewhere.
+    `request` is what it was started from, None where the place does not tell.
     `stop` is what ended the job from outside, or is about to, where the place tells. `shell` are the commands
     that lead to a shell in the first of its containers, in turn; none where there is no way in.
     """
@@ -76,6 +78,7 @@ class JobStatus:
     metrics: Mapping[str, str] = field(default_factory=dict)
     instance_type: str | None = None
     gpus: bool | None = None
+    request: RequestView | None = field(default=None, repr=False, compare=False)
     stop: Stop | None = None
     shell: tuple[str, ...] = ()
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from launcher.backends.interface import Backend
     from launcher.cli.followed_lines import Choose
+    from launcher.session.diagnosis import Check
     from launcher.session.following.monitor import LineChoice, Screen
     from launcher.session.outcome import Outcome
     from launcher.session.run import Interrupted
@@ -28,14 +29,21 @@ Ended = TypeVar("Ended")
 """What following a job to its end gives."""
 
 
-def attend(backend: Backend, name: str, output: OutputFormat, choose: Choose | None = None) -> Outcome | None:
+def attend(
+    backend: Backend,
+    name: str,
+    output: OutputFormat,
+    choose: Choose | None = None,
+    check: Check | None = None,
+) -> Outcome | None:
     """Follow a job that runs elsewhere; None where the user left it with Ctrl-C.
 
     `choose` makes what chooses the lines to show, all without it; it is given how to say that some are not.
+    `check` holds the diagnosis of a job that failed against its account.
     """
     from launcher.session.run import follow
 
-    return attended(backend, output, choose, partial(follow, backend, name))
+    return attended(backend, output, choose, partial(follow, backend, name, check=check))
 
 
 def attended(

@@ -64,11 +64,13 @@ def _of_logs(paths: list[Path]) -> Diagnosis:
 def _of_job(name: str) -> Diagnosis:
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
+    from launcher.session.checked import account_check
     from launcher.session.diagnosis import diagnose_job
     from launcher.session.jobs import find_job
 
-    found = find_job(name, Clients(), session_region())
-    return diagnose_job(found.backend, found.name)
+    clients = Clients()
+    found = find_job(name, clients, session_region())
+    return diagnose_job(found.backend, found.name, account_check(clients))
 
 
 def _show(terminal: Console, diagnosis: Diagnosis) -> None:

@@ -36,7 +36,7 @@ def show_cause(terminal: Console, diagnosis: Diagnosis) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from launcher.diagnosis.model import Confidence
+    from launcher.diagnosis.model import CheckOutcome, Confidence
 
     cause = diagnosis.root_cause
     if cause is None:
@@ -50,6 +50,11 @@ def show_cause(terminal: Console, diagnosis: Diagnosis) -> None:
             shown = Text(f"│ {line}", "dim", overflow="ellipsis", no_wrap=True)
             terminal.print(Padding(shown, (0, 0, 0, 2)))
     terminal.print(Text(f"→ {finding.remedy}"))
+    for check in diagnosis.checked:
+        colour = {CheckOutcome.WRONG: "bold red", CheckOutcome.RIGHT: "green"}.get(check.outcome, "yellow")
+        terminal.print(Text.assemble(("Checked: ", colour), check.message))
+        if check.outcome is CheckOutcome.WRONG:
+            terminal.print(Text(f"→ {check.remedy}"))
     if bad:
         terminal.print(Text(f"→ Retry {retry}: {_ADVICE[retry]}."))
     sureness = cause.sureness

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from launcher.backends.local.machine import Machine
     from launcher.cli.ladder_view import LadderView
     from launcher.experiments.ladder.results import Climbed
+    from launcher.session.diagnosis import Check
     from launcher.session.ladder import LadderRequest, ReadyLadder, ReadyRung
 
 
@@ -150,7 +151,7 @@ class _Climber:
         from launcher.cli.job_view import JobView
         from launcher.cli.submission_view import show_progress
         from launcher.experiments.ladder.results import Climbed, Result
-        from launcher.session.left_out import note_left_out
+        from launcher.session.plan_notes import note_start
         from launcher.session.run import Interrupted
         from launcher.session.rung_runs import bound_of, climb_here
 
@@ -158,8 +159,7 @@ class _Climber:
             inputs = self._inputs(ready, empty)
             if not self._cleared(ready, inputs):
                 return Climbed(ready.rung, Result.DECLINED, "not started")
-            if ready.plan.package is not None:
-                note_left_out(str(ready.plan.name), ready.plan.package.source)
+            note_start(str(ready.plan.name), ready.plan)
             view = JobView(screen_for(self._output))
             choice = followed_lines(ready.plan.view, None, None, lambda: view.note(HIDDEN))
             backend = backend_here(self._machine, inputs, self._wanted.job.allow_env)
@@ -176,6 +176,7 @@ class _Climber:
     def _on_aws(self, ready: ReadyRung) -> Climbed:
         from launcher.aws.clients import Clients
         from launcher.experiments.ladder.results import Climbed, Result
+        from launcher.session.checked import account_check
         from launcher.session.run_id import run_id_of
 
         if not self._yes and not must_ask(self._yes, self._output):
@@ -196,9 +197,10 @@ class _Climber:
         submission = launching.submission(plan)
         if not self._yes and not confirmed(self._view.question(ready, plan, submission.account)):
             return Climbed(ready.rung, Result.DECLINED, "not submitted")
-        return self._followed(ready, submission.backend, submission.start.once(plan).name)
+        check = account_check(launching.clients)
+        return self._followed(ready, submission.backend, submission.start.once(plan).name, check)
 
-    def _followed(self, ready: ReadyRung, backend: Backend, name: str) -> Climbed:
+    def _followed(self, ready: ReadyRung, backend: Backend, name: str, check: Check) -> Climbed:
         from launcher.experiments.ladder.results import Climbed, Result
         from launcher.session.rung_runs import bound_of, climb_on_aws
 
@@ -207,7 +209,7 @@ class _Climber:
             backend,
             self._output,
             partial(followed_lines, ready.plan.view, None, None),
-            partial(climb_on_aws, ready, backend, name, bound),
+            partial(climb_on_aws, ready, backend, name, bound, check=check),
         )
         if ended is None:
             self._code = EXIT_INTERRUPTED

@@ -131,8 +131,7 @@ def _run_local(plan: TrainingPlan, here: Here, output: OutputFormat, choose: Cho
     from launcher.backends.local.machine import this_machine
     from launcher.cli.job_view import JobView, conclude, conclude_interrupted
     from launcher.cli.submission_view import show_progress
-    from launcher.session.left_out import note_left_out
-    from launcher.session.plan_notes import note_plan
+    from launcher.session.plan_notes import note_start
     from launcher.session.preflight import look_before
     from launcher.session.run import Interrupted, follow_here
 
@@ -144,9 +143,7 @@ def _run_local(plan: TrainingPlan, here: Here, output: OutputFormat, choose: Cho
     if not cleared(found, output, yes=here.yes):
         message("not started")
         return 0
-    if plan.package is not None:
-        note_left_out(str(plan.name), plan.package.source)
-    note_plan(str(plan.name), plan)
+    note_start(str(plan.name), plan)
     backend = backend_here(machine, here.inputs, here.allow_env)
     try:
         with view, closing(backend):
@@ -183,12 +180,14 @@ def _attempts(
 ) -> int:
     from launcher.cli.job_view import conclude
     from launcher.cli.submission_view import AttemptsView
+    from launcher.session.checked import account_check
 
+    check = account_check(launching.clients)
     backend, view = submission.backend, AttemptsView(screen_for(output))
     outcome = launching.run(
         plan,
         submission.start,
-        follow=lambda name: attend(backend, name, output, choose),
+        follow=lambda name: attend(backend, name, output, choose, check),
         display=view,
     )
     if outcome is None:

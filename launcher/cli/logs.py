@@ -14,6 +14,7 @@ from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, message, print_j
 from launcher.cli.status import JobName
 
 if TYPE_CHECKING:
+    from launcher.aws.clients import Clients
     from launcher.backends.interface import JobStatus, LogLine
     from launcher.cli.job_view import JobView
     from launcher.session.following.log_filter import LogFilter
@@ -52,14 +53,16 @@ def logs(
     if output is OutputFormat.JSON:
         return _print_json(job, chosen, follow)
     if follow:
-        return _follow(job, chosen)
+        return _follow(job, chosen, clients)
     return _show(job, chosen)
 
 
-def _follow(job: FoundJob, chosen: LogFilter) -> int:
+def _follow(job: FoundJob, chosen: LogFilter, clients: Clients) -> int:
     from launcher.cli.job_view import show_outcome
+    from launcher.session.checked import account_check
 
-    outcome = attend(job.backend, job.name, OutputFormat.TEXT, lambda tell: chosen)
+    check = account_check(clients)
+    outcome = attend(job.backend, job.name, OutputFormat.TEXT, lambda tell: chosen, check)
     if outcome is None:
         return EXIT_INTERRUPTED
     show_outcome(screen_for(OutputFormat.TEXT), outcome)

@@ -152,8 +152,8 @@ def _run_here(
     from launcher.cli.job_view import show_outcome
     from launcher.cli.pair_view import PairView
     from launcher.cli.submission_view import show_progress
-    from launcher.session.left_out import note_left_out
     from launcher.session.pair import LABELS
+    from launcher.session.plan_notes import note_start
     from launcher.session.preflight import look_before
     from launcher.session.run import Interrupted, follow_here
 
@@ -170,8 +170,7 @@ def _run_here(
             return 0
     ended, view = [], PairView(screen_for(output))
     for label, plan in zip(LABELS, plans, strict=True):
-        if plan.package is not None:
-            note_left_out(str(plan.name), plan.package.source)
+        note_start(str(plan.name), plan)
         backend = backend_here(machine, here.inputs, here.allow_env)
         try:
             with view, closing(backend):

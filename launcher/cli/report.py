@@ -63,7 +63,9 @@ def _of_logs(paths: list[Path]) -> RunReport:
 def _of_job(name: str) -> RunReport:
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
+    from launcher.session.checked import account_check
     from launcher.session.jobs import find_job
     from launcher.session.reporting import report_of_job
 
-    return report_of_job(find_job(name, Clients(), session_region()))
+    clients = Clients()
+    return report_of_job(find_job(name, clients, session_region()), account_check(clients))

@@ -16,6 +16,7 @@ from launcher.cli.status import JobName
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
+    from launcher.aws.clients import Clients
     from launcher.backends.interface import Backend
 
 
@@ -35,14 +36,15 @@ def resume(
     from launcher.session.run_id import run_id_of
 
     region, run = session_region(), run_id_of(run_id, os.environ)
-    job = find_job(name, Clients(), region)
+    clients = Clients()
+    job = find_job(name, clients, region)
     if not job.status.state.is_final:
         raise Refusal(
             f"{job.name} is {job.status.state} and still writes its checkpoints.",
             f"Stop it first: launch stop {job.name}",
         )
     if not job.backend.runs_here:
-        return _resume_on_aws(job.backend, job.name, region, run, yes, detach, output)
+        return _resume_on_aws(job.backend, job.name, region, run, yes, detach, output, clients)
     if detach or run_id is not None:
         raise Refusal("a local job runs here and now.", "Leave out --detach and --run-id.")
     return _resume_here(job.backend, job.name, output)
@@ -76,11 +78,13 @@ def _resume_on_aws(
     yes: bool,
     detach: bool,
     output: OutputFormat,
+    clients: Clients,
 ) -> int:
     from launcher.cli.job_view import conclude
     from launcher.cli.submission_view import show_progress, show_started
     from launcher.planning.cost import cost_in_words
     from launcher.planning.request_view import RequestView
+    from launcher.session.checked import account_check
     from launcher.session.resume import plan_resumption
     from launcher.session.submission import Start
 
@@ -97,5 +101,6 @@ def _resume_on_aws(
     if detach:
         show_started(started, output, resumed_from=name)
         return 0
-    outcome = attend(backend, started.name, output, partial(followed_lines, resumption.plan.view, None, None))
+    choose = partial(followed_lines, resumption.plan.view, None, None)
+    outcome = attend(backend, started.name, output, choose, account_check(clients))
     return EXIT_INTERRUPTED if outcome is None else conclude(outcome, output, {"resumed_from": name})

@@ -34,7 +34,8 @@ _AGAIN = re.compile(
     r"will restart worker group|\bRestarting worker group\b|\brestart_count=[1-9]"
     r"|SecondaryStatus: Restarting\b"
 )
-_FIRST_LINE = re.compile(r"^slipway: \S{1,100}, host 1 of \d{1,6}: |\bInvoking user script\s*$")
+_BY_BOOT = re.compile(r"^slipway: \S{1,100}, host 1 of \d{1,6}: ")
+_BY_TOOLKIT = re.compile(r"\bInvoking user script\s*$")
 _ENDED_WELL = re.compile(
     r"`Trainer\.fit` stopped: `max_(?:epochs|steps)|['\"]train_runtime['\"]?\s?:"
     r"|\btraining (?:is )?(?:completed?|finished|done)\b|\bfinished training\b",
@@ -84,7 +85,12 @@ def cut_at_restart(lines: Iterable[LogRecord], at: float) -> Iterator[LogRecord]
 
 def is_first_line(text: str) -> bool:
     """Whether a line is one that a container prints once, at its start: the second one is another start."""
-    return _FIRST_LINE.search(text) is not None
+    return _BY_BOOT.search(text) is not None or is_toolkits_start(text)
+
+
+def is_toolkits_start(text: str) -> bool:
+    """Whether the images' toolkit says that it starts the script, whose end it always tells as well."""
+    return _BY_TOOLKIT.search(text) is not None
 
 
 def says_ended_well(text: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from launcher.diagnosis.clocks import Clocks, first_of
-from launcher.diagnosis.closing import impression, unknown_in_words
+from launcher.diagnosis.closing import impression, rare, unknown_in_words
 from launcher.diagnosis.consequences import with_consequences
 from launcher.diagnosis.ending import End, Ending
 from launcher.diagnosis.incidents import last_incident
@@ -14,10 +14,13 @@ from launcher.diagnosis.matching import ROLES
 from launcher.diagnosis.model import Diagnosis, Verdict
 from launcher.diagnosis.naming import attributed, without_innocents
 from launcher.diagnosis.ranks import RankState, with_the_silent
-from launcher.diagnosis.reader import Reading
+from launcher.diagnosis.reading import Reading
 from launcher.diagnosis.reason import BEFORE_ALL_LINES
+from launcher.diagnosis.remedies.asked_job import NOTHING_ASKED, AskedJob
+from launcher.diagnosis.remedies.numbers import remedy_with_numbers
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
+from launcher.diagnosis.standstill import silent_before, stands_still
 from launcher.diagnosis.stops import split_by_stop, stopped, unexplained
 from launcher.diagnosis.sureness import judged_sure, runner_up
 from launcher.diagnosis.telling import grouped, root_cause, survived
@@ -34,6 +37,7 @@ def judge(
     reason: Sequence[Sighting],
     ending: Ending | None = None,
     late: Mapping[str, int] | None = None,
+    job: AskedJob = NOTHING_ASKED,
 ) -> Diagnosis:
     """The diagnosis from what was read of the logs, of the service's reason, and of how the job ended.
 
@@ -42,7 +46,8 @@ def judge(
     (`consequences`). In it the weightier role counts, whatever came first: initiator, symptom, cascade.
     Within a role what is definite beats what is vague, then the earlier sign counts, as far as that is known
     (`clocks`). What an end from outside explains is a consequence; `late` are each host's lines after it.
-    What was survived, and restarts of the ranks, are told last.
+    What was survived, and restarts of the ranks, are told last. The remedy has the numbers of the lines and
+    of the `job`, where they are known.
     """
     ending = ending or Ending()
     ranks = with_the_silent(
@@ -68,6 +73,10 @@ def judge(
         earlier, later = split_by_stop(signs, ending)
         followed = tuple(grouped(later))
         findings = (stop.finding, *followed, *grouped([*earlier, *notes], warn=True), *history)
+        still = silent_before(reading.closing, ending.stop)
+        if still is not None:
+            unusual = rare(reading.closing)
+            return _unknown(findings, ranks, still, unusual)
         return Diagnosis(Verdict.STOPPED, stop, followed, findings, job_runtime.STOPPED.retry, ranks=ranks)
     if not weighty:
         told = [*notes, *reading.restarts, *(each.sign for each in incident.history)]
@@ -80,6 +89,8 @@ def judge(
     explained = attributed(explained, others, reading)
     explained = _without_rank(explained, rivals) if explained.about is None else explained
     explained = without_innocents(explained, signs, ranks)
+    if (remedy := remedy_with_numbers(explained, others, job)) is not None:
+        explained = replace(explained, remedy=remedy)
     cause = root_cause(explained, others, context)
     cause = replace(cause, sureness=judged_sure(explained, rivals))
     consequences = tuple(grouped(sign for sign in others if not _same(sign, root)))
@@ -108,19 +119,21 @@ def _without_cause(
 ) -> Diagnosis:
     """What is said where nothing is a root cause: that all is well only where its place or its lines show
     it. `told` are the signs that the findings speak of."""
-    seen = impression(reading.closing, told, reading.ended_well)
-    by_lines = ending.end is End.NOT_TOLD and not reading.unread and seen.healthy
+    closing = reading.closing
+    seen = impression(closing, told, reading.ended_well)
+    still = stands_still(closing, reading.unfinished, reading.ended_well)
+    by_lines = ending.end is End.NOT_TOLD and not reading.unread and seen.healthy and still is None
     if well or ending.end in (End.COMPLETED, End.RUNNING) or by_lines:
         return Diagnosis(Verdict.HEALTHY, None, (), findings, Retry.NEVER, ranks=ranks)
+    summary = unknown_in_words(closing, ranks, reading.unread, still)
+    return _unknown(findings, ranks, summary, seen.unusual or rare(closing))
+
+
+def _unknown(
+    findings: tuple[Finding, ...], ranks: tuple[RankState, ...], summary: str, unusual: tuple[str, ...]
+) -> Diagnosis:
     return Diagnosis(
-        Verdict.UNKNOWN,
-        None,
-        (),
-        findings,
-        Retry.NEVER,
-        ranks=ranks,
-        summary=unknown_in_words(reading.closing, ranks, reading.unread),
-        unusual=seen.unusual,
+        Verdict.UNKNOWN, None, (), findings, Retry.NEVER, ranks=ranks, summary=summary, unusual=unusual
     )
 
 

@@ -8,7 +8,7 @@ marks as information. What follows that and speaks of an error is not explained 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from launcher.diagnosis.matching import rows_matching
@@ -60,6 +60,9 @@ _NO_ERROR = re.compile(
     re.I,
 )
 _DIGITS = re.compile(r"\d+|0x[0-9a-f]+")
+_DATED = ("stream", "iso")
+"""The clocks that know the day and the year."""
+
 _CONTINUED = (" ", "\t")
 
 
@@ -67,7 +70,8 @@ _CONTINUED = (" ", "\t")
 class LastLine:
     """One of the last lines of a stream: its number, behind its prefixes, and who printed it when.
 
-    `progresses` is whether a counter of steps or epochs stands in it.
+    `time` is on its `clock` (see `candidates.time_of`). `progresses` is whether a counter of steps or epochs
+    stands in it.
     """
 
     index: int
@@ -76,11 +80,17 @@ class LastLine:
     host: str
     time: float | None
     progresses: bool
+    clock: str | None = None
 
     @property
     def text(self) -> str:
         """What was printed, without prefixes."""
         return self.line.text
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is of a job that goes on: it counts, or says that it has dealt with an error."""
+        return self.progresses or any(pattern.search(self.raw) for pattern in (_BAR, GOES_ON))
 
     @property
     def told(self) -> str:
@@ -101,6 +111,17 @@ class Closing:
         """Take the next of the last lines of a stream into account."""
         if line.text.strip():
             self.streams.setdefault(stream, []).append(line)
+
+    @property
+    def last_time(self) -> float | None:
+        """When the last line of all came, in seconds since the epoch; None where no line has a date."""
+        dated = [
+            each.time
+            for lines in self.streams.values()
+            for each in lines
+            if each.time is not None and each.clock in _DATED
+        ]
+        return max(dated, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +146,7 @@ def impression(closing: Closing, explained: Sequence[Sighting], ended_well: Coll
         if name in ended_well or any(_ENDED.search(each.text) for each in lines):
             well = True
             continue
-        alive = max((number for number, each in enumerate(lines) if _goes_on(each)), default=-1)
+        alive = max((number for number, each in enumerate(lines) if each.goes_on), default=-1)
         places = [sign.index for sign in explained if sign.stream == name]
         errors = [
             each
@@ -136,11 +157,14 @@ def impression(closing: Closing, explained: Sequence[Sighting], ended_well: Coll
         well |= not errors and (alive >= 0 or _ends_marked(lines, shapes))
     if odd:
         return Impression(False, tuple(dict.fromkeys(each.told for each in odd[-MOST_UNUSUAL:])))
-    return Impression(well, () if well else _rare(closing.streams.values()))
+    return Impression(well, () if well else rare(closing))
 
 
-def unknown_in_words(closing: Closing, ranks: Sequence[RankState], unread: Sequence[str] = ()) -> str:
-    """What is said where nothing is known: how much was read, what came last, and who fell silent first."""
+def unknown_in_words(
+    closing: Closing, ranks: Sequence[RankState], unread: Sequence[str] = (), still: str | None = None
+) -> str:
+    """What is said where nothing is known: how much was read, what came last, and who fell silent first;
+    `still` is what shows that the job stood still (see `standstill`)."""
     if not closing.lines:
         said = "there is not one line to read"
     else:
@@ -151,7 +175,8 @@ def unknown_in_words(closing: Closing, ranks: Sequence[RankState], unread: Seque
             said += f"; the last output came at {moment_in_words(last.time)}"
         elif last is not None:
             said += f"; the last output is {last.told!r}"
-    parts = [said, *([silent] if (silent := silent_first(ranks)) else [])]
+    silent = still or silent_first(ranks)
+    parts = [said, *([silent] if silent else [])]
     if unread:
         count = f"{len(unread)} file" + ("" if len(unread) == 1 else "s")
         parts.append(f"{count} of evidence could not be read")
@@ -173,11 +198,6 @@ def silent_first(ranks: Sequence[RankState]) -> str | None:
 def shape_of(text: str) -> str:
     """A line with its numbers made alike, to know it again."""
     return _DIGITS.sub("0", text.strip())
-
-
-def _goes_on(each: LastLine) -> bool:
-    """Whether a line is of a job that goes on: it counts, or says that it has dealt with an error."""
-    return each.progresses or any(pattern.search(each.raw) for pattern in (_BAR, GOES_ON))
 
 
 def _is_unexplained(each: LastLine, shapes: Collection[str]) -> bool:
@@ -209,9 +229,9 @@ def _ends_marked(lines: Sequence[LastLine], shapes: Collection[str]) -> bool:
     )
 
 
-def _rare(streams: Iterable[Sequence[LastLine]]) -> tuple[str, ...]:
+def rare(closing: Closing) -> tuple[str, ...]:
     """The last lines of a kind that occurs once."""
-    every = [each for lines in streams for each in lines]
+    every = [each for lines in closing.streams.values() for each in lines]
     counts: dict[str, int] = {}
     for each in every:
         counts[shape_of(each.text)] = counts.get(shape_of(each.text), 0) + 1
@@ -224,4 +244,5 @@ def _last(closing: Closing) -> LastLine | None:
     timed = [(each.time, each) for each in ends if each.time is not None]
     if timed:
         return max(timed, key=lambda entry: entry[0])[1]
-    return ends[-1] if ends else None
+    # Without times nobody knows which of several streams ended last.
+    return ends[0] if len(ends) == 1 else None

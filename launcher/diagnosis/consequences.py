@@ -26,6 +26,7 @@ _PLUMBING_FILES = re.compile(
     r"|/multiprocessing/(?:connection|queues|synchronize|resource_sharer|reduction|managers|popen_\w{1,20})\.py$"
     r"|/concurrent/futures/process\.py$"
 )
+_RENDEZVOUS_FILES = "/torch/distributed/elastic/rendezvous/"
 _PLUMBING_TYPES = ("ray.exceptions.", "torch.distributed.Dist")
 _OF_THE_USERS = "ray.exceptions.RayTaskError"
 """Ray's word for an exception of the user's own code in another process."""
@@ -70,25 +71,34 @@ def ends_in_plumbing(traceback: Traceback) -> bool:
     return bool(_PLUMBING_FILES.search(innermost)) or any(name in said for name in _PLUMBING_NAMES)
 
 
+def ends_in_rendezvous(traceback: Traceback) -> bool:
+    """Whether an exception was raised where torchrun's agents meet, before there are ranks."""
+    innermost = traceback.frames[-1].file if traceback.frames else ""
+    return _RENDEZVOUS_FILES in innermost and not _OWN_MISTAKE.search(traceback.kind)
+
+
 def with_consequences(signs: Sequence[Sighting]) -> list[Sighting]:
     """The signs of one incident, those that followed from another one's failure as such, and the end that
     all others only noticed as the failure."""
+    failures = [sign for sign in signs if _is_a_failure(sign)]
+    waited = [
+        sign for sign in signs if sign.mode is nccl.COLLECTIVE_TIMED_OUT and sign.role is LineRole.SYMPTOM
+    ]
+    noticed = [sign for sign in signs if sign.mode is nccl.CLOSED_BY_PEER]
     return [
         replace(sign, role=LineRole.CASCADE)
-        if _followed(sign, signs) or _came_of_waiting(sign, signs)
+        if _followed(sign, failures) or _came_of_waiting(sign, waited)
         else replace(sign, role=LineRole.INITIATOR)
-        if _was_only_noticed(sign, signs)
+        if noticed and not failures and _was_only_noticed(sign, signs, noticed)
         else sign
         for sign in signs
     ]
 
 
-def _followed(sign: Sighting, signs: Sequence[Sighting]) -> bool:
+def _followed(sign: Sighting, failures: Sequence[Sighting]) -> bool:
     if not sign.plumbing or sign.role is not LineRole.INITIATOR:
         return False
-    return any(
-        _is_a_failure(other) and _is_anothers(other, sign) and not _long_after(other, sign) for other in signs
-    )
+    return any(_is_anothers(other, sign) and not _long_after(other, sign) for other in failures)
 
 
 def _is_a_failure(sign: Sighting) -> bool:
@@ -109,7 +119,7 @@ def _long_after(one: Sighting, other: Sighting) -> bool:
     return one.time - other.time > APART
 
 
-def _came_of_waiting(sign: Sighting, signs: Sequence[Sighting]) -> bool:
+def _came_of_waiting(sign: Sighting, waited: Sequence[Sighting]) -> bool:
     """Whether a rank fails of what the end of its collective left behind: it had waited in vain before.
 
     NVIDIA and PyTorch say of the garbage that is read then, such as tensors of exabytes, to look at the
@@ -121,13 +131,11 @@ def _came_of_waiting(sign: Sighting, signs: Sequence[Sighting]) -> bool:
     ):
         return False
     return any(
-        other.mode is nccl.COLLECTIVE_TIMED_OUT
-        and other.role is LineRole.SYMPTOM
-        and other.stream == sign.stream
+        other.stream == sign.stream
         and other.rank is not None
         and other.rank == sign.rank
         and other.index < sign.index
-        for other in signs
+        for other in waited
     )
 
 
@@ -135,19 +143,37 @@ _TERMINATED = "-15"
 """What torchrun does to the others."""
 
 
-def _was_only_noticed(sign: Sighting, signs: Sequence[Sighting]) -> bool:
+_ABORTED = frozenset({"-6", "134"})
+"""How a process ends that torch's watchdog, or an exception in C++, takes down."""
+
+
+def _was_only_noticed(sign: Sighting, signs: Sequence[Sighting], noticed: Sequence[Sighting]) -> bool:
     """Whether a rank ended in a way of its own without a word, and others say no more than that it was gone.
 
     An exit code of 1 is that of any exception, also of one that followed; and of several ranks that ended so
     some were ended by what they noticed.
     """
-    noticed = [other for other in signs if other.mode is nccl.CLOSED_BY_PEER]
-    if not noticed or not _ended_silently(sign, noticed):
+    if _was_killed_alone(sign, signs):
+        return True
+    if not _ended_silently(sign, noticed):
         return False
     others = [other for other in signs if other.rank != sign.rank]
-    return not any(_is_a_failure(other) for other in signs) and not any(
-        _ended_silently(other, noticed) for other in others
+    if _aborted(sign) and any(_aborted(other) for other in others):
+        return False  # So end all that noticed, whether or not their own lines are there.
+    return not any(_ended_silently(other, noticed) for other in others)
+
+
+def _was_killed_alone(sign: Sighting, signs: Sequence[Sighting]) -> bool:
+    """Whether SLURM says that one task was killed, and of no other: it ends all others of a step at once."""
+    if sign.role is not LineRole.CASCADE or "task" not in sign.captured:
+        return False
+    return not any(
+        other.mode is sign.mode or other.mode is job_runtime.STOPPED for other in signs if other is not sign
     )
+
+
+def _aborted(sign: Sighting) -> bool:
+    return bool({sign.captured.get("exit"), sign.captured.get("exitcode")} & _ABORTED)
 
 
 def _ended_silently(sign: Sighting, noticed: Sequence[Sighting]) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 
 from launcher.diagnosis import attempts
 from launcher.diagnosis.candidates import time_of
 from launcher.diagnosis.notes import Notes
-from launcher.diagnosis.progress import Course, Moment, counters_in
+from launcher.diagnosis.progress import Course, Moment, counters_in, loss_in
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.scan import Candidate
 from launcher.diagnosis.sighting import Sighting
@@ -15,6 +16,9 @@ from launcher.diagnosis.sighting import Sighting
 _WATCHED = 1_000
 """Lines after a sign of a failure that are all read, to see whether the job goes on. After that the end of
 the stream tells it."""
+
+_FEWEST_NAN = 3
+"""Losses at the end of a stream that are no numbers: one such step is skipped by a gradient scaler."""
 
 
 class IncidentReader:
@@ -27,6 +31,9 @@ class IncidentReader:
         self.notes = Notes()
         self.courses: dict[str, Course] = {}
         self.ended_well: dict[str, int] = {}
+        self.by_toolkit: set[str] = set()
+        """The streams in which the images' toolkit says that it starts the script."""
+        self._nan: dict[str, int] = {}
         self._want = want
         self._watched: dict[str, int] = {}
         self._begun: set[str] = set()
@@ -49,6 +56,8 @@ class IncidentReader:
         again = attempts.says_started_again(line.text) or (first and stream in self._begun)
         if first:
             self._begun.add(stream)
+        if attempts.is_toolkits_start(line.text):
+            self.by_toolkit.add(stream)
         if again:
             self.notes.started_again(stream)
             self.start_over(stream)
@@ -86,7 +95,14 @@ class IncidentReader:
         since = self._since(candidate, line, values)
         if since is not None:
             self.notes.went_on(candidate.stream, since)
+        if (loss := loss_in(line.text)) is not None:
+            self._nan[candidate.stream] = 0 if isfinite(loss) else self._nan.get(candidate.stream, 0) + 1
         return values
+
+    @property
+    def diverged(self) -> frozenset[str]:
+        """The streams of which no line at the end has a finite loss any more."""
+        return frozenset(stream for stream, lines in self._nan.items() if lines >= _FEWEST_NAN)
 
     def _since(self, candidate: Candidate, line: Line, values: dict[str, float]) -> Moment | None:
         """Where a counter stood before it went on with this line; None where none does."""

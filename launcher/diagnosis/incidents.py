@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from launcher.diagnosis.consequences import APART
 from launcher.diagnosis.copies import without_copies
 from launcher.diagnosis.notes import COMES_DOWN, Survived
-from launcher.diagnosis.reader import Reading
+from launcher.diagnosis.reading import Reading
 from launcher.diagnosis.reason import BEFORE_ALL_LINES
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
@@ -39,9 +39,14 @@ def last_incident(reading: Reading, signs: Sequence[Sighting], *, failed: bool) 
     prints may lie in several streams, of which not all have its rank or its steps: it is one sign.
     """
     signs = without_copies(signs, (each.sign for each in reading.history))
-    survived = [sign for sign in signs if _was_survived(sign, reading)]
-    left = [sign for sign in signs if sign not in survived]
+    judged = [(sign, _was_survived(sign, reading)) for sign in signs]
+    survived = [sign for sign, was_survived in judged if was_survived]
+    left = [sign for sign, was_survived in judged if not was_survived]
     history = [*reading.history, *(Survived(sign, restarted=False) for sign in survived)]
+    lasting = [each for each in history if _lasts(each, reading)]
+    if lasting:
+        history = [each for each in history if each not in lasting]
+        left = [*left, *(each.sign for each in lasting)]
     if not any(_explains(sign) for sign in left):
         back = [each for each in history if _belongs_to_the_end(each, left, reading, failed=failed)]
         history = [each for each in history if each not in back]
@@ -53,6 +58,12 @@ def last_incident(reading: Reading, signs: Sequence[Sighting], *, failed: bool) 
 
 def _explains(sign: Sighting) -> bool:
     return sign.role in (LineRole.INITIATOR, LineRole.SYMPTOM)
+
+
+def _lasts(each: Survived, reading: Reading) -> bool:
+    """Whether steps went on and nothing got better by it: the loss is no number to the end."""
+    sign = each.sign
+    return sign.mode is job_runtime.LOSS_NOT_FINITE and not each.restarted and sign.stream in reading.diverged
 
 
 def _was_survived(sign: Sighting, reading: Reading) -> bool:

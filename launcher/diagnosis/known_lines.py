@@ -1,157 +1,263 @@
 """Lines of a storm that are known: the same again, of the same rank and host, tells nothing new.
 
-A line is known by its shape, which is the line with each digit made a zero, by the shape of the next line,
-and by whom it is about (see `line_identity`). A whole traceback is known in the same way. What is skipped
-would have changed nothing, so the answers are the same without it.
+A line is known by its shape, which is the line with each digit made a zero, by whom it is about (see
+`line_identity`), and by what follows it where that may be of its record. Tracebacks are known as ways from
+shape to shape, from the header to the exception; each writer goes its own way, however its lines are mixed
+with those of others. What is left out would have changed nothing, so the answers are the same without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
+from typing import Final
 
+from launcher.diagnosis.known_shapes import (
+    FollowedSoFar,
+    Glance,
+    Identity,
+    News,
+    Shape,
+    Spans,
+    Step,
+    Writer,
+    getter,
+    shape_of,
+)
 from launcher.diagnosis.signatures.signature import Signature
+from launcher.text.line_origin import origin_of, spans_of_origin
 
-_ZEROS = bytes.maketrans(b"123456789", b"000000000")
-_MOST = 20_000
-"""Shapes and whom they are about that are kept of all streams together; beyond it all is forgotten."""
+_MOST_BYTES = 16_000_000
+"""What may be known of all streams together, in bytes of memory, roughly; beyond it all is forgotten."""
 
-_LONGEST_BLOCK = 100
-Spans: TypeAlias = tuple[tuple[int, int], ...]
+_MOST_UNDER_WAY = 2048
+"""Tracebacks that may be followed at one time, of which the lines are kept."""
 
+_LONGEST_TRACEBACK, _LARGEST_TRACEBACK = 100, 16_000
+"""Lines and bytes of a traceback that is followed."""
 
-def shape_of(text: bytes) -> bytes:
-    """The text with each digit made a zero, so that everything stands where it stood."""
-    return text.translate(_ZEROS)
+_EACH = 200
+"""Bytes of memory that whatever is known takes beside its text, roughly."""
 
-
-@dataclass(slots=True)
-class _Shape:
-    """A kind of line: which row counts for it, where it tells whom it is about, and what was seen of it."""
-
-    row: Signature | None
-    spans: Spans
-    whom: set[bytes] = field(default_factory=set)
-    followed_by: set[bytes] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class _KnownBlock:
-    """A kind of traceback; `spans` are those of each of its lines."""
-
-    spans: tuple[Spans, ...]
-    whom: set[bytes] = field(default_factory=set)
+_UNKNOWN: Final = object()
 
 
 class KnownLines:
     """What is known of one stream. `is_busy` is whether so many of its lines are looked at that it pays."""
 
-    def __init__(self, bound: KnownBounds) -> None:
+    def __init__(self, bounds: KnownBounds) -> None:
         self.is_busy = False
-        self.is_paused = False
         self.revision = 0
-        """Goes on whenever what was known or allowed to be skipped has changed other than by more of it."""
-        self.learned = 0
-        """Goes on with everything that is learned."""
-        self._lines: dict[bytes, _Shape] = {}
-        self._blocks: dict[bytes, dict[bytes, _KnownBlock]] = {}
-        self._sizes: dict[bytes, tuple[int, ...]] = {}
-        self.longest = 0
-        """Lines of the longest traceback that is known."""
-        self._bound = bound
-        bound.streams.append(self)
+        """Goes on whenever something was forgotten."""
+        self.open: Collection[Writer] = ()
+        """The writers with a traceback of which every line is looked at."""
+        self._under_way: dict[Writer, FollowedSoFar] = {}
+        self._shapes: dict[bytes, Shape] = {}
+        self._writers: dict[tuple[bytes, Spans], dict[object, object]] = {}
+        self._told: dict[tuple[int, int, frozenset[object]], set[object]] = {}
+        """To whom something is told, by the kind of prefix, how many places tell whom, and the signs."""
+        self._bounds = bounds
+        bounds.streams.append(self)
+
+    @property
+    def follows(self) -> bool:
+        """Whether a traceback is under way of which the lines were left out so far."""
+        return bool(self._under_way)
 
     def forget(self) -> None:
         """What comes now counts anew: training went on, or was started again."""
         self.revision += 1
-        self._lines.clear()
-        self._blocks.clear()
-        self._sizes.clear()
-        self.longest = 0
+        self._shapes.clear()
+        self._writers.clear()
+        self._told.clear()
 
-    def pause(self, pause: bool) -> None:
-        """Whether every line counts for now, because a traceback is open."""
-        if pause is not self.is_paused:
-            self.is_paused = pause
-            self.revision += 1
+    def take(self, writer: Writer) -> FollowedSoFar | None:
+        """The traceback of a writer that is under way, which from now on somebody else follows."""
+        under_way = self._under_way.pop(writer, None)
+        if under_way is not None:
+            self._bounds.under_way -= 1
+        return under_way
 
-    def unknown(self, lines: Sequence[bytes], start: int, end: int, count: int) -> list[int]:
-        """The numbers of the lines from `start` to `end` that are to be looked at. Only those before `count`
-        may be skipped; the lines after them are what follows."""
-        if self.is_paused or not (self._lines or self._blocks):
-            return list(range(start, end))
-        shapes = shape_of(b"\n".join(lines[start : end + self.longest + 1])).split(b"\n")
-        shapes.append(b"\n")  # no line has this shape
-        left: list[int] = []
-        known, sizes = self._lines.get, self._sizes.get
-        last = min(count, start + len(shapes) - 2)
-        number = start
-        while number < end:
-            at = number - start
-            shape = known(shapes[at])
-            if shape is not None:
-                if (
-                    shapes[at + 1] not in shape.followed_by
-                    or _whom(lines[number], shape.spans) not in shape.whom
-                ):
-                    left.append(number)
-            elif (likely := sizes(shapes[at])) is not None:
-                size = self._size_of_block(lines, shapes, number, at, last, likely)
-                if size:
-                    number += size
+    def writers(self) -> list[Writer]:
+        """Those of whom a traceback is under way."""
+        return list(self._under_way)
+
+    def glance(self, lines: Sequence[bytes], start: int, end: int) -> Glance:
+        """What is known of the kinds of the lines from `start` to `end`."""
+        shapes = shape_of(b"\n".join(lines[start : end + 1])).split(b"\n")
+        if len(lines) <= end:
+            shapes.append(b"\n")  # no line has this shape
+        return Glance(start, shapes, list(map(self._shapes.get, shapes)))
+
+    def left(
+        self, lines: Sequence[bytes], glance: Glance, time_of: Callable[[int], float | None], first: int
+    ) -> Iterator[int]:
+        """The numbers of the lines at a glance that are to be looked at, each before the next one is judged.
+
+        `first` is the number of the first of all lines in its stream, `time_of` tells the time by such a
+        number.
+        """
+        start, shapes, found = glance.start, glance.shapes, glance.found
+        ours = lines[start : start + len(found)]
+        under_way, bounds = self._under_way, self._bounds
+        writers = [
+            _UNKNOWN if shape is None else shape.writers.get(shape.of(line), _UNKNOWN)
+            for line, shape in zip(ours, found, strict=False)
+        ]
+        writers.append(_UNKNOWN)
+        numbers = iter(range(len(found) - 1))
+        for at in numbers:
+            shape = found[at]
+            if shape is None:
+                shape = found[at] = self._shapes.get(shapes[at])  # It may be known since the glance.
+                if shape is None:
+                    yield start + at
                     continue
-                left.append(number)
-            else:
-                left.append(number)
-            number += 1
-        return left
+            writer = writers[at]
+            line = ours[at]
+            if writer is _UNKNOWN:
+                writer = writers[at] = self._introduced(line, shape)
+            followed = under_way.get(writer)  # type: ignore[call-overload]
+            if followed is not None:
+                step = followed.step.next.get(shape)
+                if step is None:
+                    yield start + at
+                elif step.news is None:
+                    followed.step = step
+                    followed.lines.append(line)
+                elif self._is_news(step.news, ours, glance, writers, at):
+                    yield start + at
+                else:
+                    del under_way[writer]  # type: ignore[arg-type]
+                    bounds.under_way -= 1
+            elif writer in self.open:
+                yield start + at
+            elif shape.begins is not None and bounds.under_way < _MOST_UNDER_WAY:
+                header, index = shape.begins, first + start + at
+                size = len(header.usual)
+                if (
+                    header.usual_news is not None
+                    and found[at : at + size] == header.usual
+                    and writers[at : at + size].count(writer) == size
+                    and at + size < len(found)
+                    and not self._is_news(header.usual_news, ours, glance, writers, at + size - 1)
+                ):
+                    next(islice(numbers, size - 2, None), None)  # All of it lies here, and is known.
+                    continue
+                under_way[writer] = FollowedSoFar(header, index, time_of(index), [line])  # type: ignore[index]
+                bounds.under_way += 1
+            elif shape.alone is None or self._is_news(shape.alone, ours, glance, writers, at):
+                yield start + at
 
-    def _size_of_block(
+    def _is_news(
+        self, news: News, lines: Sequence[bytes], glance: Glance, writers: list[object], at: int
+    ) -> bool:
+        """Whether a line may tell something that was not told before."""
+        line = lines[at]
+        if news.of(line) not in news.whom:
+            return True
+        for start, end, literals in news.identity.unless:
+            if line[start:end].lower() in literals:
+                return True
+        writer, following = writers[at], writers[at + 1]
+        if following is _UNKNOWN and writer is not None and at + 1 < len(lines):
+            shape = glance.found[at + 1]
+            following = (
+                self._introduced(lines[at + 1], shape)
+                if shape is not None
+                else origin_of(lines[at + 1].decode("utf-8", "replace")).writer
+            )
+        if writer is not None and following is not None and following is not _UNKNOWN and following != writer:
+            return not news.beside
+        return glance.shapes[at + 1] not in news.followed_by
+
+    def learn(
         self,
-        lines: Sequence[bytes],
-        shapes: list[bytes],
-        number: int,
-        at: int,
-        last: int,
-        likely: tuple[int, ...],
-    ) -> int:
-        """How many lines the known traceback has that begins here, 0 for none."""
-        blocks = self._blocks[shapes[at]]
-        for size in likely:
-            if number + size > last:
-                continue
-            block = blocks.get(b"\n".join(shapes[at : at + size + 1]))
-            if block is not None and _whom_of_all(lines[number : number + size], block.spans) in block.whom:
-                return size
-        return 0
+        raw: bytes,
+        identity: Identity,
+        row: Signature | None,
+        kinds: frozenset[object],
+        following: bytes | None,
+        after: Step | None = None,
+    ) -> None:
+        """This line told all that another of its shape about the same could tell.
 
-    def learn(self, raw: bytes, spans: Spans, row: Signature | None, following: bytes) -> None:
-        """This line brought nothing new, nor would another of its shape; `row` is the one that counts."""
+        `row` is the one that counts for it, `kinds` are those of the signs in it, `following` is the line
+        after it, None for one of another writer; `after` is the step before it, where it is the exception of
+        a traceback.
+        """
+        shape = self._shape(raw)
+        if after is not None:
+            step = self._step(shape, len(raw), after)
+            if step is None or step.next:
+                return
+            news = step.news = step.news or self._news(shape, row, identity, kinds)
+            way = step.way()
+            header = way[0].begins
+            if header is not None:
+                header.usual, header.usual_news = way, news
+        else:
+            news = shape.alone = shape.alone or self._news(shape, row, identity, kinds)
+        if news.row is row and news.identity == identity and news.kinds == kinds:
+            whom, follows = news.of(raw), None if following is None else shape_of(following)
+            if whom not in news.whom:
+                news.whom.add(whom)
+                self._bounds.count(_EACH)
+            if follows is None:
+                news.beside = True
+            elif follows not in news.followed_by:
+                news.followed_by.add(follows)
+                self._bounds.count(_EACH + len(follows))
+
+    def _news(
+        self, shape: Shape, row: Signature | None, identity: Identity, kinds: frozenset[object]
+    ) -> News:
+        of_whom = (id(shape.writers), len(identity.spans), kinds)
+        whom = self._told.setdefault(of_whom, set())
+        self._bounds.count(_EACH)
+        return News(row, identity, getter(identity.spans), kinds, whom)
+
+    def step(self, raw: bytes, before: Step | None) -> Step | None:
+        """The step with this line, which tells nothing, of a traceback; None where it is not to be followed.
+
+        `before` is the step before it, None for a header.
+        """
+        step = self._step(self._shape(raw), len(raw), before)
+        return None if step is None or step.news is not None else step
+
+    def _step(self, shape: Shape, size: int, before: Step | None) -> Step | None:
+        if before is None:
+            if shape.begins is None:
+                shape.begins = Step(shape, None, 1, size)
+                self._bounds.count(_EACH)
+            return shape.begins
+        step = before.next.get(shape)
+        if step is None:
+            if before.lines >= _LONGEST_TRACEBACK or before.size + size > _LARGEST_TRACEBACK:
+                return None
+            step = before.next[shape] = Step(shape, before, before.lines + 1, before.size + size)
+            self._bounds.count(_EACH)
+        return step
+
+    def _shape(self, raw: bytes) -> Shape:
         shape = shape_of(raw)
-        known = self._lines.get(shape)
+        known = self._shapes.get(shape)
         if known is None:
-            known = self._lines[shape] = _Shape(row, spans)
-        if known.row is row and known.spans == spans:
-            known.whom.add(_whom(raw, spans))
-            known.followed_by.add(shape_of(following))
-            self._learned()
+            text = raw.decode("ascii")
+            start, spans = origin_of(text).start, spans_of_origin(text)
+            writers = self._writers.setdefault((shape[:start], spans), {})
+            known = self._shapes[shape] = Shape(getter(spans), writers, start)
+            self._bounds.count(_EACH + 2 * len(shape))
+        return known
 
-    def learn_traceback(self, raws: Sequence[bytes], spans: tuple[Spans, ...], following: bytes) -> None:
-        """The lines of this traceback brought nothing new, nor would those of another of its shape."""
-        if not 1 < len(raws) <= _LONGEST_BLOCK:
-            return
-        head, body = shape_of(raws[0]), shape_of(b"\n".join([*raws, following]))
-        block = self._blocks.setdefault(head, {}).setdefault(body, _KnownBlock(spans))
-        if block.spans == spans:
-            block.whom.add(_whom_of_all(raws, spans))
-            self._sizes[head] = tuple(sorted({*self._sizes.get(head, ()), len(raws)}))
-            self.longest = max(self.longest, len(raws))
-            self._learned()
-
-    def _learned(self) -> None:
-        self.learned += 1
-        self._bound.count()
+    def _introduced(self, line: bytes, shape: Shape) -> object:
+        """The writer of a line, who is known by it from now on."""
+        whom = shape.of(line)
+        writer = shape.writers.get(whom, _UNKNOWN)
+        if writer is _UNKNOWN:
+            writer = shape.writers[whom] = origin_of(line.decode("ascii")).writer
+            self._bounds.count(_EACH)
+        return writer
 
 
 class KnownBounds:
@@ -159,25 +265,14 @@ class KnownBounds:
 
     def __init__(self) -> None:
         self.streams: list[KnownLines] = []
-        self._count = 0
+        self.under_way = 0
+        """How many tracebacks are followed at present."""
+        self._bytes = 0
 
-    def count(self) -> None:
-        """One more is known."""
-        self._count += 1
-        if self._count >= _MOST:
-            self._count = 0
+    def count(self, size: int) -> None:
+        """So many bytes more are known."""
+        self._bytes += size
+        if self._bytes >= _MOST_BYTES:
+            self._bytes = 0
             for stream in self.streams:
                 stream.forget()
-
-
-def _whom(line: bytes, spans: Spans) -> bytes:
-    """What stands in a line where it tells whom it is about."""
-    if not spans:
-        return b""
-    if len(spans) == 1:
-        return line[spans[0][0] : spans[0][1]]
-    return b"\n".join([line[start:end] for start, end in spans])
-
-
-def _whom_of_all(lines: Sequence[bytes], spans: Sequence[Spans]) -> bytes:
-    return b"\n".join([_whom(line, each) for line, each in zip(lines, spans, strict=True)])

@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from launcher.diagnosis import attempts, rank_lines, torchrun_table
-from launcher.diagnosis.known_lines import Spans, shape_of
+from launcher.diagnosis import attempts, rank_lines, stack_lines, torchrun_table
+from launcher.diagnosis.known_shapes import Identity, shape_of
 from launcher.diagnosis.progress import counters_in
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.signatures.signature import Signature
@@ -26,6 +26,7 @@ OF_THE_JOB: Final = (
     "reporting training success",
     "reporting training failure",
     "exception ignored",
+    "exception in thread",
 )
 """Lower-case parts of lines that the reader itself acts on, each time that they come."""
 
@@ -50,18 +51,29 @@ _NEVER = _one_of(
         *attempts.LITERALS,
         *WORLD_SIZE_LITERALS,
         *rank_lines.LITERALS,
+        *stack_lines.LITERALS,
         *(part.lower() for part in rank_lines.OF_COLLECTIVES),
         *(context.literal for context in CONTEXTS),
         torchrun_table.TITLE,
     ]
 )
 _OPENS = _one_of((HEADER.lower(), BOX_END))
-_OF_DIGITS = _one_of([row.literal for row in SIGNATURES if _looks_at_digits(row)])
+_LITERALS_WITH_DIGITS = {row.literal.encode() for row in SIGNATURES if _looks_at_digits(row)}
+_WITH_DIGITS = {
+    shape: frozenset(literal for literal in _LITERALS_WITH_DIGITS if shape_of(literal) == shape)
+    for shape in sorted(map(shape_of, _LITERALS_WITH_DIGITS))
+}
+_OF_DIGITS = re.compile(b"|".join(map(re.escape, _WITH_DIGITS)))
 
 
 def opens(raw: bytes) -> bool:
     """Whether a traceback may begin in a line."""
     return _OPENS.search(shape_of(raw.lower())) is not None
+
+
+def says_nothing(raw: bytes) -> bool:
+    """Whether a line of a stack tells nothing beside it, nor would another of its shape."""
+    return is_plain(raw) and _NEVER.search(shape_of(raw.lower())) is None
 
 
 def is_plain(raw: bytes) -> bool:
@@ -71,8 +83,8 @@ def is_plain(raw: bytes) -> bool:
     return raw.decode("ascii").replace("\t", " ").isprintable()
 
 
-def spans_of(raw: bytes, line: Line, row: Signature | None, *, traced: bool = False) -> Spans | None:
-    """Where a line tells whom it is about; None where another line of its shape may bring something new.
+def identity_of(raw: bytes, line: Line, row: Signature | None, *, traced: bool = False) -> Identity | None:
+    """How to know a line again; None where another line of its shape may bring something new.
 
     `row` is the one that counts for it, `traced` whether it is of a traceback, below its header.
     """
@@ -87,9 +99,26 @@ def spans_of(raw: bytes, line: Line, row: Signature | None, *, traced: bool = Fa
     captures = row is not None and bool({"rank", "host"} & {*row.captures})
     if captures and row is not None and not row.pattern.search(line.text):
         return None  # It is told in the lines that follow.
-    if captures or _OF_DIGITS.search(shape):
-        return (*spans, (start, len(raw)))
-    return (*spans, *((start + found.start(), start + found.end()) for found in _GROUP.finditer(line.text)))
+    digits = _places_of_digits(raw.lower(), shape) if _OF_DIGITS.search(shape) else ()
+    if captures or digits is None:
+        return Identity((*spans, (start, len(raw))))
+    group = [(start + found.start(), start + found.end()) for found in _GROUP.finditer(line.text)]
+    return Identity((*spans, *group), digits)
+
+
+def _places_of_digits(lower: bytes, shape: bytes) -> tuple[tuple[int, int, frozenset[bytes]], ...] | None:
+    """Where a line would have which literals if its digits were others; None where it has one, so that each
+    digit may count."""
+    places: list[tuple[int, int, frozenset[bytes]]] = []
+    for literal, alike in _WITH_DIGITS.items():
+        at = shape.find(literal)
+        while at >= 0:
+            end = at + len(literal)
+            if lower[at:end] in alike:
+                return None
+            places.append((at, end, alike))
+            at = shape.find(literal, at + 1)
+    return tuple(places)
 
 
 def is_followed_by_another(after: Sequence[bytes]) -> bool:

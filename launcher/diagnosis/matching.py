@@ -32,12 +32,14 @@ def best_row(candidate: Candidate, line: Line) -> tuple[Signature, dict[str, str
 
     Where the line alone says little, its record is tried together with the next line, as if torn.
     """
-    text = _record(candidate, line)
+    text = record_of(candidate, line, line.text)
     matches = [*_behind_unknown(text), *rows_matching(text)]
     if all(_says_little(row) for row, _ in matches) and candidate.following:
-        next_text = parse(candidate.following[0]).text
-        of_the_next = [row for row, _ in rows_matching(next_text)]
-        matches += [match for match in rows_matching(line.text + next_text) if match[0] not in of_the_next]
+        following = parse(candidate.following[0])
+        if not are_of_two(line, following):
+            of_the_next = [row for row, _ in rows_matching(following.text)]
+            torn = rows_matching(line.text + following.text)
+            matches += [match for match in torn if match[0] not in of_the_next]
     return min(matches, key=lambda match: (ROLES[match[0].role], match[0].vague), default=None)
 
 
@@ -88,9 +90,14 @@ def _says_little(row: Signature) -> bool:
     return row.role is LineRole.CASCADE and row.vague
 
 
-def _record(candidate: Candidate, line: Line) -> str:
-    """The line and the indented lines of the same process that follow it."""
-    lines = [line.text]
+def are_of_two(line: Line, following: Line) -> bool:
+    """Whether two lines are known to be of two writers."""
+    return None not in (line.writer, following.writer) and line.writer != following.writer
+
+
+def record_of(candidate: Candidate, line: Line, text: str) -> str:
+    """What a line says, as `text`, and the indented lines of the same process that follow it."""
+    lines = [text]
     for text in candidate.following[:_LINES_OF_A_RECORD]:
         following = parse(text)
         if following.writer != line.writer or not following.text.startswith((" ", "\t")):

@@ -75,6 +75,39 @@ class RootCause:
         }
 
 
+class CheckOutcome(StrEnum):
+    """What the account shows of a possible cause, in a word; part of the command line's JSON."""
+
+    WRONG = "wrong"
+    """It is as it must not be: it may well be the cause."""
+    RIGHT = "right"
+    """It is as it should be: this is not the cause."""
+    NOT_VERIFIED = "not-verified"
+    """It could not be seen, such as for want of a permission."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountCheck:
+    """What the account shows, after a failure, of a failure mode that may lie behind it.
+
+    `message` says it in words, `remedy` what to do where it is wrong or could not be seen.
+    """
+
+    code: str
+    outcome: CheckOutcome
+    message: str
+    remedy: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The check as the JSON of `launch diagnose` has it."""
+        return {
+            "code": self.code,
+            "outcome": self.outcome.value,
+            "message": self.message,
+            "remedy": self.remedy,
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Why a job failed.
@@ -84,6 +117,7 @@ class Diagnosis:
     root cause first. Of a job that was stopped the root cause is STOP001. `ranks` is what is known of each
     rank, in their order. `runner_up` is what else may have been the cause, where that is not sure. Of an
     unknown verdict `summary` says what was read, and `unusual` are the last lines that nobody has explained.
+    `checked` is what the account was asked about the root cause: nothing for log files and runs here.
     """
 
     verdict: Verdict
@@ -95,6 +129,7 @@ class Diagnosis:
     runner_up: Finding | None = None
     summary: str | None = None
     unusual: tuple[str, ...] = ()
+    checked: tuple[AccountCheck, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The shape that `launch diagnose --output json` prints."""
@@ -108,4 +143,5 @@ class Diagnosis:
             "ranks": [row.to_json() for row in self.ranks],
             "summary": self.summary,
             "unusual": list(self.unusual),
+            "checked": [each.to_json() for each in self.checked],
         }

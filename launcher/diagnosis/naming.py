@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from launcher.diagnosis.rank_lines import Waiting
 from launcher.diagnosis.ranks import RankState
-from launcher.diagnosis.reader import Reading
+from launcher.diagnosis.reading import Reading
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
 from launcher.failure_modes import checkpoints, data, nccl
@@ -21,6 +21,9 @@ _OF_WAITING = frozenset({"sequence", "operation", "expected_bytes"})
 
 _NOTICED = (nccl.CLOSED_BY_PEER, nccl.RENDEZVOUS_TIMED_OUT, nccl.SYSTEM_ERROR)
 """Modes of which the lines that only follow from something are those of ranks that lost another one."""
+
+_OF_ALL = (checkpoints.UNEXPECTED_KEY_PREFIX,)
+"""Modes of what all ranks do with the same file: who printed it first is no other than the rest."""
 
 _FEWEST_ALIKE = 3
 _NUMBER = re.compile(r"\d{1,30}")
@@ -116,6 +119,8 @@ def without_innocents(root: Sighting, signs: Sequence[Sighting], table: Sequence
     or failed as most of the ranks did, each by itself."""
     if root.rank is None:
         return root
+    if root.mode in _OF_ALL:
+        return replace(root, rank=None, about=root.host or "")
     if root.role is LineRole.CASCADE and root.mode in _NOTICED and "rank" not in root.captured:
         return replace(root, rank=None, about=root.host or "")
     if root.role is not LineRole.INITIATOR:

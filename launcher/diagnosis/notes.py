@@ -34,18 +34,21 @@ class Notes:
     def __init__(self) -> None:
         self._noted: dict[str, dict[tuple[object, str | None, int | None], Sighting]] = {}
         self._count = 0
-        self.brought = 0
-        """How many signs were given that were not noted before, whether or not there was room for them."""
+        self.given: set[object] = set()
+        """The kinds of the signs that were given since somebody cleared it."""
+        self.refused = False
+        """Whether there was no room for one of them."""
         self._history: dict[tuple[object, ...], Survived] = {}
 
     def note(self, kind: object, sighting: Sighting) -> bool:
         """Note a sign of its stream unless this kind of host and rank was noted; whether it was new."""
+        self.given.add(kind)
         noted = self._noted.setdefault(sighting.stream, {})
         key = (kind, sighting.host, sighting.rank)
         if key in noted:
             return False
-        self.brought += 1
         if self._count >= _MOST:
+            self.refused = True
             return False
         noted[key] = sighting
         self._count += 1

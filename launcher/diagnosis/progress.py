@@ -74,6 +74,11 @@ def counters_in(text: str) -> dict[str, float]:
     return {name: values[name] for name in _COUNTERS if name in values}
 
 
+def loss_in(text: str) -> float | None:
+    """The loss that a line prints, which may be no finite number; None where it prints none."""
+    return _METRICS.values_in(text).get(_METRICS.loss)
+
+
 def latest(moments: Iterable[Moment | None]) -> Moment | None:
     """The one that stands last in its stream."""
     return max((each for each in moments if each is not None), key=lambda each: each.index, default=None)

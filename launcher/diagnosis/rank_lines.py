@@ -7,7 +7,7 @@ Texts: ProcessGroupNCCL.cpp of PyTorch 1.13 to 2.13; torchrun's table of failure
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from launcher.diagnosis.ranks import CollectiveCall, RankState, table_of
@@ -36,7 +36,7 @@ _GROUP = re.compile(
 )
 _ALONE = re.compile(r"\[Rank (?P<rank>\d{1,6})\]|\bRank (?P<bare>\d{1,6})\] ")
 _BEGINNING = 200
-_ENTRY = re.compile(r"^\s*rank\s*:\s*(?P<rank>\d{1,6}) \(local_rank: \d{1,6}\)")
+_ENTRY = re.compile(r"^\s*rank\s*:\s*(?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,6})\)")
 _CODE = re.compile(r"^\s*exitcode\s*:\s*(?P<code>-?\d{1,4})\b")
 _SIGNALS: Mapping[int, str] = {
     4: "SIGILL",
@@ -78,6 +78,10 @@ class RankLines:
     def __init__(self) -> None:
         self._waiting: dict[tuple[int, str | None], Waiting] = {}
         self._rows: dict[int, RankState] = {}
+        self.places: dict[tuple[str, int], set[int]] = {}
+        """The global ranks that lines tell for a local rank of a host."""
+        self._seen: dict[int, tuple[str | None, float | None, int | None]] = {}
+        """Of ranks of which last lines were read: where they ran, when they printed last, and their step."""
         self.world_size = 0
         """The ranks of the largest communicator that NCCL tells of; 0 where it tells of none."""
 
@@ -85,6 +89,7 @@ class RankLines:
         """Take a line into account that may tell of a collective or of the end of a process."""
         text = line.text
         if entry := _ENTRY.match(text):
+            self.placed(int(entry["rank"]), host, int(entry["local"]))
             self._ended(int(entry["rank"]), following)
         elif any(part in text for part in OF_COLLECTIVES):
             self._at_collective(line, host)
@@ -93,10 +98,27 @@ class RankLines:
 
     def seen(self, rank: int, host: str, time: float | None, step: int | None) -> None:
         """A rank printed something, in the order of the lines; `step` where it is one of its steps."""
-        self._put(RankState(rank, host=host or None, last_output=time, step=step))
+        old = self._seen.get(rank)
+        if old is None:
+            if len(self._seen) < _MOST_RANKS:
+                self._seen[rank] = (host or None, time, step)
+            return
+        self._seen[rank] = (
+            host or old[0],
+            old[1] if time is None else time,
+            old[2] if step is None else step,
+        )
+
+    def placed(self, rank: int, host: str, local: int) -> None:
+        """A rank is that local rank of a host."""
+        if len(self.places) < _MOST_RANKS:
+            self.places.setdefault((host, local), set()).add(rank)
 
     def rows(self) -> tuple[RankState, ...]:
         """What is known of each rank but for its collectives."""
+        for rank, (host, time, step) in self._seen.items():
+            self._put(RankState(rank, host=host, last_output=time, step=step))
+        self._seen.clear()
         return tuple(self._rows.values())
 
     def waiting(self) -> tuple[Waiting, ...]:
@@ -106,6 +128,7 @@ class RankLines:
     def forget(self) -> None:
         """The ranks were started again."""
         self._waiting.clear()
+        self.places.clear()
         self._rows = {
             rank: replace(row, exit=None, enqueued=None, completed=None) for rank, row in self._rows.items()
         }
@@ -166,6 +189,15 @@ def told(streams: Mapping[str, RankLines]) -> tuple[tuple[Waiting, ...], tuple[R
     table = table_of([*rows, *(_row(each) for each in order)])
     size = max((lines.world_size for lines in streams.values()), default=0)
     return tuple(each for _, each in sorted(waiting.items())), table, size
+
+
+def places_of(streams: Iterable[RankLines]) -> dict[tuple[str, int], int]:
+    """The global rank of each local rank of a host, where all lines that tell of it agree."""
+    told: dict[tuple[str, int], set[int]] = {}
+    for lines in streams:
+        for place, ranks in lines.places.items():
+            told.setdefault(place, set()).update(ranks)
+    return {place: next(iter(ranks)) for place, ranks in told.items() if len(ranks) == 1}
 
 
 def ending_in_words(code: int) -> str:

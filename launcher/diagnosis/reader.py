@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from launcher.diagnosis import attempts, rank_lines, torchrun_table
+from launcher.diagnosis import attempts, rank_lines, stack_lines, torchrun_table
 from launcher.diagnosis.candidates import line_of, time_of, unworded
-from launcher.diagnosis.closing import Closing, LastLine
-from launcher.diagnosis.consequences import ends_in_plumbing
+from launcher.diagnosis.closing import LastLine
+from launcher.diagnosis.consequences import ends_in_plumbing, ends_in_rendezvous
 from launcher.diagnosis.incident_reader import IncidentReader
-from launcher.diagnosis.known_lines import KnownLines, Spans
-from launcher.diagnosis.line_identity import is_followed_by_another, is_plain, opens, spans_of
+from launcher.diagnosis.line_identity import is_plain
 from launcher.diagnosis.literals import finder_of
-from launcher.diagnosis.matching import best_row, contexts_of, rows_matching
-from launcher.diagnosis.notes import Survived
-from launcher.diagnosis.progress import Course
-from launcher.diagnosis.rank_lines import RankLines, Waiting
-from launcher.diagnosis.ranks import RankState
-from launcher.diagnosis.record import Line, LogRecord, LogStream, parse
+from launcher.diagnosis.matching import best_row, contexts_of, record_of, rows_matching
+from launcher.diagnosis.open_tracebacks import Open, OpenTracebacks, learn
+from launcher.diagnosis.rank_lines import RankLines
+from launcher.diagnosis.reading import Reading
+from launcher.diagnosis.record import Line, LogRecord, LogStream
 from launcher.diagnosis.scan import Candidate, Scanner
 from launcher.diagnosis.sighting import Sighting, sighting_of
 from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
@@ -27,7 +25,7 @@ from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.tracebacks import BOX_END, HEADER, Traceback, opened
 from launcher.diagnosis.world_size import LITERALS as WORLD_SIZE_LITERALS
 from launcher.diagnosis.world_size import WorldSizes
-from launcher.failure_modes import distribution, job_runtime
+from launcher.failure_modes import distribution, job_runtime, nccl
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import FailureMode, Stage
 from launcher.failure_modes.registry import finds
@@ -41,8 +39,7 @@ _RESTARTED = re.compile(
 """What the boot of every host says (slipway/restarts/sequence.py) before it starts the ranks again."""
 
 _IGNORED = "exception ignored"
-_NEAR = 3
-"""Lines between `Exception ignored in` and the traceback that it speaks of."""
+_IN_THREAD = "exception in thread"
 
 LITERALS = (
     *(row.literal for row in SIGNATURES),
@@ -50,38 +47,9 @@ LITERALS = (
     *WORLD_SIZE_LITERALS,
     *attempts.LITERALS,
     *rank_lines.LITERALS,
-    *(HEADER.lower(), BOX_END, torchrun_table.TITLE, _RESTART, _SUCCESS, _FAILURE, _IGNORED),
+    *stack_lines.LITERALS,
+    *(HEADER.lower(), BOX_END, torchrun_table.TITLE, _RESTART, _SUCCESS, _FAILURE, _IGNORED, _IN_THREAD),
 )
-
-
-@dataclass(slots=True)
-class Reading:
-    """What was noted: the first of each kind of sign by row, host and rank."""
-
-    sightings: list[Sighting] = field(default_factory=list)
-    contexts: list[tuple[Context, str, int, str]] = field(default_factory=list)
-    """Each with its host, line number and text: the last one before the symptoms that it explains."""
-    lengths: dict[str, int] = field(default_factory=dict)
-    """How many lines the longest stream of each host had."""
-    restarts: list[Sighting] = field(default_factory=list)
-    """The starts of the ranks that failed and were followed by another one, in their order."""
-    history: list[Survived] = field(default_factory=list)
-    """What failed before the last incident of its stream."""
-    courses: dict[str, Course] = field(default_factory=dict)
-    """The step counters of each stream, near what failed and at its end."""
-    ended_well: dict[str, int] = field(default_factory=dict)
-    """The streams that say that training came to its end, and the number of the line."""
-    closing: Closing = field(default_factory=Closing)
-    """How the streams end."""
-    unread: tuple[str, ...] = ()
-    """What seems to be evidence and could not be read."""
-    waiting: tuple[Waiting, ...] = ()
-    """Where ranks stand in their collectives."""
-    ranks: tuple[RankState, ...] = ()
-    world_size: int = 0
-    """How many ranks there are, 0 where no line tells."""
-    success: bool = False
-    failure: bool = False
 
 
 class LogReader:
@@ -89,15 +57,15 @@ class LogReader:
 
     def __init__(self) -> None:
         self._scanner = Scanner(finder_of(LITERALS))
-        self._open: dict[str, dict[int | str | None, tuple[Traceback, Candidate, Line]]] = {}
+        self._tracebacks = OpenTracebacks(self._scanner)
         self._incidents = IncidentReader(self._want)
-        self._lines: dict[str, list[tuple[bytes, Line, Spans | None]]] = {}
-        self._ignored: dict[tuple[str, int | str | None], int] = {}
         self._ranks: dict[str, RankLines] = {}
         self._restarts: dict[int, Sighting] = {}
         self._places: dict[tuple[str, int], tuple[str | None, tuple[str, ...]]] = {}
         self._contexts: dict[tuple[int, str], tuple[Context, str, int, str]] = {}
         self._symptoms: set[tuple[FailureMode, str]] = set()
+        self._locals: dict[str, int] = {}
+        self._stacks = stack_lines.StackLines()
         self._worlds = WorldSizes()
         self._reading = Reading()
 
@@ -105,19 +73,23 @@ class LogReader:
         """Read all records, those of one stream in their order, then the streams; return what was noted."""
         for candidate in self._scanner.feed(records, streams):
             self._look_at(candidate)
-        for tracebacks in self._open.values():
-            for traceback, header, line in tracebacks.values():
-                self._cut(traceback, header, line)
+        for each in self._tracebacks.rest():
+            self._cut(each)
         for candidate in self._scanner.tails():
             self._look_at_end(candidate)
         self._reading.closing.lines = self._scanner.lines()
         for stream in attempts.superseded(self._ranks):
             self._incidents.notes.started_again(stream)
             self._start_over(stream)
-        self._reading.sightings = self._incidents.notes.sightings
+        places = rank_lines.places_of(self._ranks.values())
+        self._reading.sightings = [self._placed(each, places) for each in self._incidents.notes.sightings]
         self._reading.history = self._incidents.notes.history
         self._reading.courses = self._incidents.courses
         self._reading.ended_well = self._incidents.ended_well
+        self._reading.diverged = self._incidents.diverged
+        if not (self._reading.success or self._reading.failure):
+            self._reading.unfinished = tuple(sorted(self._incidents.by_toolkit))
+        self._reading.stacks = self._stacks.last(self._reading.closing.streams, self._reading.ended_well)
         self._reading.waiting, self._reading.ranks, size = rank_lines.told(self._ranks)
         self._reading.world_size = max(self._worlds.size, size)
         self._reading.restarts = [sighting for _, sighting in sorted(self._restarts.items())]
@@ -132,16 +104,31 @@ class LogReader:
         if apart is not None:
             self._reading.sightings.append(apart)
 
+    def _placed(self, sign: Sighting, places: Mapping[tuple[str, int], int]) -> Sighting:
+        """The sign with its global rank where its line, or the path of its stream, tells the local one."""
+        told = sign.captured.get("local_rank")
+        local = int(told) if told is not None and told.isdecimal() else self._locals.get(sign.stream)
+        if sign.rank is not None or local is None:
+            return sign
+        rank = places.get((sign.host or "", local))
+        return sign if rank is None else replace(sign, rank=rank)
+
     def _look_at(self, candidate: Candidate) -> None:
         stream = candidate.stream
+        if candidate.local_rank is not None:
+            self._locals[stream] = candidate.local_rank
         line = line_of(candidate)
-        brought = self._incidents.notes.brought
-        was_open = bool(self._open.get(stream))
+        if self._tracebacks.resume(stream, line.writer):
+            self._want(stream)
+        was = self._tracebacks.of(stream, line.writer)
+        notes = self._incidents.notes
+        notes.given.clear()
+        notes.refused = False
         row = self._look_into(candidate, line)
         known = self._scanner.known_of(stream)
-        known.pause(bool(self._open.get(stream)))
-        if known.is_busy or was_open:
-            self._learn(known, candidate, line, row, was_open, self._incidents.notes.brought != brought)
+        now = self._tracebacks.of(stream, line.writer)
+        if (known.is_busy or was or now) and not notes.refused:
+            learn(known, candidate, line, row, notes.given, was, now)
 
     def _look_into(self, candidate: Candidate, line: Line) -> Signature | None:
         """Note what a line says; the row that counts for it."""
@@ -149,7 +136,7 @@ class LogReader:
         if restarted is not None:
             self._begin_again(restarted, candidate, line)
             return None
-        traced = line.writer in self._open.get(candidate.stream, ())
+        traced = self._tracebacks.of(candidate.stream, line.writer) is not None
         if not candidate.hit and is_plain(candidate.raw):
             # No literal is in it, so only a traceback or a counter can go on with it.
             self._trace(candidate, line)
@@ -163,60 +150,30 @@ class LogReader:
                 self._start_over(candidate.stream)
                 traced = False
         beside = self._trace(candidate, line)
-        self._worlds.read(line, candidate.host, candidate.index, candidate.time)
+        if any(part in lower for part in WORLD_SIZE_LITERALS):
+            self._worlds.read(line, candidate.host, candidate.index, candidate.time)
         self._ranks_of(candidate.stream).read(
             line, line.host or candidate.host, candidate.following if "(local_rank: " in lower else ()
         )
+        if any(part in lower for part in stack_lines.LITERALS):
+            self._stacks.read(candidate, line, line.host or candidate.host)
         self._reading.success |= _SUCCESS in lower
         self._reading.failure |= _FAILURE in lower
         if torchrun_table.TITLE in lower and (said := torchrun_table.first_failure(candidate, line)):
             self._incidents.note("table", said)
         if _IGNORED in lower:
-            self._ignored[candidate.stream, line.writer] = candidate.index
-        found = best_row(candidate, line) if candidate.hit else None
+            self._tracebacks.ignore_next(candidate, line)
+        if _IN_THREAD in lower:
+            self._tracebacks.in_thread_next(candidate, line)
+        inside = self._tracebacks.of(candidate.stream, line.writer)
+        tells_where = inside is not None and inside.traceback.tells_where
+        found = best_row(candidate, line) if candidate.hit and not tells_where else None
         if found is not None:
             self._note_row(*found, candidate, line, beside)
         elif not traced and self._incidents.follow(candidate, line):
             self._go_on(candidate.stream)
         self._note_contexts(candidate, line)
         return found[0] if found is not None else None
-
-    def _learn(
-        self,
-        known: KnownLines,
-        candidate: Candidate,
-        line: Line,
-        row: Signature | None,
-        was_open: bool,
-        is_news: bool,
-    ) -> None:
-        """Have lines left out that are like this one, or the tracebacks that are like the one it ends, where
-        they would bring nothing new."""
-        stream, tracebacks = candidate.stream, self._open.get(candidate.stream, {})
-        begun = line.writer in tracebacks and tracebacks[line.writer][1] is candidate
-        if is_news or (not begun and opens(candidate.raw)):
-            self._lines.pop(stream, None)
-            return
-        spans = spans_of(candidate.raw, line, row, traced=was_open and not begun)
-        if begun:
-            # Only a traceback that stands alone is followed.
-            self._lines[stream] = [(candidate.raw, line, spans)] if len(tracebacks) == 1 else []
-            return
-        ends = is_followed_by_another(candidate.after)
-        if not was_open:
-            if spans is not None and ends:
-                known.learn(candidate.raw, spans, row, candidate.after[0])
-            return
-        lines = self._lines.get(stream, [])
-        if not lines or spans is None or line.writer != lines[0][1].writer:
-            lines.clear()
-            return
-        lines.append((candidate.raw, line, spans))
-        if not tracebacks:
-            of_all = tuple([each for _, _, each in lines if each is not None])
-            if ends and len(of_all) == len(lines):
-                known.learn_traceback([raw for raw, _, _ in lines], of_all, candidate.after[0])
-            lines.clear()
 
     def _go_on(self, stream: str) -> None:
         """Something was survived: what fails from here on counts anew."""
@@ -257,9 +214,11 @@ class LogReader:
         line = line_of(candidate)
         values = self._incidents.look_at_end(candidate, line)
         step = values.get("step")
-        host, time = line.host or candidate.host, time_of(candidate)[1]
-        last = LastLine(candidate.index, line, candidate.text, host, time, progresses=bool(values))
+        host, (clock, time) = line.host or candidate.host, time_of(candidate)
+        last = LastLine(candidate.index, line, candidate.text, host, time, bool(values), clock)
         self._reading.closing.add(candidate.stream, last)
+        if line.rank is not None and candidate.local_rank is not None:
+            self._ranks_of(candidate.stream).placed(line.rank, host, candidate.local_rank)
         if line.rank is not None:
             self._ranks_of(candidate.stream).seen(line.rank, host, time, None if step is None else int(step))
 
@@ -278,8 +237,9 @@ class LogReader:
         self._forget_symptoms(stream)
         self._scanner.known_of(stream).forget()
         self._contexts = {key: context for key, context in self._contexts.items() if key[1] != stream}
-        self._open.pop(stream, None)
+        self._tracebacks.forget(stream)
         self._ranks_of(stream).forget()
+        self._stacks.forget(stream)
         self._incidents.start_over(stream)
 
     def _ranks_of(self, stream: str) -> RankLines:
@@ -290,52 +250,59 @@ class LogReader:
 
     def _want(self, stream: str) -> None:
         """Have every line of a stream read while a traceback is open in it, or something failed just now."""
-        if self._open.get(stream) or self._incidents.is_watched(stream):
+        if self._tracebacks.any_in(stream) or self._incidents.is_watched(stream):
             self._scanner.all_of.add(stream)
         else:
             self._scanner.all_of.discard(stream)
 
     def _trace(self, candidate: Candidate, line: Line) -> Traceback | None:
         """Go on with the tracebacks of this host; the one that this line completes, if any."""
-        tracebacks = self._open.setdefault(candidate.stream, {})
+        stream = candidate.stream
         begun = opened(line.text)
         if begun is not None:
-            said = self._ignored.get((candidate.stream, line.writer))
-            begun.ignored = said is not None and candidate.index - said <= _NEAR
-            tracebacks[line.writer] = (begun, candidate, line)
-            self._want(candidate.stream)
+            self._tracebacks.begin(begun, candidate, line)
+            self._want(stream)
             return None
-        under_way = tracebacks.get(line.writer)
+        under_way = self._tracebacks.of(stream, line.writer)
         if under_way is None:
             return None
-        traceback, header, first = under_way
+        traceback = under_way.traceback
         traceback.add(line.text)
         if not traceback.is_complete:
             return None
-        del tracebacks[line.writer]
-        self._want(candidate.stream)
+        self._tracebacks.end(stream, line.writer)
+        self._want(stream)
         if not traceback.exception:
-            self._cut(traceback, header, first)
+            self._cut(under_way)
             return None
-        known = rows_matching(_exception_text(traceback, candidate))
+        known = rows_matching(record_of(candidate, line, traceback.exception))
         if not any(row.mode is not job_runtime.SCRIPT_RAISED or not row.vague for row, _ in known):
             self._raised(traceback, candidate, line)
         return traceback
 
-    @finds(Stage.LOG, job_runtime.SCRIPT_RAISED)
+    @finds(Stage.LOG, job_runtime.SCRIPT_RAISED, nccl.RENDEZVOUS_TIMED_OUT)
     def _raised(self, traceback: Traceback, candidate: Candidate, line: Line) -> None:
         """An exception that no row knows: the script's own, unless it reports another process' failure."""
         if traceback.kind.endswith("KeyboardInterrupt"):
             self._incidents.note("interrupted", _of_stop("interrupted with Ctrl-C (SIGINT)", candidate, line))
             return
+        if ends_in_rendezvous(traceback):
+            what = f"the hosts did not meet: {traceback.exception}"
+            met = unworded(nccl.RENDEZVOUS_TIMED_OUT, LineRole.SYMPTOM, what, candidate, line, vague=True)
+            self._incidents.note("rendezvous", _with_traceback(met, traceback))
+            return
         role = LineRole.CASCADE if traceback.follows_from_another else LineRole.INITIATOR
         self._incidents.note(role, _of_script(traceback.exception, role, candidate, line, traceback))
 
-    def _cut(self, traceback: Traceback, header: Candidate, line: Line) -> None:
+    def _cut(self, cut: Open) -> None:
         """A traceback whose exception is not in the log says only that there was one."""
-        if traceback.frames:
+        if cut.traceback.frames:
             what = "an exception, of which the log has only the beginning"
-            self._incidents.note("cut", _of_script(what, LineRole.CASCADE, header, line, traceback))
+            role = LineRole.CASCADE
+            if cut.traceback.in_thread:
+                # Python ends the thread alone: whether the job got over it stood in what is not there.
+                what, role = f"{what}, in a thread of its own", LineRole.ADVISORY
+            self._incidents.note("cut", _of_script(what, role, cut.header, cut.line, cut.traceback))
 
 
 def _of_script(what: str, role: LineRole, candidate: Candidate, line: Line, traceback: Traceback) -> Sighting:
@@ -358,8 +325,3 @@ def _with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting
         fatal=traceback.is_fatal,
         plumbing=sighting.mode is job_runtime.SCRIPT_RAISED and ends_in_plumbing(traceback),
     )
-
-
-def _exception_text(traceback: Traceback, candidate: Candidate) -> str:
-    following = [parse(text).text for text in candidate.following[:3]]
-    return "\n".join([traceback.exception, *(text for text in following if text.startswith((" ", "\t")))])

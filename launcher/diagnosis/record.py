@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
 from launcher.text.controls import without_controls
@@ -82,8 +83,12 @@ class Line:
     writer: int | str | None = field(default=None, compare=False)
 
 
+@lru_cache(maxsize=64)
 def parse(text: str) -> Line:
-    """The line behind its prefixes, without control characters and no longer than LONGEST_LINE."""
+    """The line behind its prefixes, without control characters and no longer than LONGEST_LINE.
+
+    The last ones are remembered: each line is looked at once for itself and as what follows others.
+    """
     text = without_controls(text[:LONGEST_LINE])
     origin = origin_of(text)
     return Line(text[origin.start :], origin.rank, origin.host, origin.device, origin.writer)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -24,12 +24,11 @@ _BATCH = 128
 _WINDOW_OF_RECORDS = 1 << 15
 """Bytes of such a stream that are searched together: less than of files, as there are many at one time."""
 
-
 _DENSE = 8
-"""Where a literal begins in one of so many lines, what is known is looked up before anything is searched."""
+"""Where one of so many lines is looked at, what is known is looked up before anything is searched."""
 
-_FEWEST, _MOST_AT_ONCE = 64, 1 << 13
-"""Lines of such a stream that are searched together: after something new the fewest, then twice as many."""
+_FEWEST, _MOST_AT_ONCE = 16, 1 << 13
+"""Lines of such a stream that are searched together: at first the fewest, then twice as many."""
 
 _OF_A_RECORD = 3
 """Lines after a line that may be of its record."""
@@ -110,6 +109,10 @@ class Scanner:
             known = self._known[stream] = KnownLines(self._bound)
         return known
 
+    def known_streams(self) -> list[tuple[str, KnownLines]]:
+        """The names of the streams that were searched so far, and what is known of their lines."""
+        return list(self._known.items())
+
     def feed(self, records: Iterable[LogRecord], streams: Iterable[LogStream] = ()) -> Iterator[Candidate]:
         """The candidates among the records, whose lines are mixed, and then in the streams, one by one."""
         for record in records:
@@ -137,6 +140,10 @@ class Scanner:
                     yield from self._search(stream, window)
             for window in stream.windows.end():
                 yield from self._search(stream, window)
+
+    def earlier(self, stream: str, index: int, time: float | None, raw: bytes) -> Candidate:
+        """A line that was left out, as a candidate."""
+        return self._streams[stream].candidate(index, time, raw, (), hit=True)
 
     def tails(self) -> Iterator[Candidate]:
         """The last lines of each stream, stream by stream, once all of them were searched."""
@@ -179,51 +186,80 @@ class Scanner:
     def _search(self, stream: _Stream, window: Window) -> Iterator[Candidate]:
         """The candidates of a window, in the order of the lines."""
         lines, start, count = window.lines, window.start, window.count
-        if not stream.known.is_busy:
-            hits = self._lines_of_hits(lines)
-            stream.known.is_busy = len(hits) * _DENSE > count
-        if stream.known.is_busy:
-            yield from self._search_busy(stream, window)
-        else:
-            for number, hit in self._wanted(stream, hits, count):
-                yield self._candidate(stream, window, number, hit)
+        hits: list[int] | None = None
+        at = 0
+        while at < count:
+            if stream.known.is_busy:
+                at = yield from self._search_busy(stream, window, at)
+            else:
+                hits = self._lines_of_hits(lines) if hits is None else hits
+                at = yield from self._search_calm(stream, window, hits, at)
         for number in range(max(0, count - TAIL), count):
             stream.tail.append((start + number, stream.time_of(start + number), lines[number]))
 
-    def _search_busy(self, stream: _Stream, window: Window) -> Iterator[Candidate]:
-        """The candidates of a window of which many lines are; those that are known are left out unsearched.
+    def _search_calm(
+        self, stream: _Stream, window: Window, hits: list[int], at: int
+    ) -> Generator[Candidate, None, int]:
+        """The candidates of a window from a line on, until many lines are; returns where to go on."""
+        since = at
+        for looked, (number, hit) in enumerate(self._wanted(stream, hits, at, window.count), 1):
+            yield self._candidate(stream, window, number, hit)
+            if self._is_wanted(stream):
+                stream.known.is_busy = True
+                return number + 1
+            if looked % _FEWEST == 0:
+                if number - since < _FEWEST * _DENSE:
+                    stream.known.is_busy = True
+                    return number + 1
+                since = number
+        return window.count
 
-        What is known changes with every candidate; after the lines that are skipped have changed by more
-        than that there are more of them, the rest is searched anew.
+    def _search_busy(self, stream: _Stream, window: Window, at: int) -> Generator[Candidate, None, int]:
+        """The same until few lines are; those that are known are left out unsearched.
+
+        What is known grows with every candidate; where it was forgotten, the rest is looked at anew.
         """
         lines, count, known = window.lines, window.count, stream.known
-        at, size, busy = 0, _FEWEST, 0
-        while at < count:
-            end, revision, learned = min(count, at + size), known.revision, known.learned
-            left = known.unknown(lines, at, end, count)
-            busy += end - at - len(left)
-            hits = self._hits_near(lines, left, end)
-            at, size = end, min(size * 2, _MOST_AT_ONCE)
-            for number, hit in self._wanted_of(stream, hits, left):
-                busy += hit
+        size = _FEWEST
+        while at < count and known.is_busy:
+            end, revision = min(count, at + size), known.revision
+            glance = known.glance(lines, at, end)
+            hits = self._hits_near(lines, glance.unknown(), end)
+            start, at, size = at, end, min(size * 2, _MOST_AT_ONCE)
+            position = idle = 0
+            for number in known.left(lines, glance, stream.time_of, window.start):
+                hit = glance.found[number - start] is not None
+                if not hit:
+                    position = bisect_left(hits, number, position)
+                    near = hits[position] if position < len(hits) else number + _OF_A_RECORD + 1
+                    if near != number and not self._is_wanted(stream):
+                        idle += 1
+                        continue
+                    hit = near <= number + _OF_A_RECORD
                 yield self._candidate(stream, window, number, hit)
-                if known.revision != revision or known.learned - learned >= _FEWEST:
+                if known.revision != revision:
                     at, size = number + 1, _FEWEST
                     break
-        known.is_busy = busy * _DENSE > count
+            looked = at - start - idle
+            known.is_busy = at - start < _FEWEST * _DENSE or looked * _DENSE > at - start
+        return at
+
+    def _is_wanted(self, stream: _Stream) -> bool:
+        """Whether each line of a stream is looked at for the moment, unless it is known."""
+        return stream.name in self.all_of or stream.known.follows
 
     def _candidate(self, stream: _Stream, window: Window, number: int, hit: bool) -> Candidate:
         lines, index = window.lines, window.start + number
         after = lines[number + 1 : number + 1 + AHEAD]
         return stream.candidate(index, stream.time_of(index), lines[number], after, hit)
 
-    def _wanted(self, stream: _Stream, hits: list[int], end: int) -> Iterator[tuple[int, bool]]:
+    def _wanted(self, stream: _Stream, hits: list[int], start: int, end: int) -> Iterator[tuple[int, bool]]:
         """The numbers of the lines that are looked at, and whether a literal begins in them or soon after."""
         last = bisect_left(hits, end)
-        position, number = 0, -1
+        position, number = 0, start - 1
         while True:
             # What is wanted may change with every candidate, so it is looked up each time.
-            if stream.name in self.all_of:
+            if self._is_wanted(stream):
                 number += 1
                 position = bisect_left(hits, number, position)
             else:
@@ -232,15 +268,6 @@ class Scanner:
             if number >= end:
                 return
             yield number, position < len(hits) and hits[position] <= number + _OF_A_RECORD
-
-    def _wanted_of(self, stream: _Stream, hits: list[int], left: list[int]) -> Iterator[tuple[int, bool]]:
-        """The same of lines that are not known."""
-        position = 0
-        for number in left:
-            position = bisect_left(hits, number, position)
-            near = hits[position] if position < len(hits) else number + _OF_A_RECORD + 1
-            if near == number or stream.name in self.all_of:
-                yield number, near <= number + _OF_A_RECORD
 
     def _hits_near(self, lines: list[bytes], left: list[int], end: int) -> list[int]:
         """The numbers of the lines with a literal, among those that are left and the next ones after each."""

@@ -28,6 +28,10 @@ _COMES_DOWN = 500
 
 _COMES_DOWN_SECONDS = 600.0
 
+_ANNOUNCED = 12
+"""Lines of a host in which whoever started the script says that it ended, before it says of which exit code:
+the toolkit says it on a line of its own, torchrun at the end of its table of failures."""
+
 _WENT_ON = 100
 """Lines of a host between an error and a stop: after so many the job had survived the error."""
 
@@ -85,7 +89,13 @@ def _is_explained(sign: Sighting, stops: Sequence[Sighting], ending: Ending) -> 
         return False
     if sign.index == BEFORE_ALL_LINES:
         return bool(stops) and sign.role is LineRole.CASCADE and sign.vague and not _ended_by_itself(sign)
-    return any(_follows(sign, stop) for stop in stops)
+    return any(_follows(sign, stop) or _announces(sign, stop) for stop in stops)
+
+
+def _announces(sign: Sighting, stop: Sighting) -> bool:
+    """Whether a sign says only that something ended, and the stop a few lines below of what."""
+    says_little = sign.role is LineRole.CASCADE and sign.vague and not _ended_by_itself(sign)
+    return says_little and sign.stream == stop.stream and 0 < stop.index - sign.index <= _ANNOUNCED
 
 
 def _ended_by_itself(sign: Sighting) -> bool:
@@ -161,11 +171,12 @@ def _remedy(stop: Stop, ending: Ending) -> str | None:
         return _from_the_beginning(stop.cause)
     again = f"launch resume {job}"
     with_more = f"--set checkpoint.resume_from={job}"
+    used = f", of which all {exact_duration(round(stop.limit))} are used up" if stop.limit else ""
     match stop.cause:
         case StopCause.MAX_RUNTIME:
             return (
-                f"Raise limits.max_runtime, and launch the job file again with {with_more} ; `{again}` goes "
-                "on from the last checkpoint for as long once more."
+                f"Raise limits.max_runtime{used}, and launch the job file again with {with_more} ; `{again}` "
+                "goes on from the last checkpoint for as long once more."
             )
         case StopCause.MAX_WAIT:
             return (

@@ -24,20 +24,21 @@ _FIELD = re.compile(
     r"^\s*(?P<name>rank|host|exitcode)\s*:\s*(?P<value>\S+)(?: \(local_rank: (?P<local>\d+)\))?"
 )
 
-_ENDS = {
-    "-9": (
-        hardware.HOST_OUT_OF_MEMORY,
-        LineRole.INITIATOR,
-        "killed (SIGKILL): the usual reason is the host's memory",
-    ),
-    "-6": (
-        job_runtime.NATIVE_CRASH,
-        # It often follows from what went wrong before, as torch's watchdog aborts after a time-out.
-        LineRole.CASCADE,
-        "was ended by SIGABRT: it aborted",
-    ),
-}
-"""What exit codes of the table say by themselves; those of other signals have lines of their own."""
+_STOPS = ("-1", "-2", "-15", "129", "130", "143")
+_KILLED = (
+    hardware.HOST_OUT_OF_MEMORY,
+    LineRole.INITIATOR,
+    "killed (SIGKILL): the usual reason is the host's memory",
+)
+_ABORTED = (
+    job_runtime.NATIVE_CRASH,
+    # It often follows from what went wrong before, as torch's watchdog aborts after a time-out.
+    LineRole.CASCADE,
+    "was ended by SIGABRT: it aborted",
+)
+_ENDS = {"-9": _KILLED, "137": _KILLED, "-6": _ABORTED, "134": _ABORTED}
+"""What exit codes of the table say by themselves, a process's own or a shell's around it; those of other
+signals have lines of their own."""
 
 
 @finds(Stage.LOG, hardware.HOST_OUT_OF_MEMORY, job_runtime.SCRIPT_RAISED, job_runtime.NATIVE_CRASH)
@@ -52,11 +53,11 @@ def first_failure(candidate: Candidate, line: Line) -> Sighting | None:
     code = fields.get("exitcode", "")
     if not re.fullmatch(r"-?\d{1,4}", code) or not fields.get("rank", "").isdecimal():
         return None
-    if code == "-15":
+    if code in _STOPS:
         return unworded(
             job_runtime.STOPPED,
             LineRole.CASCADE,
-            "its processes got the signal SIGTERM",
+            f"its processes ended with exit code {code}, as by a signal to end",
             candidate,
             line,
             vague=False,

@@ -73,10 +73,17 @@ class Traceback:
     box: bool = False
     ignored: bool = False
     """Whether Python says of it that it is ignored, as of one in a destructor."""
+    in_thread: bool = False
+    """Whether Python says that it ended a thread, other than the main one."""
     lines: list[str] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
     exception: str = ""
     taken: int = 0
+    alone: bool = True
+    """Whether nothing stands before the header in its line."""
+    tells_where: bool = True
+    """Whether the last line is of the stack: the header, a place or what stands there. It says nothing of
+    what failed."""
     _strays: int = 0
 
     @property
@@ -130,6 +137,7 @@ class Traceback:
         """Take the stream's next line, without its prefixes."""
         self.taken += 1
         text = self._uncovered(text)
+        self.tells_where = self.alone and not self._strays and _is_of_stack(text)
         if match := _FRAME.match(text):
             self.frames.append(Frame(match["file"], match["line"], function=match["function"] or ""))
             self._strays = 0
@@ -153,9 +161,10 @@ def opened(text: str) -> Traceback | None:
     """The traceback that this line begins, to which the following lines are added; None for other lines."""
     column = text.find(HEADER)
     if column >= 0:
-        return Traceback(column, shape_of(text[:column]))
+        alone = not text[:column].strip()
+        return Traceback(column, shape_of(text[:column]), alone=alone, tells_where=alone)
     if text.lstrip().startswith(BOX_END):
-        return Traceback(0, "", box=True)
+        return Traceback(0, "", box=True, alone=False, tells_where=False)
     return None
 
 
@@ -163,6 +172,11 @@ def folded(frames: Sequence[Frame]) -> str:
     """So many frames in these libraries, such as `... 7 frames in torch`."""
     libraries = ", ".join(dict.fromkeys(frame.library for frame in frames))
     return f"... {len(frames)} frame{'' if len(frames) == 1 else 's'} in {libraries}"
+
+
+def _is_of_stack(text: str) -> bool:
+    """Whether a line tells a place; in what is pasted exceptions are indented as well."""
+    return text[:1] in (" ", "\t", "") and not _EXCEPTION.match(text.lstrip())
 
 
 def _is_source(text: str) -> bool:

@@ -59,6 +59,12 @@ class RequestView:
         return None if name is None else str(name)
 
     @property
+    def region(self) -> str | None:
+        """Where the job is, by its ARN; None of a request, which goes to whoever it is sent to."""
+        parts = str(self.request.get("TrainingJobArn", "")).split(":")
+        return parts[3] if len(parts) > 4 else None
+
+    @property
     def tags(self) -> dict[str, str]:
         """The values of the tags by their keys."""
         return {tag["Key"]: tag["Value"] for tag in self.request.get("Tags") or ()}
@@ -116,6 +122,12 @@ class RequestView:
     def keep_alive_seconds(self) -> int:
         """How long the hosts wait for another job after this one; 0 without a warm pool."""
         return int(self._resources.get("KeepAlivePeriodInSeconds") or 0)
+
+    @property
+    def volume_size_gb(self) -> int | None:
+        """The volume of each host, in GB; None where it is not said, as where types are chosen from."""
+        size = self._resources.get("VolumeSizeInGB")
+        return None if size is None else int(size)
 
     @property
     def training_plan(self) -> str | None:

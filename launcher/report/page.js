@@ -5,8 +5,8 @@
   const drawn = [];
 
   const colours = (light) => light
-    ? { ink: "#1b1f24", soft: "#4a535e", line: "#d5dbe1", blue: "#1a66b8", red: "#b3261e", grey: "#98a3af", ground: "#ffffff" }
-    : { ink: "#e8ebef", soft: "#b3bcc7", line: "#3b444f", blue: "#6fb1f5", red: "#ff9c94", grey: "#76818d", ground: "#14181d" };
+    ? { ink: "#1b1f24", soft: "#4a535e", line: "#d5dbe1", blue: "#1a66b8", red: "#b3261e", grey: "#66717d", ground: "#ffffff" }
+    : { ink: "#e8ebef", soft: "#b3bcc7", line: "#3b444f", blue: "#6fb1f5", red: "#ff9c94", grey: "#828d99", ground: "#14181d" };
 
   const elapsed = (value) => {
     const sign = value < 0 ? "-" : "";

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from launcher.diagnosis.model import Verdict
+from launcher.diagnosis.model import CheckOutcome, Confidence, Sureness, Verdict
+from launcher.failure_modes.job_runtime import STOPPED
 from launcher.failure_modes.model import Retry
 from launcher.report.pace import RankPace, slowest_of
 from launcher.report.reading import GLOG, ISO
@@ -27,6 +28,24 @@ RETRY = {
 """Whether to run again, as advice."""
 
 
+CHECKED = {
+    CheckOutcome.WRONG: "error",
+    CheckOutcome.NOT_VERIFIED: "warning",
+    CheckOutcome.RIGHT: "good",
+}
+"""The style of what the account shows."""
+
+
+def sureness_in_words(sureness: Sureness) -> str:
+    """How sure the root cause is, and why."""
+    said = {
+        Confidence.SURE: "Yes",
+        Confidence.LIKELY: "Likely, not sure",
+        Confidence.UNSURE: "No",
+    }[sureness.confidence]
+    return f"{said}: {sureness.why}."
+
+
 def what_happened(run: RunReport) -> str:
     """The run in one sentence."""
     job, diagnosis = run.job, run.diagnosis
@@ -35,12 +54,14 @@ def what_happened(run: RunReport) -> str:
     if job is not None and not job.has_ended:
         so_far = f"and shows a failure: {cause.finding.message}" if cause else "and nothing has failed so far"
         during = f" for {elapsed_time(job.seconds)}" if job.seconds is not None else ""
-        return _sentence(f"{run.name} is {job.ended_as}{during}, {so_far}")
+        return sentence(f"{run.name} is {job.ended_as}{during}, {so_far}")
     if diagnosis.verdict is Verdict.FAILED and cause is not None:
-        return _sentence(f"{run.name} failed{after}: {cause.finding.message}")
+        return sentence(f"{run.name} failed{after}: {cause.finding.message}")
     if diagnosis.verdict is Verdict.STOPPED:
         why = f": {cause.finding.message}" if cause is not None else ""
-        return _sentence(f"{run.name} was stopped{after}{why}")
+        return sentence(f"{run.name} was stopped{after}{why}")
+    if diagnosis.verdict is Verdict.UNKNOWN and STOPPED.code in {each.code for each in diagnosis.findings}:
+        return sentence(f"{run.name} was stopped{after}: {diagnosis.summary}")
     if diagnosis.verdict is Verdict.UNKNOWN:
         what = "failed" if job is not None else "may have failed"
         return f"{run.name} {what}{after}, and what its logs say of the cause is not understood."
@@ -273,6 +294,7 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds < 60 else elapsed_time(seconds)
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """The text with a full stop at its end."""
     text = text.strip()
     return text if text.endswith((".", "!", "?")) else f"{text}."

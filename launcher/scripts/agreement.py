@@ -11,9 +11,12 @@ from launcher.scripts.scopes import (
     Binding,
     BindingKind,
     default_of,
+    file_of,
     function_of_parameter,
+    parent_of,
+    scope_of,
 )
-from launcher.scripts.values import Constant, External, Instance, Made, RankValue, Value, WorldSize
+from launcher.scripts.values import Constant, Defined, External, Instance, Made, RankValue, Value, WorldSize
 
 if TYPE_CHECKING:
     from launcher.scripts.program import Program
@@ -36,7 +39,9 @@ _PURE = frozenset(
         "os.path.normpath",
         "os.fspath",
         "open",
+        "os.getcwd",
         "pathlib.Path",
+        "pathlib.Path.cwd",
         "str",
         "int",
         "float",
@@ -49,7 +54,15 @@ _PURE = frozenset(
 )
 """What gives the same for the same arguments."""
 
-_LOADERS = frozenset({"torch.load", "json.load", "yaml.safe_load", "yaml.load"})
+_LOADERS = frozenset(
+    {
+        "torch.load",
+        "torch.hub.load_state_dict_from_url",
+        "json.load",
+        "yaml.safe_load",
+        "yaml.load",
+    }
+)
 """What gives the same for the same file, wherever it is put (`map_location=f"cuda:{rank}"`)."""
 
 _PURE_METHODS = frozenset({"format", "replace", "strip", "lower", "upper", "joinpath", "with_suffix", "join"})
@@ -110,7 +123,7 @@ class Agreement:
         bindings = self.program.evaluation.sources(node)
         if parsed:
             return all(self._bound(each, node.attr) for each in bindings)
-        if isinstance(owner, Made):
+        if isinstance(owner, Made) or (isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef)):
             return bool(bindings) and all(self._bound(each, node.attr) for each in bindings)
         return isinstance(value, External) and isinstance(owner, External)
 
@@ -145,7 +158,7 @@ class Agreement:
         if binding.kind is BindingKind.PARAMETER:
             return self._parameter(binding.node)
         if binding.kind is BindingKind.LOOPED:
-            return self._counted(binding.node, name)
+            return self._counted(binding.node, name) or self._listed(binding.node, name)
         if binding.kind in (BindingKind.ASSIGNED, BindingKind.CHANGED) and binding.value is not None:
             return binding.item is None and self.holds(binding.value)
         return False
@@ -177,3 +190,38 @@ class Agreement:
         # Where it ends says how many rounds there are, not which number this one has.
         starts = loop.iter.args[:1] if len(loop.iter.args) > 1 else []
         return all(self.holds(each) for each in (*starts, *loop.iter.args[2:]))
+
+    def _listed(self, loop: ast.AST, name: str) -> bool:
+        """Whether a loop goes through a list that is written out here and grows by what all ranks have:
+        `for path in paths` after `paths = [last]` and `paths.append(best)`."""
+        if not isinstance(loop, ast.For | ast.comprehension) or not isinstance(loop.target, ast.Name):
+            return False
+        listed = loop.iter
+        if loop.target.id != name:
+            return False
+        if isinstance(listed, ast.Tuple | ast.List):
+            return self.holds(listed)
+        if not isinstance(listed, ast.Name):
+            return False
+        bindings = self.program.evaluation.sources(listed)
+        if not bindings or not all(
+            each.kind is BindingKind.ASSIGNED and isinstance(each.value, ast.List) and self.holds(each.value)
+            for each in bindings
+        ):
+            return False
+        holder = scope_of(listed).holder_of(listed.id)
+        uses = [
+            each
+            for each in file_of(listed).names.get(listed.id, ())
+            if scope_of(each).holder_of(listed.id) is holder
+        ]
+        return all(self._leaves_alike(each) for each in uses)
+
+    def _leaves_alike(self, use: ast.Name) -> bool:
+        """Whether a list is still the same on all ranks after this use of it."""
+        user = parent_of(use)
+        if isinstance(user, ast.Attribute):
+            call = parent_of(user)
+            adding = isinstance(call, ast.Call) and call.func is user and user.attr in ("append", "extend")
+            return adding and isinstance(call, ast.Call) and all(map(self.holds, call.args))
+        return isinstance(user, ast.For | ast.comprehension) and user.iter is use

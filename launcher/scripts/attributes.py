@@ -154,14 +154,19 @@ class Attributes:
             found += self._set_from_outside(definition, name)
         return found
 
+    def of_class_itself(self, definition: ast.ClassDef, name: str) -> list[Binding]:
+        """Where a class that is used without an object, as configurations are, gets this attribute."""
+        found = list(file_of(definition).scopes[definition].bindings.get(name, []))
+        return [*found, *self._set_from_outside(definition, name)] if found else []
+
     def _set_from_outside(self, definition: ast.ClassDef, name: str) -> Iterator[Binding]:
-        """Where who made an object sets this attribute: `learner.is_master = rank == 0`."""
+        """Where others set this attribute on an object or the class: `learner.is_master = rank == 0`."""
         for file in self.evaluation.program.mentioning(name):
             for binding in file.set_attributes.get(name, ()):
                 node = binding.node
                 if isinstance(node, ast.Attribute) and binding.name.split(".")[-2] not in ("self", "cls"):
-                    made = alternatives(self.evaluation.value(node.value))
-                    if any(isinstance(each, Made) and each.definition is definition for each in made):
+                    owners = alternatives(self.evaluation.value(node.value))
+                    if Made(definition) in owners or Defined(definition) in owners:
                         yield binding
 
     def _inherited(self, definition: ast.ClassDef, name: str, depth: int) -> Value:

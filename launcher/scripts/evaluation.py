@@ -16,18 +16,15 @@ from launcher.scripts.attributes import Attributes
 from launcher.scripts.callers import Callers
 from launcher.scripts.calling import Calls
 from launcher.scripts.names import SPOKEN_FOR, canonical
+from launcher.scripts.parameters import Parameters
 from launcher.scripts.ranks import rank_of
 from launcher.scripts.reaching import reaching
 from launcher.scripts.scopes import (
     Binding,
     BindingKind,
     Scope,
-    default_of,
     file_of,
     function_of_parameter,
-    is_class_method,
-    is_static,
-    positional_of,
     scope_of,
 )
 from launcher.scripts.values import (
@@ -73,7 +70,9 @@ class Evaluation:
         self.callers = Callers(program, self)
         self.attributes = Attributes(self)
         self.calls = Calls(self)
+        self.parameters = Parameters(self)
         self._known: dict[ast.AST, Value] = {}
+        self._libraries: dict[Binding, Value] = {}
         self.open: set[ast.AST] = set()
         """What is being found out: it depends on itself where somebody asks again."""
         self._depth = 0
@@ -134,6 +133,8 @@ class Evaluation:
             owner = self.value(node.value)
             if isinstance(owner, Made):
                 return self.attributes.of_class(owner.definition, node.attr)
+            if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
+                return self.attributes.of_class_itself(owner.node, node.attr)
             if isinstance(owner, ModuleOf):
                 return owner.file.module.bindings.get(node.attr, [])
             return list(self.attributes.stores(node, owner))
@@ -191,7 +192,7 @@ class Evaluation:
             assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
             return Defined(node)
         if binding.kind is BindingKind.PARAMETER:
-            return self._parameter(binding.node, environment)
+            return self.parameters.value(binding.node, environment)
         if binding.kind is BindingKind.CHANGED and binding.value is not None:
             return _derived(Nothing.ITSELF, self.value(binding.value, environment))
         if binding.kind is BindingKind.ENTERED and binding.value is not None and binding.item is None:
@@ -212,6 +213,14 @@ class Evaluation:
         return UNKNOWN
 
     def _imported(self, binding: Binding) -> Value:
+        known = self._libraries.get(binding)
+        if known is None:
+            known = self._of_import(binding)
+            if isinstance(known, External):  # What is the program's own is known where it is bound.
+                self._libraries[binding] = known
+        return known
+
+    def _of_import(self, binding: Binding) -> Value:
         name = binding.module or ""
         if canonical(name) in SPOKEN_FOR:
             return self._external(name)
@@ -240,70 +249,6 @@ class Evaluation:
     def _external(self, name: str) -> Value:
         name = canonical(name)
         return rank_of(name) if name.endswith("COMM_WORLD.rank") else External(name)  # type: ignore[return-value]
-
-    # Parameters
-
-    def _parameter(self, parameter: ast.AST, environment: Environment | None) -> Value:
-        if environment is not None and parameter in environment:
-            return environment[parameter]
-        known = self._known.get(parameter)
-        if known is not None:
-            return known
-        if parameter in self.open:
-            return Nothing.ITSELF
-        self.open.add(parameter)
-        try:
-            found = self._of_every_call(parameter)
-        finally:
-            self.open.discard(parameter)
-        if found is not Nothing.ITSELF:
-            self._known[parameter] = found
-        return found
-
-    def _of_every_call(self, parameter: ast.AST) -> Value:
-        assert isinstance(parameter, ast.arg)
-        function = function_of_parameter(parameter)
-        if function is None:
-            return UNKNOWN
-        declared = self._annotated(parameter)
-        owner = scope_of(function).node
-        if isinstance(owner, ast.ClassDef) and not is_static(function):
-            positional = positional_of(function)
-            if positional and positional[0] is parameter:
-                return Defined(owner) if is_class_method(function) else Made(owner)
-        calls = self.callers.of(function)
-        if calls is None or not calls:
-            return declared
-        found = joined(
-            call.values[parameter.arg]
-            if parameter.arg in call.values
-            else self._given(call.arguments, parameter)
-            for call in calls
-        )
-        return declared if found is UNKNOWN else found
-
-    def _given(self, arguments: Mapping[str, ast.expr] | None, parameter: ast.arg) -> Value:
-        if arguments is None:
-            return UNKNOWN
-        given = arguments.get(parameter.arg)
-        if given is None:
-            function = function_of_parameter(parameter)
-            given = None if function is None else default_of(function, parameter.arg)
-        return UNKNOWN if given is None else self.value(given)
-
-    def _annotated(self, parameter: ast.arg) -> Value:
-        """An object of the class that the parameter's annotation names."""
-        annotation = parameter.annotation
-        if isinstance(annotation, ast.BinOp):  # Such as `Accelerator | None`.
-            annotation = annotation.left
-        if not isinstance(annotation, ast.Name | ast.Attribute):
-            return UNKNOWN
-        named = self.value(annotation)
-        if isinstance(named, Defined) and isinstance(named.node, ast.ClassDef):
-            return Made(named.node)
-        if isinstance(named, External) and named.name.rpartition(".")[2][:1].isupper():
-            return Instance(named.name, ast.Call(annotation, [], []))
-        return UNKNOWN
 
     # Other expressions
 

@@ -19,7 +19,7 @@ from launcher.scripts.arguments import argument, is_open
 from launcher.scripts.collectives import Collective
 from launcher.scripts.distributed import FSDP, FULLY_SHARD
 from launcher.scripts.origins import origins
-from launcher.scripts.scopes import ancestors
+from launcher.scripts.scopes import Binding, BindingKind, ancestors
 from launcher.scripts.values import External, Instance, Made
 
 if TYPE_CHECKING:
@@ -47,9 +47,24 @@ class Forwards:
         return {
             call: GATHERS
             for file in self.program.files
-            for call in file.calls
-            if isinstance(call.func, ast.Name | ast.Attribute) and self._is_sharded(call.func)
+            for name, calls in file.calls_of.items()
+            if name in self._holding
+            for call in calls
+            if self._is_sharded(call.func)
         }
+
+    @cached_property
+    def _holding(self) -> set[str]:
+        """The last names that may hold an object: most of what is called is a function or a method, and known
+        to be no model without being looked at."""
+        held: set[str] = set()
+        for file in self.program.files:
+            held.update(file.set_attributes)
+            for scope in file.scopes.values():
+                held.update(
+                    name for name, bindings in scope.bindings.items() if any(map(_may_hold, bindings))
+                )
+        return held
 
     @cached_property
     def _sharded(self) -> set[ast.expr]:
@@ -73,6 +88,13 @@ class Forwards:
         if not self._sharded or not isinstance(made, Made | Instance):
             return False
         return all(each in self._sharded for each in origins(self.program, model))
+
+
+def _may_hold(binding: Binding) -> bool:
+    """Whether a binding may give its name an object: an import of one, too, and a property."""
+    if binding.kind is not BindingKind.DEFINED:
+        return True
+    return isinstance(binding.node, ast.FunctionDef) and bool(binding.node.decorator_list)
 
 
 def _is_for_all(wrapper: ast.Call) -> bool:

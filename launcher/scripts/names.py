@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 _SAME = {
     "torch.distributed.distributed_c10d": "torch.distributed",
     "torch.distributed.fsdp.fully_sharded_data_parallel": "torch.distributed.fsdp",
@@ -84,6 +86,7 @@ Its own examples and tests import it so, and its thousands of lines would have t
 _STARTS = frozenset(name.partition(".")[0] for name in _SAME)
 
 
+@lru_cache(maxsize=8192)
 def canonical(name: str) -> str:
     """The one name of a thing of a library; any other name as it is."""
     if name.partition(".")[0] not in _STARTS:

@@ -27,6 +27,14 @@ _HARMLESS = (
 )
 """Decorators after which every rank still runs the function."""
 
+_SPAWNING = (
+    "torch.multiprocessing.spawn",
+    "torch.multiprocessing.start_processes",
+    "torch_xla.multiprocessing.spawn",
+    "torch_xla.launch",
+)
+"""What runs a function as every rank. Not Process, which also serves logs and loads data."""
+
 _TELLING = ("rank", "main", "master", "primary", "chief", "leader", "root", "node", "host")
 """In the names of what may be true on one rank alone, and also differ between hosts as an option."""
 
@@ -66,6 +74,11 @@ class Participants:
             found = frozenset(around) if found is None else found & around
         return found or frozenset()
 
+    @cached_property
+    def _spawning(self) -> frozenset[ast.Call]:
+        """The calls by which the program starts its ranks itself."""
+        return frozenset(call for call, _ in self.program.calls(*_SPAWNING))
+
     def who(self, node: ast.AST) -> Truth:
         """True: every rank; a Guard: those ranks at most; False: none when distributed; None: unknown."""
         inner = node
@@ -82,7 +95,8 @@ class Participants:
             elif isinstance(outer, ast.BoolOp) and inner is not outer.values[0]:
                 return None
             inner = outer
-        return found
+        # What stands in no function is run by the process that starts the ranks, before there are any.
+        return found if found is not True or not self._spawning else None
 
     def _past_those_before(self, outer: ast.AST, inner: ast.AST) -> Truth:
         """Who comes to a statement past those before it in its block: `if rank != 0: return`."""
@@ -152,7 +166,7 @@ class Participants:
         sites = self.program.evaluation.callers.of(function)
         if not sites:
             return None
-        found = [self.who(site.call) for site in sites]
+        found = [True if site.call in self._spawning else self.who(site.call) for site in sites]
         if True in found:
             return True
         guards = [each for each in found if isinstance(each, Guard)]

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from launcher.scripts.index import FileIndex
     from launcher.scripts.program import Program
 
+_Name = tuple["FileIndex | None", str]
+"""A name, and the file in which it means something; None where that may be any."""
+
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 _JOINING_LIBRARIES = (
@@ -95,33 +98,36 @@ def _joins(module: str) -> bool:
 
 def _reached(program: Program) -> set[ast.AST]:
     """The functions and classes of modules that the entry may come to."""
-    read: dict[str, list[ast.AST]] = {}
+    read: dict[_Name, list[ast.AST]] = {}
     """What is come to where a name is read."""
-    waiting: list[str] = []
+    waiting: list[_Name] = []
     renamed: dict[str, set[str]] = {}
-    for file in program.files:
+    readers = {file: _Reader(program, file) for file in program.files}
+    for file, reader in readers.items():
         for last, names in file.aliases.items():
             for name in names:
                 renamed.setdefault(name, set()).add(last)
         for part in _own_parts(file, program.entry):
             keys = None if file is program.entry else _read_by(program, part)
             if keys is None:
-                waiting += _read_in(part)
+                waiting += reader.read_in(part)
                 keys = [part.name] if isinstance(part, _DEFINITIONS) else []
-                waiting += keys
+                waiting += [(file, key) for key in keys]
             for key in keys:
-                read.setdefault(key, []).append(part)
-    found, seen = set[ast.AST](), set[str]()
+                read.setdefault((file, key), []).append(part)
+                read.setdefault((None, key), []).append(part)
+    found, seen = set[ast.AST](), set[_Name]()
     while waiting:
-        name = waiting.pop()
-        if name in seen:
+        asked = waiting.pop()
+        if asked in seen:
             continue
-        seen.add(name)
-        waiting += renamed.get(name, ())
-        for part in read.get(name, ()):
+        seen.add(asked)
+        where, name = asked
+        waiting += [(where, last) for last in renamed.get(name, ())]
+        for part in read.get(asked, ()):
             if part not in found:
                 found.add(part)
-                waiting += _read_in(part)
+                waiting += readers[file_of(part)].read_in(part)
     return found
 
 
@@ -132,7 +138,7 @@ def _read_by(program: Program, part: ast.AST) -> list[str] | None:
         holders = [_holding(each) for each in kept]
         return None if None in holders else [part.name, *(each for each in holders if each)]
     if isinstance(part, ast.Assign) and not any(isinstance(each, ast.Call) for each in ast.walk(part.value)):
-        return [name for target in part.targets for name in _read_in(target)]
+        return [name for target in part.targets for name in _names_in(target)]
     if isinstance(part, ast.Expr):
         holder = _holding(part.value)
         return None if holder is None else [holder]
@@ -176,12 +182,48 @@ def _may_call(program: Program, decorator: ast.expr) -> bool:
     return (program.qualified(named) or "").partition(".")[0] not in _LEAVING_ALONE
 
 
-def _read_in(node: ast.AST) -> Iterator[str]:
-    """The names and attributes that are read in something, and what texts there name."""
-    for each in ast.walk(node):
+def _names_in(target: ast.AST) -> Iterator[str]:
+    """The names and attributes in what is assigned to."""
+    for each in ast.walk(target):
         if isinstance(each, ast.Name):
             yield each.id
         elif isinstance(each, ast.Attribute):
             yield each.attr
-        elif isinstance(each, ast.Constant) and isinstance(each.value, str) and len(each.value) < 200:
-            yield each.value.rpartition(".")[2]
+
+
+class _Reader:
+    """What the code of one file reads, by the file in which a name means something; None: in any."""
+
+    def __init__(self, program: Program, file: FileIndex) -> None:
+        own = {name.partition(".")[0] for name in program.modules}
+        self.file = file
+        self._imported: dict[str, str] = {}
+        """What the file imports of the program, and what it is called there."""
+        self._foreign: set[str] = set()
+        for binding in file.imports:
+            module = binding.module or "."
+            if module.startswith(".") or module.partition(".")[0] in own:
+                self._imported[binding.name] = module.rpartition(".")[2]
+            else:
+                self._foreign.add(binding.name)
+        self._foreign -= self._imported.keys()
+
+    def read_in(self, node: ast.AST) -> Iterator[_Name]:
+        """The names that are read in something, and what texts there name.
+
+        What another library's module has is nobody's here: `init` of `torch.nn.init.normal_` is no function
+        of that name. A bare name means what its own file defines or imports, or imports with a star.
+        """
+        for each in ast.walk(node):
+            if isinstance(each, ast.Name):
+                if each.id not in self._foreign:
+                    yield self.file, each.id
+                    if self.file.stars:
+                        yield None, each.id
+                    if each.id in self._imported:
+                        yield None, self._imported[each.id]
+            elif isinstance(each, ast.Attribute):
+                if (dotted_name(each) or "").partition(".")[0] not in self._foreign:
+                    yield None, each.attr
+            elif isinstance(each, ast.Constant) and isinstance(each.value, str) and len(each.value) < 200:
+                yield None, each.value.rpartition(".")[2]

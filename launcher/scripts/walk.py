@@ -78,7 +78,11 @@ class _Walk:
                 continue
             if kind in COMPREHENSIONS:
                 scope = self.index.scopes[node] = Scope(self.index, node, scope)
-            self.push(node, _fields_of(kind), scope)
+            fields = _FIELDS.get(kind)
+            if fields is None:
+                fields = _fields_of(kind)
+            if fields:
+                self.push(node, fields, scope)
 
     def push(self, node: ast.AST, fields: tuple[str, ...], scope: Scope) -> None:
         """Put the children of these fields on the stack, so that they come in source order."""
@@ -86,7 +90,9 @@ class _Walk:
         for name in reversed(fields):
             value = attributes.get(name)
             if value.__class__ is list:
-                stack.extend((each, node, scope) for each in reversed(value) if isinstance(each, ast.AST))
+                for each in reversed(value):
+                    if isinstance(each, ast.AST):
+                        stack.append((each, node, scope))
             elif isinstance(value, ast.AST):
                 stack.append((value, node, scope))
 
@@ -228,8 +234,7 @@ _WITHOUT_NODES = frozenset({"ctx", "op", "ops", "id", "attr", "arg", "name", "na
 
 def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
     """The fields of a kind of node that may hold nodes; operators and contexts are shared, and none."""
-    found = _FIELDS.get(kind)
-    if found is None:
-        found = tuple(each for each in kind._fields if each not in _WITHOUT_NODES)
-        _FIELDS[kind] = found
+    literal = kind is ast.Constant
+    found = () if literal else tuple(each for each in kind._fields if each not in _WITHOUT_NODES)
+    _FIELDS[kind] = found
     return found

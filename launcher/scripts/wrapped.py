@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Loop = ast.For | ast.AsyncFor | ast.While
 
+_CALLS = "calls_in"
+"""Where a block keeps the calls in it: like its parent, the same in every program."""
+
 _STEPS_TO_THE_MODEL = 3
 """So many assignments lead at most from a loss to the call that is given the model."""
 
@@ -52,7 +55,11 @@ def within_function(node: ast.AST) -> Iterator[ast.AST]:
 
 def calls_in(block: ast.AST) -> list[ast.Call]:
     """The calls in a statement or in a function, without those in functions within it."""
+    known: list[ast.Call] | None = block.__dict__.get(_CALLS)
+    if known is not None:
+        return known
     found: list[ast.Call] = []
+    block.__dict__[_CALLS] = found
     pending = [block]
     while pending:
         node = pending.pop()

@@ -11,12 +11,16 @@ from launcher.diagnosis.ending import End, Ending
 from launcher.diagnosis.model import Diagnosis
 from launcher.failure_modes.model import Finding
 from launcher.failure_modes.refusal import AwsRefusal
+from launcher.session.asked import asked_of
 from launcher.session.here import Place, as_met_here
 from launcher.session.left_out import noted_left_out, told_what_was_left_out
 from launcher.session.results import left_checkpoints
 
 Seen = Callable[[Sequence[LogLine]], None]
 """Who reads a job's lines along with the diagnosis."""
+
+Check = Callable[[Diagnosis, JobStatus], Diagnosis]
+"""Who holds a diagnosis against what the account holds (`session/checked.py`)."""
 
 _ENDS = {
     JobState.COMPLETED: End.COMPLETED,
@@ -25,24 +29,28 @@ _ENDS = {
 }
 
 
-def diagnose_job(backend: Backend, name: str) -> Diagnosis:
+def diagnose_job(backend: Backend, name: str, check: Check | None = None) -> Diagnosis:
     """Why a job failed, or what ended it from outside; of a running job, what its lines show so far.
 
-    A job that never started has no logs and is judged by what the service says. Raises what the backend
-    raises for an unknown job, and AwsRefusal where AWS refuses the logs and gives no reason either.
+    A job that never started has no logs and is judged by what the service says. `check` verifies in the
+    account what may lie behind it, of a job that did not run here. Raises what the backend raises for an
+    unknown job, and AwsRefusal where AWS refuses the logs and gives no reason either.
     """
-    return diagnosis_of(backend, backend.describe(name))
+    return diagnosis_of(backend, backend.describe(name), check=check)
 
 
-def diagnosis_of(backend: Backend, status: JobStatus, seen: Seen | None = None) -> Diagnosis:
+def diagnosis_of(
+    backend: Backend, status: JobStatus, seen: Seen | None = None, check: Check | None = None
+) -> Diagnosis:
     """The same for a job whose status is known; `seen` gets its lines, too, batch by batch in their order.
 
     Raises AwsRefusal as `diagnose_job`.
     """
-    diagnosis = told_what_was_left_out(_diagnosed(backend, status, seen), noted_left_out(status.name))
+    diagnosis = _diagnosed(status, _lines(backend, status.name, seen), here=backend.runs_here)
+    diagnosis = told_what_was_left_out(diagnosis, noted_left_out(status.name))
     if backend.runs_here:
         return as_met_here(diagnosis, Place(status.gpus, status.instance_type))
-    return diagnosis
+    return diagnosis if check is None else check(diagnosis, status)
 
 
 def warnings_of(backend: Backend, name: str) -> tuple[Finding, ...]:
@@ -53,18 +61,17 @@ def warnings_of(backend: Backend, name: str) -> tuple[Finding, ...]:
     return reader.warnings
 
 
-def _diagnosed(backend: Backend, status: JobStatus, seen: Seen | None) -> Diagnosis:
-    ending = ending_of(status)
+def _diagnosed(status: JobStatus, lines: Iterator[LogLine], *, here: bool) -> Diagnosis:
+    ending, job = ending_of(status), asked_of(status.request, here=here)
     # What a stop is called by the service says less than the stop itself.
     phase = status.phase if status.stop is None else None
+    reason = status.failure_reason
     try:
-        return diagnose(
-            _lines(backend, status.name, seen), status.failure_reason, secondary_status=phase, ending=ending
-        )
+        return diagnose(lines, reason, secondary_status=phase, ending=ending, job=job)
     except AwsRefusal:
-        if not status.failure_reason and status.stop is None:
+        if not reason and status.stop is None:
             raise
-        return diagnose((), status.failure_reason, secondary_status=phase, ending=ending)
+        return diagnose((), reason, secondary_status=phase, ending=ending, job=job)
 
 
 def ending_of(status: JobStatus) -> Ending:

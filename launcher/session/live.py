@@ -115,16 +115,15 @@ def judged(
 
     Those of accepted codes are marked.
     """
-    locate = _locator(loaded, subject.job)
-    found = accept(
-        (finding.located(locate) for finding in check_account(subject)), [*subject.job.ignore, *ignore]
-    )
+    job = _job_of(subject)
+    locate = _locator(loaded, job)
+    found = accept((finding.located(locate) for finding in check_account(subject)), [*job.ignore, *ignore])
     return replace(plan, findings=(*plan.findings, *map(loaded.substitutions.finding, found)))
 
 
 def repairs(subject: LiveSubject, ignore: Sequence[str] = ()) -> dict[str, list[MissingRule]]:
     """The rules to add, by security group; none for findings that are accepted."""
-    accepted = {*subject.job.ignore, *ignore}
+    accepted = {*_job_of(subject).ignore, *ignore}
     by_group: dict[str, list[MissingRule]] = {}
     for rule in missing_rules(subject):
         if rule.code not in accepted:
@@ -174,6 +173,12 @@ def _seen(fsx: object, file_system_id: str) -> FileSystem | None:
     except AwsRefusal:
         return None
     return None if described is None else parse_file_system(described)
+
+
+def _job_of(subject: LiveSubject) -> JobSpec:
+    if subject.job is None:
+        raise ValueError("only a job that is to be launched is judged by its file")
+    return subject.job
 
 
 def _locator(loaded: LoadedJob, job: JobSpec) -> Callable[..., Location | None]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from launcher.backends.interface import Backend, JobState, JobStatus
 from launcher.diagnosis.model import Diagnosis, RootCause, Verdict
 from launcher.failure_modes.model import Finding
-from launcher.session.diagnosis import diagnosis_of, warnings_of
+from launcher.session.diagnosis import Check, diagnosis_of, warnings_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +62,17 @@ def outcome_of(
     status: JobStatus,
     step: float | None = None,
     warnings: tuple[Finding, ...] | None = None,
+    check: Check | None = None,
 ) -> Outcome:
     """How a job ended, and why: the place where every command learns the cause of a failure or a stop.
 
-    Reads the logs of a job that did not complete. Raises AwsRefusal where AWS refuses them and gives no
-    reason itself.
+    Reads the logs of a job that did not complete; `check` is as in `diagnose_job`. Raises AwsRefusal where
+    AWS refuses them and gives no reason itself.
     """
     ended = status.state in (JobState.FAILED, JobState.STOPPED)
     if status.state is not JobState.COMPLETED:
         warnings = ()
     elif warnings is None and backend.runs_here:
         warnings = warnings_of(backend, status.name)
-    return Outcome(status, diagnosis_of(backend, status) if ended else None, step, warnings)
+    diagnosis = diagnosis_of(backend, status, check=check) if ended else None
+    return Outcome(status, diagnosis, step, warnings)

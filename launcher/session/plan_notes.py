@@ -16,11 +16,20 @@ from launcher.documents.files import read_regular, replace_file
 from launcher.planning.training_plan import TrainingPlan
 from launcher.report.plan_summary import summary_from_json, summary_of_plan, summary_to_json
 from launcher.report.run_report import PlannedRun
+from launcher.session.left_out import note_left_out
 
 KEPT_SECONDS = 90 * 24 * 3600
 """A job runs for 28 days at most (SageMaker API, StoppingCondition); its page is made up to weeks later."""
 
 _MOST_BYTES = 10_000_000
+
+
+def note_start(name: str, plan: TrainingPlan) -> None:
+    """Keep what a diagnosis and a page ask of a run that begins: its plan, and what of the code was left
+    out."""
+    if plan.package is not None:
+        note_left_out(name, plan.package.source)
+    note_plan(name, plan)
 
 
 def note_plan(name: str, plan: TrainingPlan) -> None:

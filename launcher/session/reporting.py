@@ -21,7 +21,7 @@ from launcher.report.incident import located
 from launcher.report.page import is_ours, page_of
 from launcher.report.reading import RunLines, RunReader
 from launcher.report.run_report import PlannedRun, RunJob, RunPhase, RunReport
-from launcher.session.diagnosis import diagnosis_of
+from launcher.session.diagnosis import Check, diagnosis_of
 from launcher.session.following.log_filter import rank_of
 from launcher.session.jobs import FoundJob
 from launcher.session.log_files import logs_in
@@ -37,8 +37,8 @@ MARKED_NAME = "report.html"
 """How the name of a page ends."""
 
 
-def report_of_job(found: FoundJob) -> RunReport:
-    """What is known of a job, from one reading of its lines.
+def report_of_job(found: FoundJob, check: Check | None = None) -> RunReport:
+    """What is known of a job, from one reading of its lines; `check` is as in `diagnose_job`.
 
     Raises AwsRefusal where AWS refuses the lines and gives no reason for a failure itself.
     """
@@ -49,7 +49,7 @@ def report_of_job(found: FoundJob) -> RunReport:
         for line in lines:
             reader.read(line, rank_of(line, status.processes_per_host))
 
-    diagnosis = diagnosis_of(found.backend, status, read)
+    diagnosis = diagnosis_of(found.backend, status, read, check)
     report = _report(status.name, diagnosis, reader.result(), _job(found), noted_plan(status.name))
     completed = status.state is JobState.COMPLETED
     return replace(report, warnings=success.warnings) if completed else report

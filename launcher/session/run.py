@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable
 
 from launcher.backends.interface import Backend, JobStatus
+from launcher.session.diagnosis import Check
 from launcher.session.following.follow import Follower, Pace
 from launcher.session.following.monitor import LineChoice, Monitor, Screen
 from launcher.session.interruption import ended_in_order, exit_code_of, who_interrupted
@@ -65,15 +66,23 @@ def follow_here(
 
 
 def follow(
-    backend: Backend, name: str, screen: Screen, choice: LineChoice | None = None, pace: Pace | None = None
+    backend: Backend,
+    name: str,
+    screen: Screen,
+    choice: LineChoice | None = None,
+    pace: Pace | None = None,
+    check: Check | None = None,
 ) -> Outcome:
-    """Follow a job that runs without this terminal. Raises Interrupted on Ctrl-C, which leaves it running."""
+    """Follow a job that runs without this terminal. Raises Interrupted on Ctrl-C, which leaves it running.
+
+    `check` holds the diagnosis of one that failed against its account.
+    """
     monitor = Monitor(screen, choice)
     follower = Follower(backend, name, monitor, pace or pace_of(backend))
     try:
         status = follower.until_end()
         monitor.finish()
-        return outcome_of(backend, status, monitor.furthest_step, monitor.warnings)
+        return outcome_of(backend, status, monitor.furthest_step, monitor.warnings, check)
     except KeyboardInterrupt:
         raise Interrupted(name, follower.seen, f"Come back with: launch logs {name} --follow") from None
 

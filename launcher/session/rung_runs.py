@@ -12,6 +12,7 @@ from launcher.experiments.ladder.results import Climbed, Result
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.distribution import RANKS_NEVER_MET
 from launcher.failure_modes.model import Finding
+from launcher.session.diagnosis import Check
 from launcher.session.following.monitor import LineChoice, Screen
 from launcher.session.following.progress import TrainingProgress
 from launcher.session.following.stall import Moving, Stall
@@ -126,11 +127,20 @@ def climb_here(
 
 
 def climb_on_aws(
-    ready: ReadyRung, backend: Backend, name: str, bound: Bound, screen: Screen, choice: LineChoice | None
+    ready: ReadyRung,
+    backend: Backend,
+    name: str,
+    bound: Bound,
+    screen: Screen,
+    choice: LineChoice | None,
+    check: Check | None = None,
 ) -> tuple[Climbed, Outcome]:
-    """Follow a rung's job that was started on AWS, and say what came of it. Raises as `follow`."""
+    """Follow a rung's job that was started on AWS, and say what came of it; `check` is as in `follow`.
+
+    Raises as `follow`.
+    """
     watch = RungWatch(screen, backend.stop, bound)
-    outcome = follow(backend, name, watch, choice)
+    outcome = follow(backend, name, watch, choice, check=check)
     return climbed_of(ready, outcome, watch), outcome
 
 

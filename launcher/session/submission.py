@@ -24,8 +24,7 @@ from launcher.failure_modes.refusal import Refusal
 from launcher.planning.identity import named_by_run, renamed
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.journal import Claim, Journal, JournalEntry
-from launcher.session.left_out import note_left_out
-from launcher.session.plan_notes import note_plan
+from launcher.session.plan_notes import note_start
 from launcher.text.durations import duration_in_words
 
 ENDED_SECONDS = 3600
@@ -107,9 +106,7 @@ class Start:
             return self._sent(send(renamed(plan, pending.name)), plan)
 
     def _sent(self, name: str, plan: TrainingPlan) -> Started:
-        if plan.package is not None:
-            note_left_out(name, plan.package.source)
-        note_plan(name, plan)
+        note_start(name, plan)
         self._tell(f"submitted {name}")
         return Started(name)
 

@@ -58,6 +58,8 @@ PREFIX = re.compile(
     r")"
 )
 _MOST_PREFIXES = 8
+_WITHIN = ("mpi", "mpihost", "rank", "local", "device")
+"""Groups that tell no more of who printed a line than the one around them, or nothing."""
 
 _PROCESS_GROUP = re.compile(
     r"\s*(?:\[[EWIF][^\]]*\] ?)?(\[(?:PG (?:ID )?(?:0|default_pg) [^\]\[]*)?Rank (\d{1,6})\])"
@@ -107,7 +109,9 @@ def spans_of_origin(text: str) -> tuple[tuple[int, int], ...]:
         if match is None:
             break
         start = match.end()
-        spans += [match.span(name) for name, value in match.groupdict().items() if value and name != "device"]
+        spans += [
+            match.span(name) for name, value in match.groupdict().items() if value and name not in _WITHIN
+        ]
     if group := _PROCESS_GROUP.match(text, start):
         spans.append(group.span(1))
     return tuple(spans)

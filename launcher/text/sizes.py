@@ -18,6 +18,11 @@ def gigabytes(size: float) -> str:
     return f"{size / 1e9:,.0f} GB"
 
 
+def memory_in_words(size: float) -> str:
+    """Bytes of memory as PyTorch tells them, in MiB below one GiB: 18.6 MiB, 2.5 GiB."""
+    return gibibytes(size) if size >= 2**30 else f"{size / 2**20:,.1f} MiB"
+
+
 def gibibytes(size: float) -> str:
     """Bytes of memory in GiB, as the makers of accelerators count them: 40.0 GiB."""
     return f"{size / 2**30:,.1f} GiB"

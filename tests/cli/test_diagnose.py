@@ -57,6 +57,7 @@ def test_json_has_the_designed_shape_and_stands_alone(run_launch: RunLaunch) -> 
         "ranks",
         "summary",
         "unusual",
+        "checked",
     ]
     assert (shape["verdict"], shape["root_cause"]["code"], shape["retry"]) == ("failed", "CAP001", "later")
 

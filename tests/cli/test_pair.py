@@ -13,6 +13,7 @@ from moto.core.exceptions import JsonRESTError
 from launcher.backends.interface import Backend, Polling
 from launcher.cli import pair
 from launcher.cluster.manifest import Cluster
+from launcher.session.plan_notes import noted_plan
 from tests.emulator.account import emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
@@ -106,6 +107,8 @@ def test_two_settings_of_one_job_run_here_and_are_compared(run_launch: RunLaunch
     assert [each["field"] for each in printed["differences"]] == ["hyperparameters.level"]
 
     names = [run["name"] for run in printed["runs"]]
+    # The page of either run tells its plan.
+    assert [noted_plan(name).job["hyperparameters"].keys() for name in names] == [{"seed", "level"}] * 2
     code, out, _ = run_launch("pair", *reversed(names))
     assert code == 0
     assert "B learns better than A: its loss is lower by 0.4" in out

@@ -62,6 +62,12 @@ def test_the_unknown_shows_how_much_was_read_and_the_last_lines_that_are_unusual
     assert BROKEN in found.summary
 
 
+def test_of_several_streams_without_times_no_line_is_called_the_last() -> None:
+    one, two = records("something odd: 1", "algo-1"), records("something odder: 2", "algo-2")
+    summaries = {diagnose([*first, *then]).summary for first, then in ((one, two), (two, one))}
+    assert summaries == {"nothing known was met in 2 lines"}
+
+
 def test_what_is_shown_of_them_names_who_printed_it_and_hides_secrets() -> None:
     lines = [Record(1.0, "algo-2", "[rank3]: strange error with token=hunter2")]
     (line,) = diagnose(lines).unusual

@@ -68,3 +68,13 @@ def test_memory_that_a_rank_wants_after_it_waited_in_vain_is_not_why_it_waited()
     wanted = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 900.00 GiB."
     assert root(story(timed_out(3, 7, "BROADCAST"), wanted)) == ("NCCL004", None)
     assert root(story(timed_out(2, 7, "BROADCAST"), wanted)) == ("MEM001", 3)
+
+
+@pytest.mark.parametrize(
+    "end", ["RuntimeError: connect() timed out.", "RuntimeError: Connection reset by peer"]
+)
+def test_what_torchruns_agents_raise_while_they_meet_is_the_rendezvous(end: str) -> None:
+    file = "/usr/lib/python3/site-packages/torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py"
+    stack = f'Traceback (most recent call last):\n  File "{file}", line 113, in _call_store\n    call()\n'
+    assert root(story(algo_1=f"{stack}RuntimeError: {end}")) == ("NCCL008", None)
+    assert root(story(algo_1=f"{stack}ValueError: port must be a number"))[0] == "CODE001"

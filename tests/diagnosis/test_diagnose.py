@@ -50,7 +50,8 @@ def test_the_initiator_beats_the_cascade_that_came_before_it() -> None:
 
 def test_the_message_says_who_asked_for_how_much() -> None:
     finding = diagnose(records(f"[rank11]: {OUT_OF_MEMORY}", "algo-2")).root_cause.finding
-    assert finding.message == "rank 11 on algo-2: the GPU is full: asked for 2.00 GiB with 1.06 GiB free"
+    numbers = "asked for 2.00 GiB with 1.06 GiB free of 79.11 GiB"
+    assert finding.message == f"rank 11 on algo-2: the GPU is full: {numbers}"
 
 
 def test_an_exception_is_told_with_its_place_in_the_users_code() -> None:
@@ -190,6 +191,7 @@ def test_the_json_has_the_designed_shape() -> None:
         "ranks",
         "summary",
         "unusual",
+        "checked",
     ]
     assert shape["root_cause"].keys() >= {"code", "stage", "message", "rank", "host", "log_line", "evidence"}
     assert shape["root_cause"]["stage"] == "log"
@@ -203,6 +205,7 @@ def test_the_json_has_the_designed_shape() -> None:
         "ranks": [],
         "summary": "there is not one line to read",
         "unusual": [],
+        "checked": [],
     }
 
 

@@ -9,6 +9,7 @@ from launcher.diagnosis.ending import End, Ending
 from launcher.diagnosis.model import Diagnosis, Verdict
 from launcher.diagnosis.record import Record
 from launcher.failure_modes.model import Retry, Severity
+from tests.diagnosis.cases import records
 from tests.diagnosis.stories import (
     DISK_FULL,
     ENDED,
@@ -137,3 +138,18 @@ def test_steps_on_another_host_long_after_an_error_tell_that_it_was_survived() -
 def test_numbers_in_the_lines_of_a_traceback_are_no_steps() -> None:
     source = "\n".join(raised(rank, "KeyError: 'labels'", f"step({rank})") for rank in range(4))
     assert story(source).verdict is Verdict.FAILED
+
+
+def losses(*values: str) -> str:
+    return "\n".join(f"iter {number}: loss {value}, time 9 ms" for number, value in enumerate(values))
+
+
+def test_a_loss_that_is_no_number_to_the_end_is_not_survived_by_further_steps() -> None:
+    found = diagnose(records(losses("3.1", "3.0", "nan", "nan", "nan", "nan")))
+    assert found.root_cause is not None
+    assert found.root_cause.finding.code == "NUM001"
+
+
+@pytest.mark.parametrize("values", [("3.1", "nan", "nan", "nan", "2.9"), ("nan", "3.0", "2.9")])
+def test_a_loss_that_is_a_number_again_is_survived(values: tuple[str, ...]) -> None:
+    assert diagnose(records(losses(*values))).root_cause is None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.diagnosis.stories import root, steps, story, timed_out
+from launcher.diagnosis.diagnose import diagnose
+from launcher.diagnosis.record import LogStream
+from tests.diagnosis.stories import raised, root, steps, story, timed_out
 
 
 def all_but(*others: int) -> str:
@@ -76,3 +78,23 @@ def test_the_table_has_the_last_step_of_each_rank_and_how_its_process_ended() ->
         (0, "algo-1", 5, None),
         (1, "algo-1", 5, "SIGSEGV"),
     ]
+
+
+def test_what_a_file_of_a_local_rank_says_is_of_the_rank_that_its_lines_name() -> None:
+    said = raised(5, "KeyError: 'label'").replace("[rank5]: ", "")
+    lines = [said, "[rank5]:[W515 07:06:42 x.cpp:1] Warning: leaving"]
+    stream = LogStream("attempt_0/1/stderr.log", "algo-2", None, 1, iter(["\n".join(lines).encode()]))
+    cause = diagnose([], streams=[stream]).root_cause
+    assert cause is not None
+    assert (cause.finding.code, cause.rank, cause.host) == ("CODE001", 5, "algo-2")
+
+
+def test_what_all_ranks_read_alike_is_nobodys_fault() -> None:
+    keys = (
+        "RuntimeError: Error(s) in loading state_dict for Net:",
+        '[rank3]: \tMissing key(s) in state_dict: "_orig_mod.fc.weight".',
+        '[rank3]: \tUnexpected key(s) in state_dict: "fc.weight".',
+    )
+    cause = story(algo_1=raised(3, "\n".join(keys))).root_cause
+    assert cause is not None
+    assert (cause.finding.code, cause.rank) == ("CKPT005", None)

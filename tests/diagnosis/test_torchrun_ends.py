@@ -76,3 +76,31 @@ def test_what_the_boot_says_of_a_rank_counts_as_that_ranks_line() -> None:
 def test_a_rank_that_says_through_the_boot_that_it_waited_is_not_the_one_that_others_wait_for() -> None:
     said = "slipway: NCCL004 rank 0 on algo-1: ALLREDUCE #7 timed out (train.py:5)"
     assert root(story(algo_1=f"{said}\n{ended(0, 0, '1')}")) not in [("NCCL004", 0)]
+
+
+def test_the_local_rank_that_torchrun_saw_end_is_the_rank_of_its_table() -> None:
+    found = of_two_hosts("-11")
+    assert found.root_cause is not None
+    assert (found.root_cause.rank, found.root_cause.finding.subject) == (2, "rank 2")
+
+
+def test_of_a_local_rank_that_two_lines_place_differently_no_rank_is_named() -> None:
+    end = (
+        "torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -11) local_rank: 0 (pid: 7)"
+    )
+    tables = "\n".join(f"  rank      : {rank} (local_rank: 0)\n  exitcode  : 1" for rank in (2, 6))
+    found = story(algo_1=f"{end}\n{tables}").root_cause
+    assert found is not None
+    assert found.rank is None
+
+
+def test_of_ranks_that_all_aborted_none_is_the_first_by_that() -> None:
+    gone = f"{raised(0, GONE, 'loss.backward()')}\n{ended(0, 0, '-6')}"
+    assert root(story(algo_1=gone, algo_2=ended(2, 0, "-6"))) not in [("CODE004", 2), ("CODE004", 0)]
+
+
+def test_the_one_task_that_slurm_saw_killed_is_why_the_others_lost_it() -> None:
+    killed = "srun: error: algo-2: task 2: Killed"
+    lost = raised(0, GONE, "loss.backward()")
+    assert root(story(algo_1=lost, algo_2=killed))[0] == "MEM002"
+    assert root(story(algo_1=f"{lost}\nsrun: error: algo-1: task 0: Killed", algo_2=killed))[0] == "NCCL006"

@@ -6,6 +6,7 @@ import pytest
 
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.record import Record
+from tests.diagnosis.cases import records
 
 SITE = "/opt/conda/lib/python3.11/site-packages"
 IN_TORCH = f"""
@@ -87,3 +88,12 @@ def test_what_the_container_reported_is_shown_by_the_same_traceback_in_the_log()
 def test_the_same_traceback_is_found_in_a_log_whose_lines_name_no_rank() -> None:
     reason = f"AlgorithmError: CODE001 rank 0 on algo-1: {ERROR} (pkg/model.py:12)\n    cut off\n{ERROR}"
     assert evidence(IN_TORCH, "", reason)[:2] == FIRST
+
+
+def test_a_thread_of_its_own_that_died_ends_no_job_as_far_as_the_log_goes() -> None:
+    stack = 'Traceback (most recent call last):\n  File "/opt/x/send.py", line 9, in _send\n    self.handle('
+    dies = f"step 1 loss 2\nstep 2 loss 2\nException in thread Thread-5:\n{stack}"
+    assert diagnose(records(dies)).root_cause is None
+    cause = diagnose(records(dies.replace("Exception in thread Thread-5:\n", ""))).root_cause
+    assert cause is not None
+    assert cause.finding.code == "CODE001"

@@ -6,14 +6,18 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
+from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 import launcher.report
+from launcher.diagnosis.model import AccountCheck, CheckOutcome
 from launcher.diagnosis.record import Record
+from launcher.report import telling
 from launcher.report.page import is_ours, page_of
 from launcher.report.run_report import PlannedFinding, PlannedRun, PlannedSetting, RunJob, RunPhase
 from tests.report.runs import START, failing_run, long_run, report_of
@@ -31,6 +35,7 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.mistakes: list[str] = []
         self.texts: dict[str, list[str]] = {}
+        self.reading: list[str] = []
         self.feed(html)
         self.close()
 
@@ -48,16 +53,21 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.open:
             self.texts.setdefault(self.open[-1], []).append(data)
+            if self.open[-1] not in ("script", "style"):
+                self.reading.append(data)
 
     def named(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.tags if name == tag]
 
     @property
     def words(self) -> str:
-        """All that is read, without scripts and styles."""
-        return " ".join(
-            text for tag, texts in self.texts.items() if tag not in ("script", "style") for text in texts
-        )
+        """All that is read in its order, without scripts and styles."""
+        return " ".join(self.reading)
+
+
+def said(html: str) -> str:
+    """The words of a page, with single spaces."""
+    return " ".join(Page(html).words.split())
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +152,60 @@ def test_the_page_tells_what_happened_what_was_planned_and_what_it_cost(whole: s
         "failed first",
     ):
         assert text in words
+
+
+def test_how_sure_the_cause_is_and_what_else_it_may_be_are_told() -> None:
+    failed = "[rank0]: ncclSystemError: System call (e.g. socket, malloc) or external library call failed"
+    ended = "[rank1]: RuntimeError: DataLoader worker (pid(s) 9120, 9123) exited unexpectedly"
+    run = report_of([Record(START, "algo-1", line) for line in (failed, ended)], name="demo")
+    cause, other = run.diagnosis.root_cause, run.diagnosis.runner_up
+    assert cause is not None and other is not None
+    words = said(page_of(run))
+    assert f"How sure? {telling.sureness_in_words(cause.sureness)}" in words
+    assert f"It may as well be {other.code} {other.message}" in words
+
+
+def test_a_sure_cause_has_no_runner_up(whole: str) -> None:
+    words = said(whole)
+    assert "How sure? Yes: the line itself tells what failed." in words
+    assert "It may as well be" not in words
+
+
+def test_what_the_account_shows_is_told_with_a_remedy_for_what_is_wrong() -> None:
+    run = report_of(failing_run(), name="demo")
+    checks = (
+        AccountCheck("EFA001", CheckOutcome.RIGHT, "sg-1 is right, so not EFA001", "Nothing."),
+        AccountCheck("EFA002", CheckOutcome.WRONG, "sg-1 has no egress to itself", "Add the rule."),
+    )
+    html = page_of(replace(run, diagnosis=replace(run.diagnosis, checked=checks)))
+    page, words = Page(html), said(html)
+    assert "Checked in the account right sg-1 is right, so not EFA001" in words
+    assert "wrong sg-1 has no egress to itself Add the rule." in words
+    assert "Nothing." not in words
+    assert (page.mistakes, page.open) == ([], [])
+
+
+def test_of_what_nobody_has_explained_the_summary_and_the_unusual_lines_are_shown() -> None:
+    run = report_of([Record(START, "algo-1", "the flux capacitor failed: <b>1.21</b>")], name="demo")
+    assert run.diagnosis.summary is not None
+    page = Page(page_of(run))
+    assert "nothing known was met in 1 line" in page.words
+    assert "the flux capacitor failed: <b>1.21</b>" in page.words
+    assert (page.mistakes, page.open) == ([], [])
+    assert {"href": "#unexplained"} in page.named("a")
+
+
+def test_whatever_scrolls_or_opens_is_reached_by_the_keyboard(whole: str) -> None:
+    page, style = Page(whole), files("launcher.report").joinpath("page.css").read_text("utf-8")
+    scrolling = set(re.findall(r"^([\w.]+) \{[^}]*overflow: auto", style, re.MULTILINE))
+    assert scrolling == {"pre", ".scroll"}
+    scrolled = [each for tag, each in page.tags if tag == "pre" or each.get("class") == "scroll"]
+    assert scrolled and all(each.get("tabindex") == "0" for each in scrolled)
+    assert {each["tabindex"] for _, each in page.tags if "tabindex" in each} == {"0"}
+    assert "outline: none" not in style and "outline: 0" not in style
+    assert len(page.named("details")) == len(page.named("summary")) > 3
+    first = next(each for tag, each in page.tags if tag == "a")
+    assert first == {"class": "skip", "href": "#main"}
 
 
 HOSTILE = (

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from launcher.diagnosis.diagnose import diagnose
+from launcher.diagnosis.ending import End, Ending, Stop, StopCause
+from launcher.diagnosis.model import Confidence, Sureness
 from launcher.diagnosis.ranks import CollectiveCall, RankState
 from launcher.diagnosis.record import Record
 from launcher.report import telling
@@ -54,6 +61,18 @@ def test_a_running_job_is_told_as_such() -> None:
     assert telling.what_happened(run) == "demo is Training for 1m30s, and nothing has failed so far."
 
 
+@pytest.mark.parametrize(
+    ("confidence", "words"),
+    [
+        (Confidence.SURE, "Yes: so it is."),
+        (Confidence.LIKELY, "Likely, not sure: so it is."),
+        (Confidence.UNSURE, "No: so it is."),
+    ],
+)
+def test_how_sure_it_is_is_a_sentence(confidence: Confidence, words: str) -> None:
+    assert telling.sureness_in_words(Sureness(confidence, "so it is")) == words
+
+
 def test_a_run_on_this_machine_costs_nothing() -> None:
     run = report_of([], job=RunJob("Completed", True, 10.0, runs_here=True))
     assert telling.cost_in_sentence(run) == "It ran on this machine and cost nothing."
@@ -73,3 +92,14 @@ def test_a_column_that_is_empty_for_all_ranks_is_not_shown() -> None:
     table = all_ranks(report_of(failing_run()))
     assert table.heads == ("Rank", "Host", "Differs by", "Last output", "Step")
     assert len(table.rows) == 4
+
+
+def test_a_job_that_stood_still_until_its_limit_is_not_called_failed() -> None:
+    job = RunJob("Stopped", True, seconds=7200)
+    run = report_of([Record(START, "", "step=1 loss=1")], name="demo", job=job)
+    stop = Stop(StopCause.MAX_RUNTIME, at=START + 7200)
+    lines = [Record(START + 10 * n, "algo-1", f"step={n} loss=1", "algo-1") for n in range(9)]
+    run = replace(run, diagnosis=diagnose(lines, ending=Ending(End.STOPPED, stop=stop)))
+    said = telling.what_happened(run)
+    assert said.startswith("demo was stopped after 2h00m: nothing failed before limits.max_runtime ended it")
+    assert "it stood still" in said

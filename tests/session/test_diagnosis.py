@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from launcher.backends.interface import Cursor, JobState, JobStatus, LogBatch, LogLine
 from launcher.failure_modes.refusal import AwsRefusal
+from launcher.planning.request_view import RequestView
 from launcher.session.diagnosis import diagnose_job
 
 KILLED = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
@@ -62,3 +63,22 @@ def test_without_access_to_the_logs_the_reason_still_counts() -> None:
 def test_without_access_to_the_logs_and_without_a_reason_the_refusal_is_told() -> None:
     with pytest.raises(AwsRefusal):
         diagnose_job(RecordedJob(failed(), refuses_logs=True), "job")
+
+
+FULL = (
+    "[rank5]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 5 has a total "
+    "capacity of 39.40 GiB of which 1.20 GiB is free."
+)
+
+
+def test_the_remedy_has_the_numbers_that_the_job_was_given() -> None:
+    asked = RequestView({"HyperParameters": {"batch_size": "32"}})
+    job = RecordedJob(replace(failed(), request=asked), [[LogLine(1.0, "algo-1", FULL)]])
+    assert diagnose_job(job, "job").root_cause.finding.remedy.startswith("Set batch_size to 24 instead of 32")
+
+
+def test_so_it_has_where_only_the_reason_is_known() -> None:
+    asked = RequestView({"HyperParameters": {"batch_size": "32"}})
+    status = replace(failed(f"AlgorithmError: {FULL}"), request=asked)
+    job = RecordedJob(status, refuses_logs=True)
+    assert diagnose_job(job, "job").root_cause.finding.remedy.startswith("Set batch_size to 24 instead of 32")

@@ -117,6 +117,7 @@ class LocalBackend(Backend):
                 processes_per_host=request.processes_per_host,
                 metrics=request.metrics,
                 instance_type=request.instance_type,
+                request=request,
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise no_request(self._store.folder(job_name)) from error

@@ -39,6 +39,7 @@ def status_of(job: Mapping[str, Any]) -> JobStatus:
         hosts=request.hosts,
         processes_per_host=request.processes_per_host,
         metrics=request.metrics,
+        request=request,
         stop=_stop(job_state(job["TrainingJobStatus"]), job, request, transitions),
         shell=shell_commands(job, request),
     )

@@ -44,6 +44,7 @@ def together(parts: Iterable[FileEvidence]) -> FileEvidence:
         max(world, default=None),
         tuple(recordings),
         tuple(stacks),
+        tuple(sign for part in every for sign in part.of_hosts),
         tuple(text for part in every for text in part.unread),
     )
 

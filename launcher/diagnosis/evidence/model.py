@@ -16,7 +16,8 @@ class FileEvidence:
 
     `rows` are what is known of ranks, `sightings` what points at a failure, `world_size` how many ranks the
     job has; None is what nothing tells. `recordings` and `stacks` are what can only be judged beside those of
-    the other ranks (see `found.together`). `unread` says what could not be read, and why; `has_lines` that
+    the other ranks (see `found.together`). `of_hosts` is what a host's own records say, of any day (see
+    `kernel_log.timely`). `unread` says what could not be read, and why; `has_lines` that
     the file is to be read as a log as well.
     """
 
@@ -25,5 +26,6 @@ class FileEvidence:
     world_size: int | None = None
     recordings: tuple[Recording, ...] = ()
     stacks: tuple[RankStack, ...] = ()
+    of_hosts: tuple[Sighting, ...] = ()
     unread: tuple[str, ...] = ()
     has_lines: bool = False

@@ -6,11 +6,14 @@ import re
 from collections.abc import Callable
 
 from launcher.cluster.sagemaker_names import host_in
+from launcher.diagnosis.evidence.kernel_log import is_kernel_log, read_kernel_log
 from launcher.diagnosis.evidence.model import FileEvidence
 from launcher.diagnosis.evidence.nccl_ras import is_ras_report, read_ras_report
+from launcher.diagnosis.evidence.nvidia_smi import is_nvidia_smi, read_nvidia_smi
 from launcher.diagnosis.evidence.plain_pickle import LARGEST
 from launcher.diagnosis.evidence.recordings import is_recording, read_recording
 from launcher.diagnosis.evidence.stacks import is_stack_dump, read_stacks
+from launcher.diagnosis.evidence.torch_analyser import is_analysis, read_analysis
 
 HEAD = 4096
 """So many bytes of a file tell what it is."""
@@ -32,6 +35,12 @@ def evidence_of(name: str, head: bytes, read: Read) -> FileEvidence | None:
         return _recorded(name, read)
     if is_ras_report(head):
         return read_ras_report(read(LARGEST).decode("utf-8", "replace"))
+    if is_nvidia_smi(head):
+        return read_nvidia_smi(read(LARGEST).decode("utf-8", "replace"), host_in(name))
+    if is_analysis(head):
+        return read_analysis(read(LARGEST).decode("utf-8", "replace"))
+    if is_kernel_log(head):
+        return read_kernel_log(read(LARGEST).decode("utf-8", "replace"), host_in(name))
     if is_stack_dump(head):
         text = read(LARGEST).decode("utf-8", "replace")
         stacks = read_stacks(text, rank_in(name), host_in(name))

@@ -27,7 +27,7 @@ class Event:
 
 _MESSAGES = ("message", "@message", "msg", "log", "event", "text")
 """What the line is called by CloudWatch Logs (GetLogEvents, Insights), Docker's json-file driver, and the
-usual structured loggers (python-json-logger, structlog, loguru, zap, ECS)."""
+usual structured loggers (python-json-logger, structlog, loguru with `serialize`, zap, ECS)."""
 _TIMES = ("timestamp", "@timestamp", "time", "ts", "asctime", "ingestionTime")
 _STREAMS = ("logStreamName", "@logStream", "logStream")
 _RANKS = ("rank", "global_rank", "RANK")
@@ -52,7 +52,7 @@ def event_of(record: Mapping[str, Any], time: float | None = None, stream: str =
         if event is not None:
             return event
     mark = _mark(record)
-    texts = [message, *(record[name] for name in _STACKS if isinstance(record.get(name), str))]
+    texts = [message, *(text for name in _STACKS if (text := _stack(record.get(name))))]
     lines = [line for text in texts for line in text.splitlines()[:_MOST_LINES]]
     return Event(time, stream, "\n".join(mark + line for line in lines))
 
@@ -89,6 +89,25 @@ def _of_iso(text: str) -> float | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (OverflowError, ValueError):
         return None
+
+
+def _stack(value: Any) -> str | None:
+    """A traceback beside a message: the text that it is, or what structlog's dict_tracebacks (22.1 to 25)
+    make of one, a list with the exception that was raised first."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list) or not value or not isinstance(value[0], dict):
+        return None
+    raised, frames = value[0], value[0].get("frames")
+    if not isinstance(raised.get("exc_type"), str) or not isinstance(frames, list):
+        return None
+    places = [each for each in frames if isinstance(each, dict)][-_MOST_LINES:]
+    lines = [
+        f'  File "{each.get("filename")}", line {each.get("lineno")}, in {each.get("name")}'
+        for each in places
+    ]
+    said = f"{raised['exc_type']}: {raised.get('exc_value')}"
+    return "\n".join(["Traceback (most recent call last):", *lines, said])
 
 
 def _mark(record: Mapping[str, Any]) -> str:

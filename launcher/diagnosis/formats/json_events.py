@@ -15,6 +15,7 @@ from typing import Any
 
 from launcher.diagnosis.formats.blocks import characters_of, lines_of
 from launcher.diagnosis.formats.event import LARGEST_EVENT, Event, event_of, object_in, within
+from launcher.diagnosis.record import LogRecord, Record
 
 _STEP = 1 << 18
 _LISTED = re.compile(r'"(?:events|results)"\s*:\s*\[')
@@ -52,6 +53,13 @@ def of_lines(blocks: Iterable[bytes]) -> Iterator[Event]:
                 continue
         yield (event_of(record) if record is not None else None) or Event(None, "", within(line) or line)
     yield from (Event(None, "", text) for text in begun.values())
+
+
+def unfolded(records: Iterable[LogRecord]) -> Iterator[LogRecord]:
+    """The records, those that hold a structured logger's object with its message in place of it."""
+    for record in records:
+        text = within(record.text) if record.text.startswith("{") else None
+        yield record if text is None else Record(record.time, record.host, text, record.stream)
 
 
 def _is_dockers(record: dict[str, Any]) -> bool:

@@ -27,6 +27,8 @@ _LEAST_BROKEN = 0.75
 """The share of full lines behind which the text goes on."""
 _MARK = 5
 """Characters by whose shape the beginnings of two lines are called alike."""
+_DRAWN = frozenset("+-=*#_| ")
+"""Characters that lines are drawn with."""
 _BEGINS = re.compile(
     r"\s*(?:\[|\(\w+ pid=|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[EWIF]\d{4} |Traceback \(|File \"|"
     r"[\w.]*(?:Error|Exception|Warning)\b|(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL)\b|"
@@ -85,4 +87,7 @@ def _begins(line: str, before: str) -> bool:
 
 def _is_rule(line: str) -> bool:
     """Whether it is a line drawn with characters."""
-    return len(set(line)) <= 2 or set(line) <= set("+-=*#_| ")
+    first = set(line[:16])  # which tells it of nearly all lines
+    if len(first) > 2 and not first <= _DRAWN:
+        return False
+    return len(set(line)) <= 2 or set(line) <= _DRAWN

@@ -10,6 +10,7 @@ import re
 
 from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.failure_modes import checkpoints, debugger, nccl
+from launcher.failure_modes.model import Retry
 
 _WRAPPER = r"(?:_orig_mod|module)\."
 _MISSING, _UNEXPECTED = r"Missing key\(s\) in state_dict:", r"Unexpected key\(s\) in state_dict:"
@@ -103,9 +104,26 @@ SIGNATURES = (
         mode=checkpoints.LARGE_UPLOAD_FAILS,
         role=LineRole.INITIATOR,
         literal="slipway: ckpt004 ",
-        pattern=re.compile(r"^slipway: CKPT004 (?P<what>.{1,900})", re.MULTILINE),
+        # What slipway/uploads/causes.py says of causes that do not pass.
+        pattern=re.compile(
+            r"^slipway: CKPT004 (?P<what>.{1,500}?: (?:S3 denies it \(|there is no such bucket|S3 was not "
+            r"reached \().{0,400})",
+            re.MULTILINE,
+        ),
         example="slipway: CKPT004 algo-1: not copied to s3://team/runs/digits-1 and lost with the host: "
         "step-000000000012-1f6c22ab: S3 denies it (AccessDenied: Access Denied)",
+        near_miss="INFO slipway: CKPT004 is told: S3 denies it (AccessDenied)",
+        says="{what}",
+        remedy="Correct what it names: the same job would lose its checkpoints again.",
+        retry=Retry.NEVER,
+    ),
+    Signature(
+        mode=checkpoints.LARGE_UPLOAD_FAILS,
+        role=LineRole.INITIATOR,
+        literal="slipway: ckpt004 ",
+        pattern=re.compile(r"^slipway: CKPT004 (?P<what>.{1,900})", re.MULTILINE),
+        example="slipway: CKPT004 algo-1: not copied to s3://team/runs/digits-1 and lost with the host: "
+        "step-000000000012-1f6c22ab: S3 has answered SlowDown again and again: it is overloaded or down",
         near_miss="INFO slipway: CKPT004 is explained by `launch explain`",
         says="{what}",
     ),

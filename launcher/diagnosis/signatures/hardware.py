@@ -12,6 +12,7 @@ import re
 
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import hardware
+from launcher.failure_modes.model import Retry
 
 SIGNATURES = (
     Signature(
@@ -71,6 +72,10 @@ SIGNATURES = (
         example="NVRM: Xid (PCI:0000:b2:00): 31, pid=7, name=python3, MMU Fault: ENGINE GRAPHICS",
         near_miss="NVRM: Xid (PCI:0000:d1:00): 45, pid=7, name=python3, Ch 1 caused by previous Xid 149",
         says="Xid {xid} on GPU {gpu}: mostly the program's own illegal access",
+        remedy="Look for the fault in the code first, with CUDA_LAUNCH_BLOCKING=1 in one short run: an index "
+        "out of bounds, memory that was freed. Where the same code fails on one host only, give that host to "
+        "AWS Support.",
+        retry=Retry.NEVER,
     ),
     Signature(
         mode=hardware.GPU_FAULT,

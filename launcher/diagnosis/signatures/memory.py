@@ -1,7 +1,8 @@
 """Memory of the GPU and of the host.
 
 Texts: c10/cuda/CUDACachingAllocator.cpp and c10/core/impl/alloc_cpu.cpp of PyTorch 1.13 to 2.8, the
-Linux kernel's mm/oom_kill.c, torch/distributed/elastic/multiprocessing/api.py, Kubernetes' pod status.
+Linux kernel's mm/oom_kill.c of 4.19 to 6.12, torch/distributed/elastic/multiprocessing/api.py, Kubernetes'
+pod status, slurmstepd and srun.
 """
 
 from __future__ import annotations
@@ -12,8 +13,23 @@ from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.failure_modes import hardware, job_runtime
 
 _SIZE = r"(?<![\d.])[\d.]++ ?[KMGT]i?B"
+_FREE = r"(?<![\d.])[\d.]++ ?(?:[KMGT]i?B|bytes)"
 
 SIGNATURES = (
+    Signature(
+        mode=hardware.CUDA_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="out of memory",
+        pattern=re.compile(
+            r"(?:CUDA|HIP) out of memory\. Tried to allocate (?P<asked>" + _SIZE + r")\.? "
+            r".{0,60}?(?:\(GPU \d{1,3}; |capaci?ty of )(?P<total>" + _SIZE + r")"
+            r".{0,160}?(?P<free>" + _FREE + r")(?: is)? free"
+        ),
+        example="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 5 has a total "
+        "capacity of 23.43 GiB of which 198.06 MiB is free.",
+        near_miss="INFO CUDA out of memory. Tried to allocate 1.96 GiB. GPU 5 is free",
+        says="the GPU is full: asked for {asked} with {free} free of {total}",
+    ),
     Signature(
         mode=hardware.CUDA_OUT_OF_MEMORY,
         role=LineRole.INITIATOR,
@@ -23,8 +39,7 @@ SIGNATURES = (
             r"(?P<asked>" + _SIZE + r"))?"
             r"(?:.{0,160}?(?P<free>" + _SIZE + r")(?: is)? free)?",
         ),
-        example="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 5 has a total "
-        "capacity of 23.43 GiB of which 198.06 MiB is free.",
+        example="RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB; 11.19 MiB free",
         near_miss="INFO retry after CUDA  out-of-memory is off; host ran out of memory 0 times",
         says="the GPU is full: asked for {asked} with {free} free",
     ),
@@ -61,12 +76,29 @@ SIGNATURES = (
         mode=hardware.HOST_OUT_OF_MEMORY,
         role=LineRole.INITIATOR,
         literal="out of memory",
+        # The kernel before 5.0 says `Kill process`, and in the next line what it killed.
         pattern=re.compile(
-            r"Out of memory: Kill(?:ed)? process (?P<pid>\d+)"
-            r"|Memory cgroup out of memory: Kill"
+            r"(?P<full>Out of memory|Memory cgroup out of memory): "
+            r"Kill(?:ed)? process (?P<pid>\d+),? \(?(?P<process>[^(),]{1,40})\)?"
         ),
         example="[ 8123.4] Out of memory: Killed process 10231 (python3) total-vm:92123456kB",
         near_miss="Out of memory guard is on for process 10231",
+        says="the kernel killed {process} (process {pid}): {full}",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="oom-kill:constraint=",
+        pattern=re.compile(
+            r"oom-kill:constraint=CONSTRAINT_MEMCG,.{0,300}?oom_memcg=(?P<cgroup>[^,]{1,200}),"
+            r".{0,300}?task=(?P<process>[^,]{1,40}),pid=(?P<pid>\d+)"
+        ),
+        example="[ 8123.4] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=step_0,mems_allowed="
+        "0-1,oom_memcg=/slurm/uid_1000/job_77,task_memcg=/slurm/uid_1000/job_77/step_0,task=python3,pid=10231,"
+        "uid=1000",
+        near_miss="oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom",
+        says="the memory that the cgroup {cgroup} may take was full, and the kernel killed {process} "
+        "(process {pid})",
     ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
@@ -155,6 +187,31 @@ SIGNATURES = (
         example="srun: error: gpu20-15: task 0: Out Of Memory",
         near_miss="INFO srun: error: gpu20-15: task 0: Out Of Memory is what it says",
         says="the task took more memory than it may and was killed",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="memory limit",
+        pattern=re.compile(
+            r"^slurmstepd\S{0,100}: error: (?:Exceeded (?:job|step) memory limit$"
+            r"|\S.{0,60} exceeded memory limit \((?P<used>\d+) > (?P<limit>\d+)\), being killed)"
+        ),
+        example="slurmstepd: error: StepId=4711.0 exceeded memory limit (4200000 > 4194304), being killed",
+        near_miss="slurmstepd: error: Exceeded step memory limit at some point.",
+        says="the task took more memory than it may and was killed",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.CASCADE,
+        literal="killed",
+        pattern=re.compile(
+            r"^srun: error: (?P<host>[\w.-]{1,100}): (?:task (?P<task>\d{1,7})"
+            r"|tasks [\d,-]{1,100}): Killed\b"
+        ),
+        example="srun: error: gpu20-15: tasks 0-3: Killed",
+        near_miss="srun: error: gpu20-15: task 0 was never Killed",
+        says="tasks were killed (SIGKILL): by SLURM, after something else failed, or for the host's memory",
+        vague=True,
     ),
 )
 

@@ -10,6 +10,7 @@ import re
 
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import nccl
+from launcher.failure_modes.model import Retry
 
 SIGNATURES = (
     Signature(
@@ -156,13 +157,29 @@ SIGNATURES = (
         role=LineRole.SYMPTOM,
         literal="connection refused",
         pattern=re.compile(
-            r"gloo/transport/tcp/\w{1,40}\.cc:\d{1,6}\] connect \[(?P<peer>[^\]\s]{1,60})\]:\d{1,6}: "
+            r"gloo/transport/tcp/\w{1,40}\.cc:\d{1,6}\] connect \[(?P<peer>(?!127\.0\.1\.1\])[^\]\s]{1,60})\]"
+            r":\d{1,6}: Connection refused"
+        ),
+        example="RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:799] connect "
+        "[10.0.0.7]:20000: Connection refused",
+        near_miss="INFO connect [127.0.1.1]:20000: Connection refused, trying the next address",
+        says="no rank answered at {peer} (gloo)",
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="connect [127.0.1.1]",
+        # Debian's address for the host's own name in /etc/hosts: no other host reaches anybody there.
+        pattern=re.compile(
+            r"gloo/transport/tcp/\w{1,40}\.cc:\d{1,6}\] connect \[127\.0\.1\.1\]:\d{1,6}: "
             r"Connection refused"
         ),
         example="RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:799] connect "
-        "[127.0.1.1]:20000: "
-        "Connection refused",
+        "[127.0.1.1]:20000: Connection refused",
         near_miss="INFO connect [127.0.1.1]:20000: Connection refused, trying the next address",
-        says="no rank answered at {peer} (gloo)",
+        says="a host's name leads to 127.0.1.1, where no other host reaches it (gloo)",
+        remedy="Set GLOO_SOCKET_IFNAME to the interface that is in the container's resourceconfig.json, in "
+        "`environment`: gloo then takes that address, and not the one of the host's name.",
+        retry=Retry.NEVER,
     ),
 )

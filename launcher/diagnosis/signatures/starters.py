@@ -1,9 +1,10 @@
 """What those that start processes say of one that failed: torchrun, DeepSpeed, mpirun, SLURM, the images'
-toolkit, the service. Which signal ended it is in `exit_codes`.
+toolkit, the service. Which signal ended it is in `exit_codes`, that it was ended from outside in `stops`.
 
 Texts: torch/distributed/elastic/multiprocessing/api.py and errors/__init__.py; DeepSpeed's launcher/
-launch.py; Open MPI's help texts; srun; sagemaker-training-toolkit's errors.py, which prints the name of the
-error, its exit code and its message as lines of their own; FailureReason of the SageMaker API; runc.
+launch.py; Open MPI's help texts; srun and slurmstepd/req.c of SLURM 2.3 to 24; sagemaker-training-toolkit's
+errors.py from 3.0 on, which prints the name of the error, its exit code, its message and the command as lines
+of their own; FailureReason of the SageMaker API, which has them in one; runc.
 """
 
 from __future__ import annotations
@@ -80,11 +81,42 @@ SIGNATURES = (
         mode=job_runtime.SCRIPT_RAISED,
         role=LineRole.CASCADE,
         literal="executeuserscripterror",
-        pattern=re.compile(r"\bExecuteUserScriptError:(?:.*?ErrorMessage \"(?P<what>[^\"]+))?"),
+        pattern=re.compile(r"\bExecuteUserScriptError:.*?ErrorMessage \"(?P<what>[^\"]+)"),
         example='ERROR ExecuteUserScriptError: ExitCode 1 ErrorMessage "KeyError: \'x\'" Command "python '
         'train.py"',
         near_miss="INFO ExecuteUserScriptError is raised for scripts",
         says="the script failed: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="executeuserscripterror",
+        pattern=re.compile(r"\bExecuteUserScriptError:(?!.*?ErrorMessage \"[^\"])"),
+        example="2026-08-20 11:30:44,011 sagemaker-training-toolkit ERROR    ExecuteUserScriptError:",
+        near_miss="ERROR ExecuteUserScriptError: ExitCode 1 ErrorMessage \"KeyError: 'x'\"",
+        says="the script failed; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="exitcode ",
+        pattern=re.compile(r"^ExitCode (?P<exit>[1-9]\d{0,2})$"),
+        example="ExitCode 1",
+        near_miss="INFO ExitCode 0",
+        says="the script ended with exit code {exit}; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="failed (non-zero exit code",
+        pattern=re.compile(r"\*\*\* (?:JOB|STEP) \S{1,40} (?:ON \S{1,80} )?FAILED \(non-zero exit code"),
+        example="slurmstepd: error: *** STEP 4711.0 ON gpu-1 FAILED (non-zero exit code or other failure "
+        "mode) ***",
+        near_miss="INFO what SLURM calls FAILED (non-zero exit code)",
+        says="a task failed; its own error is not in the log",
         vague=True,
     ),
     Signature(

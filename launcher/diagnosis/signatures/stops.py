@@ -1,8 +1,9 @@
 """The end from outside: what torchrun, the container's boot and SLURM print when somebody ends a job.
 
 Texts: torch/distributed/elastic/agent/server/api.py and multiprocessing/api.py of PyTorch 1.10 to 2.13 (a
-signal is `15` from Python 3.11 on and `Signals.SIGTERM` before); slipway/boot.py; slurmstepd of SLURM 20 to
-24. `attribution` lets them explain what comes after them.
+signal is `15` from Python 3.11 on and `Signals.SIGTERM` before); slipway/boot.py; slurmstepd/req.c of SLURM
+2.3 to 24, which says without a reason that somebody or srun ended a step, and names the signal from 23 on.
+`stops` lets them explain what comes after them.
 """
 
 from __future__ import annotations
@@ -48,6 +49,31 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.STOPPED,
         role=LineRole.CASCADE,
+        literal="failed (exitcode: 1",
+        # A shell around the script, or a script that ends itself when it is asked to.
+        pattern=re.compile(r"failed \(exitcode: (?P<exit>129|130|143)\) local_rank: (?P<local>\d+)"),
+        example="E0820 11:30:44 99 torch/distributed/elastic/multiprocessing/api.py:984] failed (exitcode: "
+        "143) local_rank: 0 (pid: 7) of binary: /bin/bash",
+        near_miss="ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 "
+        "(pid: 7)",
+        says="its processes ended with exit code {exit}, as by a signal to end",
+    ),
+    *(
+        Signature(
+            mode=job_runtime.STOPPED,
+            role=LineRole.CASCADE,
+            literal=literal,
+            # SIGHUP and SIGINT; SIGTERM is in `exit_codes`.
+            pattern=re.compile(rf"(?i:\b{literal}):? '?(?P<exit>129|130)(?!\d|\.\d)"),
+            example=f"{literal}: 130",
+            near_miss=f"INFO {literal} 1300",
+            says="it ended with exit code {exit}, as by a signal to end",
+        )
+        for literal in ("exitcode", "exit code")
+    ),
+    Signature(
+        mode=job_runtime.STOPPED,
+        role=LineRole.CASCADE,
         literal="slipway: stop001 ",
         pattern=re.compile(r"^slipway: STOP001 (?P<host>[\w.-]+): asked to end by (?P<signal>SIG[A-Z]+)"),
         example="slipway: STOP001 algo-1: asked to end by SIGTERM, and ended 3 s later",
@@ -66,5 +92,19 @@ SIGNATURES = (
         "LIMIT ***",
         near_miss="slurmstepd: error: *** STEP 4711.0 ON gpu-1 CANCELLED AT 2026-08-20T11:30:44 ***",
         says="SLURM cancelled it: {why}",
+    ),
+    Signature(
+        mode=job_runtime.STOPPED,
+        role=LineRole.CASCADE,
+        literal="cancelled at ",
+        pattern=re.compile(
+            r"\*\*\* (?:JOB|STEP) \S{1,40} (?:ON \S{1,80} )?CANCELLED AT \S{1,40} "
+            r"(?:DUE to SIGNAL (?P<signal>\w{1,20}) )?\*\*\*"
+        ),
+        example="slurmstepd: error: *** STEP 4711.0 ON gpu-1 CANCELLED AT 2026-08-20T11:30:44 DUE to SIGNAL "
+        "Terminated ***",
+        near_miss="slurmstepd: error: *** JOB 4711 ON gpu-1 CANCELLED AT 2026-08-20T11:30:44 DUE TO NODE "
+        "FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
+        says="SLURM cancelled it",
     ),
 )

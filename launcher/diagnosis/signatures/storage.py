@@ -10,6 +10,7 @@ import re
 
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import job_runtime, storage
+from launcher.failure_modes.model import Retry
 
 SIGNATURES = (
     Signature(
@@ -211,7 +212,7 @@ SIGNATURES = (
             r"kernel image is "
             r"invalid|system has unsupported display driver / cuda driver combination|forward "
             r"compatibility was "
-            r"attempted on non supported HW|system not yet initialized)"
+            r"attempted on non supported HW)"
         ),
         example="RuntimeError: CUDA error: the provided PTX was compiled with an unsupported toolchain.",
         near_miss="RuntimeError: CUDA error: unknown",
@@ -227,13 +228,33 @@ SIGNATURES = (
         example="Failed to initialize NVML: Driver/library version mismatch",
         near_miss="INFO 'NVML: Driver/library version mismatch' needs a reboot",
         says="driver and driver library differ on the host",
+        remedy="The host's driver was changed while it ran: its kernel module and its library are of two "
+        "versions. Run the job again on other hosts: a new job, not the same warm pool.",
+        retry=Retry.OTHER_HOSTS,
         vague=True,
     ),
     Signature(
         mode=job_runtime.DRIVER_MISMATCH,
         role=LineRole.INITIATOR,
+        literal="system not yet initialized",
+        # CUDA's cudaErrorSystemNotReady: a daemon of the driver does not run, with NVSwitch the fabric
+        # manager.
+        pattern=re.compile(
+            r"(?:CUDA error: |\. Error 802: |cuda runtime error \(802\) : )system not yet initialized"
+        ),
+        example="RuntimeError: cuda runtime error (802) : system not yet initialized at "
+        "/pytorch/aten/src/THC/THCGeneral.cpp:50",
+        near_miss="INFO the system not yet initialized is algo-2",
+        says="the host's GPUs are not ready: NVIDIA's fabric manager does not run there",
+        remedy="Run the job again on other hosts: a new job, not the same warm pool. On machines of your own "
+        "start nvidia-fabricmanager, in the version of the driver.",
+        retry=Retry.OTHER_HOSTS,
+    ),
+    Signature(
+        mode=job_runtime.DRIVER_MISMATCH,
+        role=LineRole.INITIATOR,
         literal="error 80",
-        pattern=re.compile(r"\. Error 80[234]: (?P<what>.{1,80})"),
+        pattern=re.compile(r"\. Error 80[34]: (?P<what>.{1,80})"),
         example="RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 804: forward "
         "compatibility was "
         "attempted on non supported HW",
@@ -244,10 +265,9 @@ SIGNATURES = (
         mode=job_runtime.DRIVER_MISMATCH,
         role=LineRole.INITIATOR,
         literal="cuda runtime error (80",
-        pattern=re.compile(r"cuda runtime error \((?P<code>80[234])\) : (?P<what>.{1,80}?)(?: at /|$)"),
-        example="RuntimeError: cuda runtime error (802) : system not yet initialized at "
-        "/pytorch/aten/src/THC/"
-        "THCGeneral.cpp:50",
+        pattern=re.compile(r"cuda runtime error \((?P<code>80[34])\) : (?P<what>.{1,80}?)(?: at /|$)"),
+        example="RuntimeError: cuda runtime error (804) : forward compatibility was attempted on non "
+        "supported HW at /pytorch/aten/src/THC/THCGeneral.cpp:50",
         near_miss="INFO cuda runtime error (801) is not an error here",
         says="driver and CUDA do not fit: {what}",
     ),

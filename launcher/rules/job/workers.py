@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from launcher.failure_modes import data
-from launcher.failure_modes.model import Finding, Path, Stage
+from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
+from launcher.jobs.given_numbers import WORKER_NAMES, given_numbers
 from launcher.rules.job.subject import JobSubject
-
-_NAMES = frozenset(
-    {
-        "workers",
-        "num_workers",
-        "n_workers",
-        "nworkers",
-        "data_workers",
-        "loader_workers",
-        "dataloader_workers",
-        "dataloader_num_workers",
-        "num_data_workers",
-        "train_num_workers",
-    }
-)
-"""The names by which training scripts take the workers of each process's DataLoader."""
 
 
 @finds(Stage.SPEC, data.TOO_MANY_WORKERS)
@@ -34,29 +18,12 @@ def workers_have_their_cpus(subject: JobSubject) -> Iterator[Finding]:
     if subject.facts is None or processes is None:
         return
     cpus = max(1, subject.facts.vcpus // processes)
-    for name, workers, path in _given(subject):
-        if workers > cpus:
+    for given in given_numbers(subject.job.hyperparameters, subject.job.code.arguments):
+        if given.plain_name in WORKER_NAMES and given.value > cpus:
             yield data.TOO_MANY_WORKERS.at(
-                path,
-                f"{name} is {workers} for each process: {processes} processes make {workers * processes} "
-                f"workers on the {subject.facts.vcpus} vCPUs of {subject.facts.instance_type}",
+                given.path,
+                f"{given.name} is {given.value} for each process: {processes} processes make "
+                f"{given.value * processes} workers on the {subject.facts.vcpus} vCPUs of "
+                f"{subject.facts.instance_type}",
                 remedy=f"Use at most {max(1, cpus - 1)}: {cpus} vCPUs for each process, less one for itself.",
             )
-
-
-def _given(subject: JobSubject) -> Iterator[tuple[str, int, Path]]:
-    for name, value in subject.job.hyperparameters.items():
-        yield from _counted(name, value, ("hyperparameters", name))
-    arguments = subject.job.code.arguments
-    for index, argument in enumerate(arguments):
-        name, equals, value = argument.partition("=")
-        if equals:
-            yield from _counted(name, value, ("code", "arguments", index))
-        elif argument.startswith("-") and index + 1 < len(arguments):
-            yield from _counted(name, arguments[index + 1], ("code", "arguments", index))
-
-
-def _counted(name: str, value: Any, path: Path) -> Iterator[tuple[str, int, Path]]:
-    text = str(value).strip()
-    if name.lstrip("-").replace("-", "_").lower() in _NAMES and text.isdecimal():
-        yield name.lstrip("-"), int(text), path

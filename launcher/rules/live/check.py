@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from launcher.failure_modes.model import Finding
+from launcher.failure_modes.registry import REGISTRY
 from launcher.rules.live.addresses import hosts_find_their_addresses, subnets_exist
 from launcher.rules.live.buckets import (
     buckets_are_in_the_region,
@@ -67,7 +68,15 @@ RULES: tuple[Callable[[LiveSubject], Iterator[Finding]], ...] = (
 )
 
 
-def check_account(subject: LiveSubject) -> list[Finding]:
-    """What every rule finds; what could not be verified is said once for each code and fact."""
-    found = (finding for rule in RULES for finding in rule(subject))
+def check_account(subject: LiveSubject, codes: Collection[str] | None = None) -> list[Finding]:
+    """What every rule finds, or those that find one of the codes.
+
+    What could not be verified is said once for each code and fact.
+    """
+    rules = RULES if codes is None else tuple(rule for rule in RULES if _codes_of(rule) & set(codes))
+    found = (finding for rule in rules for finding in rule(subject))
     return list(dict.fromkeys(found))
+
+
+def _codes_of(rule: Callable[[LiveSubject], Iterator[Finding]]) -> set[str]:
+    return {mode.code for each in REGISTRY if each.function is rule for mode in each.modes}

@@ -32,7 +32,8 @@ def downloads_are_small(subject: LiveSubject) -> Iterator[Finding]:
 
     One call lists a thousand objects: where there are more, what was listed is a lower bound.
     """
-    disk = disk_bytes(subject.facts, subject.job.resources.volume_size_gb)
+    volume = subject.request.volume_size_gb if subject.job is None else subject.job.resources.volume_size_gb
+    disk = None if volume is None else disk_bytes(subject.facts, volume)
     for place in subject.downloads:
         listed = _listed(subject, place)
         if listed is None or _link_of(place, _links(subject)) is not None:
@@ -99,7 +100,7 @@ def _is_seen_to_be_large(subject: LiveSubject, place: S3Location) -> bool:
 
 
 def _stated_bytes(subject: LiveSubject) -> int:
-    data = subject.job.data
+    data = None if subject.job is None else subject.job.data
     return 0 if data is None or data.size is None else data.size
 
 
@@ -108,7 +109,7 @@ def _listed(subject: LiveSubject, place: S3Location) -> Prefix | None:
 
 
 def _bytes_per_host(subject: LiveSubject, place: S3Location, listed: Prefix) -> float:
-    source = subject.job.inputs.get(place.path[-1])
+    source = None if subject.job is None else subject.job.inputs.get(place.path[-1])
     sharded = source is not None and source.distribution == "ShardedByS3Key"
     return listed.size_bytes / (subject.hosts if sharded else 1)
 

@@ -24,7 +24,7 @@ def image_exists(subject: LiveSubject) -> Iterator[Finding]:
 
 def _finding(subject: LiveSubject, uri: str, problem: str) -> Finding:
     return job_runtime.IMAGE_UNAVAILABLE.at(
-        ("image" if subject.job.image is not None else "framework",),
+        ("image" if subject.job is None or subject.job.image is not None else "framework",),
         f"{problem}: the job would be refused, or fail after waiting for its hosts",
         stage=Stage.LIVE,
         subject=uri,

@@ -39,10 +39,11 @@ class S3Location:
 class LiveSubject:
     """A job, its request, and the facts about both.
 
-    `facts` is None for an unknown instance type.
+    `job` is None where only the request is known, as of a job that has run; `facts` is None for an unknown
+    instance type.
     """
 
-    job: JobSpec
+    job: JobSpec | None
     request: RequestView
     facts: InstanceFacts | None
     account: AccountFacts

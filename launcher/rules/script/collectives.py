@@ -14,9 +14,10 @@ from launcher.rules.script.rank_fixes import on_every_rank
 from launcher.scripts.blocks import Parted
 from launcher.scripts.forwards import GATHERS
 from launcher.scripts.guard import Guard
+from launcher.scripts.participants import leaves
 from launcher.scripts.program import Program
 from launcher.scripts.running import CollectiveRun
-from launcher.scripts.scopes import ancestors, file_of, last_name, scope_of
+from launcher.scripts.scopes import FunctionNode, ancestors, file_of, last_name, scope_of
 from launcher.scripts.summaries import may_run, runs_of
 from launcher.scripts.values import Defined
 
@@ -53,7 +54,8 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
     Silent where both arms of the test run the same collectives, where the group's members are just those
     ranks, where a process that leaves ends with an error, and in a function that some ranks alone hand to a
     library: the others may answer it elsewhere. Informational where the other ranks have an arm of their own,
-    in the same function, in which they may run collectives: it may answer in a way that is not understood.
+    in the same function, in which they may run collectives, or come to the same one behind a return: it may
+    answer in a way that is not understood.
 
     Bad: `if rank == 0: save(model); dist.barrier()`. Good: `dist.barrier()` behind the `if`, where every rank
     comes by.
@@ -107,7 +109,31 @@ def _may_be_answered(program: Program, parted: Parted) -> bool:
         for arm in (branch.body, branch.orelse)
     ]
     here = {parted.run.node, *ancestors(parted.run.node)}
-    return any(here.isdisjoint(arm) and may_run(arm, program.summaries) for arm in arms if arm)
+    if any(here.isdisjoint(arm) and may_run(arm, program.summaries) for arm in arms if arm):
+        return True
+    return _is_met_behind(program, parted)
+
+
+def _is_met_behind(program: Program, parted: Parted) -> bool:
+    """Whether the ranks in an arm call the collective and return, and the others come to the same behind it.
+
+    `if rank != 0: barrier(); return`, then what rank 0 does alone, then its barrier.
+    """
+    branch = next(
+        (
+            each
+            for each in ancestors(parted.run.node)
+            if isinstance(each, ast.If) and each.test is parted.guard.test
+        ),
+        None,
+    )
+    function = None if branch is None else scope_of(branch).function
+    if branch is None or function is None or not isinstance(function.node, FunctionNode):
+        return False
+    if isinstance(function.node, ast.Lambda) or not leaves(branch.body):
+        return False
+    behind = [each for each in function.node.body if each.lineno > (branch.end_lineno or branch.lineno)]
+    return any(run.does == parted.run.does for run in runs_of(behind, program.summaries))
 
 
 def _parted(parted: Parted, severity: Severity | None) -> Finding:

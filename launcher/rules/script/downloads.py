@@ -9,8 +9,10 @@ from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found
+from launcher.scripts.agreement import Agreement
 from launcher.scripts.arguments import argument
 from launcher.scripts.guard import Guard
+from launcher.scripts.launching import spawns
 from launcher.scripts.program import Program
 from launcher.scripts.reach import Reach
 from launcher.scripts.scopes import FunctionNode, ancestors, scope_of
@@ -36,7 +38,6 @@ _GROUP = (
     "deepspeed.init_distributed",
     "horovod.torch.init",
 )
-_SPAWN = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
 _EXISTENCE = frozenset(
     {"os.path.exists", "os.path.isfile", "os.path.isdir", "pathlib.Path.exists", "pathlib.Path.is_dir"}
 )
@@ -54,8 +55,9 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
     The processes of a host write the same files at once: one reads what another has half written, checksums
     differ, archives are torn. Asking first whether the file is there does not help, as all ask at the same
     moment. Found only in programs that make a process group, where no test, context manager or decorator
-    stands around it that may let one rank through before the others; not in a demo
-    that shares a module with the training and makes no group itself.
+    stands around it that may let one rank through before the others; a data set that all ranks choose by
+    its name, `if args.data == "CIFAR10":`, is one that all of them fetch. Not found in a demo that shares a
+    module with the training and makes no group itself.
 
     Bad: `dataset = torchvision.datasets.CIFAR10("data", download=True)`
     Good: `if local_rank == 0: CIFAR10("data", download=True)`, then `dist.barrier()` for all, then
@@ -116,7 +118,8 @@ class _Paths:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.spawns = any(True for _ in program.calls(*_SPAWN))
+        self.agreement = Agreement(program)
+        self.spawns = frozenset(spawns(program))
 
     def is_guarded(self, call: ast.Call) -> bool:
         """Whether a call stands where some ranks come alone."""
@@ -145,7 +148,7 @@ class _Paths:
             return False
         sites = self.program.evaluation.callers.of(function)
         for site in sites or ():
-            if self.spawns and self.program.qualified(site.call.func) in _SPAWN:
+            if site.call in self.spawns:
                 return True
             if self._reached(site.call, seen, depth + 1):
                 return True
@@ -168,11 +171,24 @@ class _Paths:
 
     def _passes(self, branch: ast.If | ast.IfExp) -> bool:
         test = branch.test
-        if self.program.guards.truth(test) is True or _asks_for_main(test):
+        if self.program.guards.truth(test) is True or _asks_for_main(test) or self._chooses(test):
             return True
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             test = test.operand
         return isinstance(test, ast.Call) and self.program.qualified(test.func) in _EXISTENCE
+
+    def _chooses(self, test: ast.expr) -> bool:
+        """Whether a test chooses by a name that all ranks have alike: `args.data == "CIFAR10"`.
+
+        Not an option that is on or off: `--download` may be given to one process before the others start.
+        """
+        if isinstance(test, ast.BoolOp):
+            return all(map(self._chooses, test.values))
+        if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq | ast.In | ast.NotEq):
+            return False
+        names = [*ast.walk(test.comparators[-1]), test.left]
+        literal = any(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in names)
+        return literal and self.agreement.holds(test)
 
     def _is_harmless(self, item: ast.withitem) -> bool:
         expression = item.context_expr
@@ -189,6 +205,7 @@ class _Paths:
             and branch.lineno < node.lineno
             and scope_of(branch) is scope_of(node)
             and not isinstance(self.program.guards.truth(branch.test), bool)
+            and not self._chooses(branch.test)
             and _may_part(branch, self.program)
             for branch in file.statements.get(ast.If, ())
         )

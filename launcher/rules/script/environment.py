@@ -17,6 +17,7 @@ from launcher.rules.script.finding import found
 from launcher.rules.script.topology import is_part_of_the_start
 from launcher.scripts.changed_variables import ChangedVariable, changed_variables, mentions_environment
 from launcher.scripts.edits import wrapped
+from launcher.scripts.launching import spawns
 from launcher.scripts.plain_types import type_of
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import ancestors, file_of, scope_of
@@ -88,16 +89,17 @@ def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
 
     Kernels that wait for each other, or logs of every call, are paid for on all hosts.
 
-    Silent under a test, such as `if args.debug:`.
+    Silent under a test, such as `if args.debug:`, and about TORCH_DISTRIBUTED_DEBUG behind `import torch`,
+    which has read it by then; a program that spawns its ranks hands it on to them.
 
     Bad: `os.environ["CUDA_LAUNCH_BLOCKING"] = "1"` at the top. Good: `profile: debug` in the job file, or the
     variable in the shell for the one run that needs it.
 
-    Source: the sources of NCCL003.
+    Source: the sources of NCCL003; torch/distributed/__init__.py, which calls set_debug_level_from_env.
     """
     for change, value in _surely_set(program):
         harm = variables.debugging(change.name, value)
-        if harm:
+        if harm and not _comes_too_late(program, change):
             verbose = variables.is_only_verbose(change.name, value)
             severity = Severity.INFO if verbose else None
             yield _finding(nccl.DEBUGGING_ENVIRONMENT, change, f"{value!r} in every run {harm}", severity)
@@ -150,6 +152,17 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
                 "other's entries",
                 None if change.name in _COMPILERS else Severity.INFO,
             )
+
+
+def _comes_too_late(program: Program, change: ChangedVariable) -> bool:
+    """Whether torch has read the variable when it is set."""
+    if change.name != "TORCH_DISTRIBUTED_DEBUG" or spawns(program):
+        return False
+    line = getattr(change.node, "lineno", 0)
+    return any(
+        (each.module or "").partition(".")[0] == "torch" and getattr(each.node, "lineno", line) < line
+        for each in file_of(change.node).imports
+    )
 
 
 def _surely_set(program: Program) -> Iterator[tuple[ChangedVariable, str]]:

@@ -14,6 +14,7 @@ from launcher.scripts.arguments import argument, constant, is_open
 from launcher.scripts.certainty import runs_with, surely_runs
 from launcher.scripts.changed_variables import ChangedVariable, changed_variables
 from launcher.scripts.launching import has_another_launcher, is_for_one_host
+from launcher.scripts.names import canonical
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import FunctionNode, file_of, scope_of
 from launcher.scripts.values import Constant, RankKind, RankValue, WorldSize
@@ -139,13 +140,17 @@ def rank_is_the_global_one(program: Program) -> Iterator[Finding]:
     Right on one host, and on two each rank is claimed twice: the start hangs. In a DistributedSampler it is
     DATA003.
 
-    Silent about the number that a spawned function is given, which is the rank where one host is all.
+    Silent about the number that a spawned function is given, which is the rank where one host is all, and
+    about RANK where Lightning makes the group, which asks the launcher itself. Informational in a program
+    that starts its processes itself, and so on one host.
 
     Bad: `init_process_group("nccl", rank=int(os.environ["LOCAL_RANK"]))`. Good: `init_process_group("nccl")`.
 
     Source: the sources of DIST007.
     """
-    for call, _ in program.calls(GROUP):
+    severity = Severity.INFO if is_for_one_host(program) else None
+    groups = [call for call, _ in program.calls(GROUP)]
+    for call in groups:
         given = argument(call, "rank", 4)
         if given is not None and _is_local(program.value(given)):
             yield found(
@@ -153,14 +158,22 @@ def rank_is_the_global_one(program: Program) -> Iterator[Finding]:
                 given,
                 f"{file_of(given).source(given)}, the rank on the host, is given to init_process_group as "
                 "the rank: several hosts claim the same ranks, and the start hangs",
+                severity=severity,
             )
+    if not groups and any(_is_lightning(each.module) for file in program.files for each in file.imports):
+        return
     for change in changed_variables(program):
         if change.name == "RANK" and not change.only_unset and _is_local(program.value(change.value)):
             yield found(
                 distribution.LOCAL_RANK_AS_RANK,
                 change.node,
                 "RANK is set to the rank on the host: several hosts claim the same, and the start hangs",
+                severity=severity,
             )
+
+
+def _is_lightning(module: str | None) -> bool:
+    return canonical(module or "").partition(".")[0] == "lightning"
 
 
 def _asks_the_launcher(program: Program, call: ast.Call) -> bool:

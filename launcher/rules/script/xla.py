@@ -12,13 +12,17 @@ from launcher.failure_modes import training_compiler
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
+from launcher.rules.script.xla_programs import (
+    SPAWNS,
+    has_workers,
+    is_on_xla,
+    names_any_of,
+    training_loops,
+    uses_xla,
+)
 from launcher.scripts.program import Program
 from launcher.scripts.scopes import FunctionNode, ancestors, file_of, positional_of, scope_of, statement_of
-from launcher.scripts.values import Defined, Instance, RankValue
-
-_SPAWNS = ("torch_xla.multiprocessing.spawn", "torch_xla.launch")
-_OWNERS = frozenset({"transformers", "accelerate", "lightning", "pytorch_lightning", "fairseq", "optimum"})
-"""Libraries that call torch_xla in the script's place."""
+from launcher.scripts.values import Defined, RankValue
 
 _STEPS = frozenset({"mark_step", "sync", "step", "wait_device_ops"})
 _LOADERS = frozenset({"MpDeviceLoader", "ParallelLoader", "per_device_loader", "device_loader"})
@@ -52,9 +56,6 @@ _SEEDS = frozenset(
 )
 """The names of what gives every worker the same weights."""
 
-_OPTIMIZERS = "torch.optim."
-_LOADER = "torch.utils.data.DataLoader"
-
 
 @finds(Stage.SCRIPT, training_compiler.NO_MP_FN)
 def worker_function_takes_the_index(program: Program) -> Iterator[Finding]:
@@ -68,7 +69,7 @@ def worker_function_takes_the_index(program: Program) -> Iterator[Finding]:
 
     Source: the sources of XLA002.
     """
-    if not _uses_xla(program):
+    if not uses_xla(program):
         return
     for function in program.entry.functions:
         if (
@@ -77,7 +78,7 @@ def worker_function_takes_the_index(program: Program) -> Iterator[Finding]:
             and _takes_nothing(function)
         ):
             yield _without_index(function, "the launcher calls it with the index of the worker")
-    for call, name in program.calls(*_SPAWNS):
+    for call, name in program.calls(*SPAWNS):
         target = program.value(call.args[0]) if call.args else None
         if (
             not isinstance(target, Defined)
@@ -106,9 +107,9 @@ def steps_are_run(program: Program) -> Iterator[Finding]:
 
     Source: the sources of XLA003.
     """
-    if not _uses_xla(program) or _names(program, _LOADERS) or not _is_on_xla(program):
+    if not uses_xla(program) or names_any_of(program, _LOADERS) or not is_on_xla(program):
         return
-    for loop, step in _training_loops(program):
+    for loop, step in training_loops(program):
         if any(keyword.arg == "barrier" for keyword in step.keywords) or _marks(program, loop):
             continue
         yield found(
@@ -131,9 +132,9 @@ def batches_come_by_a_device_loader(program: Program) -> Iterator[Finding]:
 
     Source: the sources of XLA004.
     """
-    if not _uses_xla(program) or _names(program, _LOADERS) or not _has_workers(program):
+    if not uses_xla(program) or names_any_of(program, _LOADERS) or not has_workers(program):
         return
-    for loop, step in _training_loops(program):
+    for loop, step in training_loops(program):
         yield found(
             training_compiler.NO_MP_DEVICE_LOADER,
             loop.iter,
@@ -158,10 +159,10 @@ def gradients_are_shared(program: Program) -> Iterator[Finding]:
 
     Source: the sources of XLA005.
     """
-    if not _uses_xla(program) or not _has_workers(program):
+    if not uses_xla(program) or not has_workers(program):
         return
-    if not _names(program, _REDUCES):
-        for _, step in _training_loops(program):
+    if not names_any_of(program, _REDUCES):
+        for _, step in training_loops(program):
             yield found(
                 training_compiler.GRADIENTS_NOT_REDUCED,
                 step,
@@ -194,17 +195,17 @@ def weights_begin_alike(program: Program) -> Iterator[Finding]:
 
     Source: the sources of XLA006.
     """
-    if not _uses_xla(program) or not _has_workers(program):
+    if not uses_xla(program) or not has_workers(program):
         return
-    if not _names(program, _SEEDS):
-        for _, step in _training_loops(program):
+    if not names_any_of(program, _SEEDS):
+        for _, step in training_loops(program):
             yield found(
                 training_compiler.NO_CONSTANT_SEED,
                 step,
                 "the workers train models whose weights were made without a common seed",
             )
             return
-    if _names(program, _SEEDS - {"manual_seed", "set_seed", "seed_everything", "set_rng_state"}):
+    if names_any_of(program, _SEEDS - {"manual_seed", "set_seed", "seed_everything", "set_rng_state"}):
         return
     seeds = list(program.calls("torch.manual_seed"))
     if len(seeds) == 1 and seeds[0][0].args and isinstance(program.value(seeds[0][0].args[0]), RankValue):
@@ -213,34 +214,6 @@ def weights_begin_alike(program: Program) -> Iterator[Finding]:
             seeds[0][0],
             "the seed differs between the workers, and nothing makes their weights alike",
         )
-
-
-def _uses_xla(program: Program) -> bool:
-    """Whether the program calls torch_xla itself, and no library does so in its place."""
-    roots = {(each.module or "").partition(".")[0] for file in program.files for each in file.imports}
-    return "torch_xla" in roots and not roots & _OWNERS
-
-
-def _names(program: Program, names: frozenset[str]) -> bool:
-    """Whether any of these names is used at all: then nobody says that it is missing."""
-    return any(
-        name in file.names or name in file.attributes or name in file.calls_of
-        for file in program.files
-        for name in names
-    )
-
-
-def _is_on_xla(program: Program) -> bool:
-    return any(True for _ in program.calls("torch_xla.xla_model.xla_device", "torch_xla.device"))
-
-
-def _has_workers(program: Program) -> bool:
-    """Whether torch_xla starts workers: by spawn, or as Training Compiler's launcher does."""
-    by_launcher = any(
-        each.name == "_mp_fn" and scope_of(each).node is program.entry.tree
-        for each in program.entry.functions
-    )
-    return by_launcher or any(True for _ in program.calls(*_SPAWNS))
 
 
 def _takes_nothing(function: FunctionNode) -> bool:
@@ -254,35 +227,6 @@ def _without_index(function: FunctionNode, why: str) -> Finding:
         training_compiler.NO_MP_FN,
         function,
         f"{name} has no parameter, and {why}: TypeError in every worker",
-    )
-
-
-def _training_loops(program: Program) -> Iterator[tuple[ast.For, ast.Call]]:
-    """The loops over a DataLoader of torch that update a model, with the call that does."""
-    for file in program.files:
-        for name in ("step", "optimizer_step"):
-            for step in file.calls_of.get(name, ()):
-                loop = next((each for each in ancestors(step) if isinstance(each, ast.For)), None)
-                if loop is not None and _is_over_a_loader(program, loop) and _updates(program, step):
-                    yield loop, step
-
-
-def _is_over_a_loader(program: Program, loop: ast.For) -> bool:
-    iterated = loop.iter
-    if isinstance(iterated, ast.Call) and program.qualified(iterated.func) in ("enumerate", "tqdm.tqdm"):
-        iterated = iterated.args[0] if iterated.args else iterated
-    value = program.value(iterated)
-    return isinstance(value, Instance) and value.name == _LOADER
-
-
-def _updates(program: Program, step: ast.Call) -> bool:
-    name = program.qualified(step.func) or ""
-    if name == "torch_xla.xla_model.optimizer_step":
-        return True
-    return (
-        name.endswith(".step")
-        and (name.startswith(_OPTIMIZERS) or ".amp." in name)
-        and ("lr_scheduler" not in name)
     )
 
 

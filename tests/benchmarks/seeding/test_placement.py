@@ -183,3 +183,52 @@ def test_the_options_of_an_imported_module_that_is_never_started_are_left_alone(
     assert len(seeded(launch_kinds.bool_as_type, options)) == 1
     sites = [Site(Path("train.py"), "import other\n"), Site(Path("other.py"), options)]
     assert list(launch_kinds.bool_as_type(Whole(sites))) == []
+
+
+UNDER_A_SWITCH = """\
+import torch
+import torch.distributed as dist
+
+class config:
+    saves = {value}
+
+def store(state, rank, text=False):
+    if text:
+        print(state)
+    else:
+        if rank == 0:
+            torch.save(state, "a.pt")
+
+def main(state):
+    dist.init_process_group("nccl")
+    if state and config.saves:
+        store(state, dist.get_rank(){given})
+
+main({{}})
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "given", "more", "mutants"),
+    [
+        ("True", "", "", 1),
+        ("False", "", "", 0),
+        ("False", "", "config.saves = wanted()\n", 1),
+        ("False", "", 'setattr(config, "saves", True)\n', 1),
+        ("False", "", "store({}, 0)\n", 1),
+        ("read()", "", "", 1),
+        ("True", ", text=True", "", 1),
+        ("True", ", True", "", 1),
+        ("True", "", "text = 1\n", 1),
+    ],
+)
+def test_no_guard_is_taken_from_a_save_that_is_switched_off(
+    value: str, given: str, more: str, mutants: int
+) -> None:
+    text = UNDER_A_SWITCH.format(value=value, given=given) + more
+    assert len(seeded(launch_kinds.save_without_guard, text)) == mutants
+
+
+def test_no_guard_is_taken_from_a_save_in_the_arm_that_no_call_asks_for() -> None:
+    text = UNDER_A_SWITCH.format(value="True", given="").replace("text=False", "text=True")
+    assert seeded(launch_kinds.save_without_guard, text) == []

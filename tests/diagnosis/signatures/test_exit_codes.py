@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from launcher.diagnosis.diagnose import diagnose
+from launcher.diagnosis.model import Verdict
 from launcher.failure_modes.model import Retry
 from tests.diagnosis.cases import records
 
@@ -31,6 +32,9 @@ SRUN = "srun: error: gpu-1: task 3: {}"
         (-9, "MEM002"),
         (1, "CODE001"),
         (2, "CODE001"),
+        (143, "STOP001"),
+        (-15, "STOP001"),
+        (130, "STOP001"),
     ],
 )
 @pytest.mark.parametrize("words", [TOOLKIT, TORCHRUN, SRUN.format("Exited with exit code {}")])
@@ -56,6 +60,17 @@ def test_so_does_the_failure_reason_of_the_service(words: str, code: int, mode: 
         (SRUN.format("Bus error"), "CODE004"),
         (SRUN.format("Out Of Memory"), "MEM002"),
         (SRUN.format("Terminated"), "STOP001"),
+        ("srun: error: gpu-1: tasks 0-3: Killed", "MEM002"),
+        ("slurmstepd: error: StepId=7.0 exceeded memory limit (4200000 > 4194304), being killed", "MEM002"),
+        ("slurmstepd: error: *** STEP 7.0 ON gpu-1 CANCELLED AT 2026-08-20T11:30:44 ***", "STOP001"),
+        (
+            "slurmstepd: error: *** STEP 7.0 CANCELLED AT 2026-08-20T11:30:44 DUE to SIGNAL Killed ***",
+            "STOP001",
+        ),
+        (
+            "slurmstepd: error: *** STEP 7.0 ON gpu-1 FAILED (non-zero exit code or other failure mode) ***",
+            "CODE001",
+        ),
         (
             "mpirun noticed that process rank 3 with PID 0 on node algo-2 exited on signal 9 (Killed).",
             "MEM002",
@@ -109,3 +124,14 @@ def test_the_toolkits_message_is_told_where_it_has_one() -> None:
 )
 def test_other_numbers_are_no_signal(line: str) -> None:
     assert diagnose(records(line)).root_cause is None
+
+
+@pytest.mark.parametrize("code", ["143", "-15"])
+def test_the_toolkit_of_the_images_names_the_signal_below_the_error(code: str) -> None:
+    found = diagnose(records(f"step 1 loss 2\n{TOOLKIT.format(code)}"))
+    assert (found.verdict, found.retry) == (Verdict.STOPPED, Retry.SAME)
+
+
+def test_what_an_exit_code_of_its_own_says_is_not_taken_back_by_a_signal_below_it() -> None:
+    after = f"{TOOLKIT.format(1)}\n{SRUN.format('Terminated')}"
+    assert diagnose(records(after)).root_cause.finding.code == "CODE001"

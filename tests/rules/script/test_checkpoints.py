@@ -63,6 +63,15 @@ def told(findings: list[Finding]) -> list[tuple[str, str]]:
         'start = torch.load(args.out, map_location=f"cuda:{local_rank}")["epoch"] + 1\n'
         'for epoch in range(start, 9):\n    torch.save(state, "model-%02d.pt" % epoch)',
         'import json\nname = json.load(open(args.out))["name"]\ntorch.save(state, name)',
+        'class config:\n    folder = "out"\ntorch.save(state, config.folder + "/model.pt")',
+        "class config:\n    folder = None\nconfig.folder = args.out\n"
+        'def save(cfg):\n    torch.save(state, f"{cfg.folder}/model.pt")\nsave(config)',
+        'from pathlib import Path\ntorch.save(state, Path.cwd() / "model.pt")',
+        'paths = [args.out]\nif world_size > 8:\n    paths.append(args.out + "/best.pt")\n'
+        "for path in paths:\n    torch.save(state, path)",
+        'for name in ("last.pt", "best.pt"):\n    torch.save(state, os.path.join(args.out, name))',
+        'start = torch.hub.load_state_dict_from_url(args.out)["epoch"]\n'
+        'for epoch in range(start, 9):\n    torch.save(state, "model-%02d.pt" % epoch)',
         'import joblib\njoblib.dump(state, filename=args.out + "/state")',
         "from transformers import AutoModelForCausalLM\nm = AutoModelForCausalLM.from_pretrained(args.name)\n"
         "m.save_pretrained(args.out)",
@@ -88,6 +97,15 @@ def test_a_save_that_every_rank_runs_with_one_path_is_found(program: ReadProgram
         "torch.save(state, somewhere())",
         'torch.save(state, torch.load(f"{rank}.pt")["path"])',
         'torch.save(state, torch.load(somewhere())["path"])',
+        "class config:\n    folder = None\nconfig.folder = f'{rank}'\n"
+        'torch.save(state, config.folder + "/model.pt")',
+        'class config:\n    folder = place()\ntorch.save(state, config.folder + "/model.pt")',
+        'class config:\n    other = "out"\ntorch.save(state, config.folder + "/model.pt")',
+        'paths = ["a.pt"]\npaths.append(f"{rank}.pt")\nfor path in paths:\n    torch.save(state, path)',
+        'paths = ["a.pt"]\nfill(paths)\nfor path in paths:\n    torch.save(state, path)',
+        'paths = ["a.pt"]\nif rank:\n    paths = [rank]\nfor path in paths:\n    torch.save(state, path)',
+        "for path in paths():\n    torch.save(state, path)",
+        "for path, state in [('a.pt', one)]:\n    torch.save(state, path)",
         'for epoch in range(somewhere(), 9):\n    torch.save(state, f"{epoch}.pt")',
         'def save():\n    torch.save(state, "model.pt")\nif rank == 0:\n    save()',
         'def save():\n    if rank:\n        return\n    torch.save(state, "model.pt")\nsave()',
@@ -163,6 +181,31 @@ def test_the_number_that_spawn_gives_is_the_rank_on_a_single_host(program: ReadP
     torch.multiprocessing.spawn(work, args=(2,), nprocs=2)
     """
     assert judge(program, text) == []
+
+
+def test_a_save_before_the_ranks_are_spawned_is_of_one_process(program: ReadProgram) -> None:
+    text = """
+    import torch
+    def save(): torch.save({{}}, "model.pt")
+    def work(rank, size):
+        torch.distributed.init_process_group("nccl", rank=rank, world_size=size)
+        {}
+    def main():
+        {}
+        torch.multiprocessing.spawn(work, args=(2,), nprocs=2)
+    main()
+    """
+    assert judge(program, text.format("pass", "save()")) == []
+    assert [each.severity for each in judge(program, text.format("save()", "pass"))] == [Severity.ERROR]
+
+
+def test_a_name_of_another_library_is_no_function_of_the_program(program: ReadProgram) -> None:
+    library = (
+        "import torch.distributed as dist\nfrom torch.nn import init as fill\n"
+        "def init(): dist.init_process_group('nccl')\ndef read(): return fill.init(x)\n"
+    )
+    text = "import torch\nfrom library import read\ntorch.save(read(), 'model.pt')\n"
+    assert [each.severity for each in judge(program, text, **{"library.py": library})] == [Severity.INFO]
 
 
 KEYS = 'import torch\nstate = torch.load("x.pt")\n'

@@ -330,6 +330,16 @@ def test_a_guard_is_informational_where_other_ranks_have_collectives_of_their_ow
     assert ("DDP004", Severity.ERROR) not in severities(tmp_path, answered)
 
 
+def test_a_guard_is_informational_where_the_others_come_to_the_same_behind_its_return(tmp_path: Path) -> None:
+    behind = (
+        "def f(alone):\n    if alone:\n        if rank != 0:\n"
+        "            dist.barrier()\n            return\n    load()\n    dist.{}()\nf(args.alone)\n"
+    )
+    assert severities(tmp_path, behind.format("barrier")) == [("DDP004", Severity.INFO)]
+    found = severities(tmp_path, behind.format("destroy_process_group"))
+    assert found == [("DDP004", Severity.ERROR)]
+
+
 def test_a_guard_is_an_error_where_the_others_only_pass_by(tmp_path: Path) -> None:
     alone = "if rank == 0:\n    dist.broadcast(x, 0)\nelse:\n    print(x)\n"
     assert severities(tmp_path, alone) == [("DDP004", Severity.ERROR)]

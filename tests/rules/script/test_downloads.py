@@ -18,6 +18,7 @@ import torch.multiprocessing as mp
 from torchvision import datasets
 local_rank = int(os.environ["LOCAL_RANK"])
 """
+ARGS = "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
 GROUP = 'dist.init_process_group("nccl")\n'
 
 
@@ -47,6 +48,16 @@ def told(program: ReadProgram, text: str) -> list[tuple[str, str]]:
             'def unpack(path): zipfile.ZipFile(path).extractall("data")\ndef main(): unpack("a.zip")\nmain()',
             'zipfile.ZipFile(path).extractall("data")',
         ),
+        (
+            ARGS + 'if args.data == "cifar":\n    datasets.CIFAR10("data", download=True)',
+            'datasets.CIFAR10("data", download=True)',
+        ),
+        (
+            ARGS + 'def build(args):\n    if args.data == "cifar" or args.data in ("c", "d"):\n'
+            '        return datasets.CIFAR10("data", download=True)\n'
+            '    elif args.data == "mnist":\n        return datasets.MNIST("data")\nbuild(args)',
+            'datasets.CIFAR10("data", download=True)',
+        ),
     ],
 )
 def test_a_download_of_every_rank_is_found(program: ReadProgram, text: str, subject: str) -> None:
@@ -70,7 +81,11 @@ def test_a_download_of_spawned_processes_is_found(program: ReadProgram) -> None:
 
 
 def test_what_the_parent_downloads_before_it_spawns_is_fine(program: ReadProgram) -> None:
-    assert told(program, SPAWNED.format("pass", 'datasets.MNIST("data", download=True)')) == []
+    text = SPAWNED.format("pass", 'datasets.MNIST("data", download=True)')
+    assert told(program, text) == []
+    started = "for rank in range(8):\n        multiprocessing.Process(target=worker, args=(rank,)).start()"
+    text = text.replace("mp.spawn(worker, nprocs=8)", started)
+    assert told(program, "import multiprocessing\n" + text) == []
 
 
 @leaves_alone(one_rank_downloads)
@@ -109,6 +124,16 @@ def test_what_the_parent_downloads_before_it_spawns_is_fine(program: ReadProgram
         pytest.param('datasets.MNIST("data", download=args.download)', id="unknown whether"),
         pytest.param('datasets.MNIST("data", download=False)', id="off"),
         pytest.param('if args.prepare:\n    datasets.MNIST("data", download=True)', id="where asked for"),
+        pytest.param(
+            ARGS + 'if args.prepare:\n    datasets.MNIST("data", download=True)',
+            id="where an option asks for it",
+        ),
+        pytest.param('if mode == "prepare":\n    datasets.MNIST("data", download=True)', id="in a mode"),
+        pytest.param(
+            ARGS + 'args.mode = "a" if local_rank else "b"\n'
+            'if args.mode == "b":\n    datasets.MNIST("data", download=True)',
+            id="in the mode of one rank",
+        ),
         pytest.param('def prepare():\n    datasets.MNIST("data", download=True)', id="never called"),
         pytest.param(
             '@rank_zero_only\ndef prepare():\n    datasets.MNIST("data", download=True)\nprepare()',

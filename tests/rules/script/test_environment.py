@@ -50,8 +50,8 @@ def codes(findings: list[Finding]) -> list[str]:
         ('from os import environ\nenviron["NCCL_MAX_NRINGS"] = "16"', "NCCL002", Severity.WARNING),
         ('env = os.environ\nenv["NCCL_SOCKET_TIMEOUT"] = "1"', "NCCL002", Severity.WARNING),
         ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"', "NCCL003", Severity.WARNING),
-        ('os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"', "NCCL003", Severity.WARNING),
         ('os.environ["TORCH_NCCL_BLOCKING_WAIT"] = "1"', "NCCL003", Severity.WARNING),
+        ('os.environ.setdefault("CUDA_LAUNCH_BLOCKING", "1")', "NCCL003", Severity.WARNING),
         ('os.environ["NCCL_DEBUG"] = "TRACE"', "NCCL003", Severity.WARNING),
         ('os.environ["NCCL_DEBUG"] = "INFO"', "NCCL003", Severity.INFO),
         ('os.environ["TRITON_CACHE_DIR"] = "/fsx/cache"', "DISK002", Severity.WARNING),
@@ -73,6 +73,19 @@ for name, value in settings.items():
     os.environ[name] = value
 """
     assert codes(judge(program, text)) == ["NCCL001", "NCCL003"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'import os\nos.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"\nimport torch\n',
+        'import os, torch\nos.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"\n'
+        "torch.multiprocessing.spawn(work, nprocs=2)\n",
+    ],
+)
+def test_what_torch_reads_when_it_is_imported_is_found_before_that(program: ReadProgram, text: str) -> None:
+    (finding,) = environment.no_debugging_in_every_run(program(text))
+    assert (finding.code, finding.severity) == ("NCCL003", Severity.WARNING)
 
 
 @leaves_alone(environment.caches_are_each_hosts_own, naming="HF_HOME")
@@ -102,6 +115,8 @@ for name, value in settings.items():
         'os.environ["NCCL_BUFFSIZE"] = "8388608"',
         'os.environ["NCCL_ASYNC_ERROR_HANDLING"] = "1"',
         'os.environ["TORCH_DISTRIBUTED_DEBUG"] = "INFO"',
+        # torch has read it.
+        'os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"',
         'os.environ["CUDA_LAUNCH_BLOCKING"] = "0"',
         'environment = {}\nenvironment["NCCL_PROTO"] = "LL"',
         'del os.environ["NCCL_PROTO"]',

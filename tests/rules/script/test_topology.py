@@ -178,6 +178,15 @@ def test_the_local_rank_as_the_rank_is_found(program: ReadProgram, text: str) ->
     assert told(judge(program, text)) == [("DIST007", Severity.ERROR)]
 
 
+def test_the_local_rank_is_informational_where_one_host_is_all(program: ReadProgram) -> None:
+    text = (
+        "import subprocess\nif again:\n"
+        "    subprocess.Popen([sys.executable, '-m', 'torch.distributed.launch'])\n"
+        'dist.init_process_group("nccl", rank=int(os.environ["LOCAL_RANK"]), world_size=w)'
+    )
+    assert told(judge(program, text)) == [("DIST007", Severity.INFO)]
+
+
 @leaves_alone(topology.rank_is_the_global_one)
 @pytest.mark.parametrize(
     "text",
@@ -194,6 +203,8 @@ def test_the_local_rank_as_the_rank_is_found(program: ReadProgram, text: str) ->
         'os.environ["RANK"] = os.environ["OMPI_COMM_WORLD_RANK"]' + GROUP,
         'os.environ.setdefault("RANK", os.environ["LOCAL_RANK"])' + GROUP,
         "from torch.utils.data import DistributedSampler\ns = DistributedSampler(data, 8, dist.get_rank())",
+        # Lightning asks the launcher itself.
+        'import pytorch_lightning\nos.environ["RANK"] = os.environ["SLURM_LOCALID"]',
         # That is DATA003.
         GROUP + "from torch.utils.data import DistributedSampler\n"
         's = DistributedSampler(data, dist.get_world_size(), int(os.environ["LOCAL_RANK"]))',

@@ -1,0 +1,144 @@
+"""What the driver knows of the health of its GPUs: the text of `nvidia-smi -q`.
+
+Texts: drivers 450 to 580, which call the counters of Pascal and Volta "Double Bit" and "Retired Pages", and
+those of Ampere and later "Uncorrectable" and "Remapped Rows". Volatile counters begin anew when the driver
+is loaded, so they are of this host's present life; aggregate ones are of the GPU's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from launcher.diagnosis.evidence.model import FileEvidence
+from launcher.diagnosis.reason import BEFORE_ALL_LINES
+from launcher.diagnosis.sighting import Sighting
+from launcher.diagnosis.signatures.signature import LineRole
+from launcher.failure_modes import hardware
+from launcher.failure_modes.model import FailureMode, Stage
+from launcher.failure_modes.registry import finds
+
+_TITLE = b"=NVSMI LOG="
+_GPU = re.compile(r"^GPU (?P<gpu>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
+_LONGEST_LINE = 300
+_MOST_GPUS = 64
+_UNCORRECTABLE = re.compile(r"Uncorrectable(?! Error)|Double Bit|DRAM Uncorrectable|SRAM Uncorrectable")
+_LOST = re.compile(r"GPU is lost|Unknown Error|GPU requires reset", re.I)
+_HOT = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown")
+_WAITS_FOR_RESET = (
+    ("Remapped Rows", "Pending"),
+    ("Retired Pages", "Pending Page Blacklist"),
+    ("Retired Pages", "Pending"),
+)
+
+
+@dataclass(slots=True)
+class _GpuText:
+    """One GPU: its place on the bus, and each field by the names of its sections and its own."""
+
+    place: str
+    fields: dict[tuple[str, ...], str] = field(default_factory=dict)
+
+
+def is_nvidia_smi(head: bytes) -> bool:
+    """Whether a file begins as the output of `nvidia-smi -q` does."""
+    return _TITLE in head
+
+
+def read_nvidia_smi(text: str, host: str | None = None) -> FileEvidence:
+    """What is broken, about to be, or slow on the GPUs of a host."""
+    return FileEvidence(of_hosts=tuple(sign for gpu in _gpus(text) for sign in _signs(gpu, host)))
+
+
+def _gpus(text: str) -> list[_GpuText]:
+    found: list[_GpuText] = []
+    sections: list[tuple[int, str]] = []
+    for raw in text.splitlines():
+        line = raw[:_LONGEST_LINE].rstrip()
+        if (begun := _GPU.match(line)) is not None and len(found) < _MOST_GPUS:
+            found.append(_GpuText(begun["gpu"]))
+            sections = []
+            continue
+        name, colon, value = (each.strip() for each in line.partition(":"))
+        indent = len(line) - len(line.lstrip(" "))
+        if not name or not indent or not found:
+            continue
+        sections = [each for each in sections if each[0] < indent]
+        if colon:
+            found[-1].fields[(*(section for _, section in sections), name)] = value
+        else:
+            sections.append((indent, name))
+    return found
+
+
+@finds(Stage.LOG, hardware.ECC_ERROR, hardware.GPU_FAULT, hardware.CLOSE_TO_MEMORY_LIMIT)
+def _signs(gpu: _GpuText, host: str | None) -> Iterator[Sighting]:
+    if any(_LOST.search(value) for value in gpu.fields.values()):
+        yield _sign(
+            hardware.GPU_FAULT, LineRole.INITIATOR, f"GPU {gpu.place} is lost to its driver", gpu, host
+        )
+    count = _count(gpu.fields, "Volatile")
+    if count:
+        text = f"GPU {gpu.place} met {count} errors of its memory that could not be corrected"
+        yield _sign(hardware.ECC_ERROR, LineRole.INITIATOR, text, gpu, host)
+    if _is(gpu.fields, "Remapped Rows", "Remapping Failure Occurred"):
+        text = f"GPU {gpu.place} has no row left in place of a broken one (remapping failed)"
+        yield _sign(hardware.ECC_ERROR, LineRole.INITIATOR, text, gpu, host)
+    for section, name in _WAITS_FOR_RESET:
+        if _is(gpu.fields, section, name):
+            what = "row to be remapped" if section == "Remapped Rows" else "page to be retired"
+            text = f"GPU {gpu.place} has a {what}, for which it must be reset"
+            yield _sign(hardware.ECC_ERROR, LineRole.SYMPTOM, text, gpu, host)
+    hot = [name for name in _HOT if _is_active(gpu.fields, name)]
+    if hot:
+        text = f"GPU {gpu.place} is slowed down by its hardware: {', '.join(hot)}"
+        yield _sign(hardware.GPU_FAULT, LineRole.ADVISORY, text, gpu, host)
+    retired = sum(
+        _number(value)
+        for names, value in gpu.fields.items()
+        if ("Retired Pages" in names and names[-1] in ("Single Bit ECC", "Double Bit ECC"))
+        or names[-2:] in (("Remapped Rows", "Correctable Error"), ("Remapped Rows", "Uncorrectable Error"))
+    )
+    if retired:
+        text = f"GPU {gpu.place} has {retired} pages or rows of memory less than it had"
+        yield _sign(hardware.CLOSE_TO_MEMORY_LIMIT, LineRole.ADVISORY, text, gpu, host)
+
+
+def _count(fields: Mapping[tuple[str, ...], str], life: str) -> int:
+    """Errors of the memory that could not be corrected: the sum of its parts, or the total of older GPUs."""
+    of_life = {names: value for names, value in fields.items() if life in names}
+    total = [
+        _number(value) for names, value in of_life.items() if "Double Bit" in names and names[-1] == "Total"
+    ]
+    parts = [_number(value) for names, value in of_life.items() if _UNCORRECTABLE.search(names[-1])]
+    return max(sum(parts), *total, 0) if total else sum(parts)
+
+
+def _is(fields: Mapping[tuple[str, ...], str], section: str, name: str) -> bool:
+    return any(section in names and names[-1] == name and value == "Yes" for names, value in fields.items())
+
+
+def _is_active(fields: Mapping[tuple[str, ...], str], name: str) -> bool:
+    return any(names[-1] == name and value == "Active" for names, value in fields.items())
+
+
+def _number(value: str) -> int:
+    return int(value) if value.isascii() and value.isdecimal() and len(value) < 12 else 0
+
+
+def _sign(mode: FailureMode, role: LineRole, what: str, gpu: _GpuText, host: str | None) -> Sighting:
+    return Sighting(
+        mode=mode,
+        role=role,
+        # It is how the GPU was when somebody asked, before or after the job.
+        vague=True,
+        what=what,
+        rank=None,
+        host=host,
+        index=BEFORE_ALL_LINES,
+        clock=None,
+        time=None,
+        text=f"nvidia-smi: {what}",
+        captured={"gpu": gpu.place},
+    )

@@ -1,0 +1,116 @@
+"""A job that stood still is not called healthy, nor one that only its limit ended; one that is slow is."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.diagnosis.diagnose import diagnose
+from launcher.diagnosis.ending import End, Ending, Stop, StopCause
+from launcher.diagnosis.model import Verdict
+from launcher.diagnosis.record import Record
+
+NOON = 1_790_000_000.0
+HOUR = 3600.0
+
+
+def steps(
+    host: str, every: float, count: int, words: str = "step {} loss 2.0", first: int = 1
+) -> list[Record]:
+    return [Record(NOON + n * every, host, words.format(n), host) for n in range(first, first + count)]
+
+
+def limited(at: float, cause: StopCause = StopCause.MAX_RUNTIME) -> Ending:
+    return Ending(End.STOPPED, "llama-1", Stop(cause, at=at, limit=86_400.0))
+
+
+def test_a_job_that_was_silent_for_hours_when_its_limit_ended_it_is_unknown() -> None:
+    found = diagnose(steps("algo-1", 10, 40), ending=limited(NOON + 5 * HOUR))
+    assert (found.verdict, found.root_cause) == (Verdict.UNKNOWN, None)
+    assert "it stood still" in (found.summary or "")
+    assert [each.code for each in found.findings] == ["STOP001"]
+    assert found.unusual
+
+
+def test_it_is_told_who_of_them_fell_silent_first() -> None:
+    lines = [*steps("algo-1", 10, 200), *steps("algo-2", 10, 40)]
+    found = diagnose(lines, ending=limited(NOON + 5 * HOUR))
+    assert "algo-2 fell silent first, 26 minutes before the last output of all" in (found.summary or "")
+
+
+@pytest.mark.parametrize("cause", [StopCause.ASKED, StopCause.SPOT])
+def test_what_somebody_stopped_is_stopped_however_long_it_was_silent(cause: StopCause) -> None:
+    assert diagnose(steps("algo-1", 10, 40), ending=limited(NOON + HOUR, cause)).verdict is Verdict.STOPPED
+
+
+@pytest.mark.parametrize(
+    ("every", "count", "at"),
+    [(10, 40, NOON + 405), (10, 40, NOON + 400 + 500), (HOUR, 6, NOON + 8 * HOUR), (10, 2, NOON + 9 * HOUR)],
+    ids=["to the end", "a short silence", "an epoch takes an hour", "too few lines for a rhythm"],
+)
+def test_a_job_that_went_on_until_its_limit_was_only_stopped(every: float, count: int, at: float) -> None:
+    assert diagnose(steps("algo-1", every, count), ending=limited(at)).verdict is Verdict.STOPPED
+
+
+def test_a_host_that_fell_silent_while_others_count_on_is_named() -> None:
+    found = diagnose([*steps("algo-1", 10, 200), *steps("algo-2", 10, 40)])
+    assert found.verdict is Verdict.UNKNOWN
+    assert "algo-2 fell silent first" in (found.summary or "")
+
+
+def test_so_is_a_rank_of_one_host() -> None:
+    lines = [
+        *steps("algo-1", 30, 60, "[rank0]: step {} loss 2"),
+        *steps("algo-1", 30, 20, "[rank1]: step {}"),
+    ]
+    found = diagnose(sorted(lines, key=lambda line: line.time or 0.0))
+    assert "rank 1 fell silent first" in (found.summary or "")
+
+
+def test_hosts_that_print_other_times_are_not_compared() -> None:
+    lines = [Record(None, "algo-1", f"2026-09-21 12:{n:02}:00 step {n}", "algo-1") for n in range(30)]
+    lines += [Record(None, "algo-2", f"2026-09-21 14:{n:02}:00 step {n}", "algo-2") for n in range(30)]
+    assert diagnose(lines).verdict is Verdict.HEALTHY
+
+
+def test_hosts_that_print_no_steps_may_be_silent() -> None:
+    quiet = steps("algo-2", 1, 30, "algo-2:7:9 [0] NCCL INFO Channel {}")
+    assert diagnose([*steps("algo-1", 10, 200), *quiet]).verdict is Verdict.HEALTHY
+
+
+def test_information_that_goes_on_without_a_step_is_no_training() -> None:
+    idle = steps("algo-1", 60, 60, "2026-09-21 12:00:00 INFO gpu_monitor: 71 C, sample {}", first=10)
+    found = diagnose([*steps("algo-1", 10, 40), *idle])
+    assert found.verdict is Verdict.UNKNOWN
+    assert "algo-1 made no step in its last" in (found.summary or "")
+
+
+def test_saving_and_evaluating_for_a_while_is_not_standing_still() -> None:
+    saving = steps("algo-1", 60, 20, "2026-09-21 12:00:00 INFO uploading part {}", first=10)
+    assert diagnose([*steps("algo-1", 10, 40), *saving]).verdict is Verdict.HEALTHY
+
+
+def test_one_that_says_that_training_is_finished_may_go_on_as_it_likes() -> None:
+    idle = steps("algo-1", 60, 60, "2026-09-21 12:00:00 INFO gpu_monitor: 71 C, sample {}", first=10)
+    lines = [*steps("algo-1", 10, 40), Record(NOON + 400, "algo-1", "Training finished", "algo-1"), *idle]
+    assert diagnose(lines).verdict is Verdict.HEALTHY
+
+
+STARTED = "2026-09-21 12:00:00,001 sagemaker-training-toolkit INFO     Invoking user script"
+
+
+def test_a_log_of_the_toolkit_without_its_last_word_stops_in_the_middle() -> None:
+    found = diagnose([Record(NOON, "algo-1", STARTED, "algo-1"), *steps("algo-1", 10, 40)])
+    assert found.verdict is Verdict.UNKNOWN
+    assert "the log stops in the middle" in (found.summary or "")
+
+
+def test_one_with_it_is_healthy() -> None:
+    end = "2026-09-21 12:09:00,001 sagemaker-training-toolkit INFO     Reporting training SUCCESS"
+    lines = [Record(NOON, "algo-1", STARTED), *steps("algo-1", 10, 40), Record(NOON + 999, "algo-1", end)]
+    assert diagnose(lines).verdict is Verdict.HEALTHY
+
+
+def test_the_place_decides_where_it_knows() -> None:
+    lines = [Record(NOON, "algo-1", STARTED, "algo-1"), *steps("algo-1", 10, 40)]
+    for end in (End.COMPLETED, End.RUNNING):
+        assert diagnose(lines, ending=Ending(end)).verdict is Verdict.HEALTHY
