@@ -29,8 +29,8 @@ _NAMES = {
     "E": "Half E: fetched when they had been corrected by D, and only measured",
     "F": "Half F: fetched when severities had been set by the evidence of A to E; then corrected by it",
     "G": "Half G: fetched when they had been corrected by F, and only measured",
-    "H": "Half H: chosen by name, with I, when the rules had gone on since G; only measured",
-    "I": "Half I: chosen with H, and only measured",
+    "H": "Half H: chosen by name, with I, when the rules had gone on since G; then corrected by it",
+    "I": "Half I: chosen with H; then corrected by it, too",
     EARLIER: "Earlier: the rules were corrected by it, too",
 }
 

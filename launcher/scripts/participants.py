@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from launcher.scripts.agreement import Agreement
 from launcher.scripts.distributed import starts
 from launcher.scripts.guard import Guard, Truth, opposite
+from launcher.scripts.reach import Reach
 from launcher.scripts.scopes import FunctionNode, ancestors, file_of, last_name
 from launcher.scripts.values import External, Instance, RankKind
 
@@ -77,7 +78,8 @@ class Participants:
     @cached_property
     def _spawning(self) -> frozenset[ast.Call]:
         """The calls by which the program starts its ranks itself."""
-        return frozenset(call for call, _ in self.program.calls(*_SPAWNING))
+        reach = Reach(self.program)
+        return frozenset(call for call, _ in self.program.calls(*_SPAWNING) if reach.comes_to(call))
 
     def who(self, node: ast.AST) -> Truth:
         """True: every rank; a Guard: those ranks at most; False: none when distributed; None: unknown."""

@@ -62,13 +62,13 @@ class Reach:
         if not calls or any(file_of(call) is self.program.entry for call in calls):
             return False
         imported = (each.module or "" for file in self.program.files for each in file.imports)
-        return not any(map(_joins, imported)) and not any(map(self._holds, calls))
+        return not any(map(_joins, imported)) and not any(map(self.comes_to, calls))
 
     def joins_others(self, calls: Iterable[ast.Call]) -> bool:
         """Whether the entry may come to one of the calls that make a process group."""
-        return any(map(self._holds, calls))
+        return any(map(self.comes_to, calls))
 
-    def _holds(self, node: ast.AST) -> bool:
+    def comes_to(self, node: ast.AST) -> bool:
         """Whether the entry may come to a statement or expression."""
         if file_of(node) is self.program.entry:
             return True

@@ -199,6 +199,15 @@ def test_a_save_before_the_ranks_are_spawned_is_of_one_process(program: ReadProg
     assert [each.severity for each in judge(program, text.format("save()", "pass"))] == [Severity.ERROR]
 
 
+def test_a_library_that_can_spawn_ranks_does_not_make_the_script_their_parent(program: ReadProgram) -> None:
+    library = (
+        "import torch\nimport torch.distributed as dist\ndef start(): dist.init_process_group('nccl')\n"
+        "def spawn(work): torch.multiprocessing.spawn(work, nprocs=2)\n"
+    )
+    text = "import torch\nfrom library import start\nstart()\ntorch.save({}, 'model.pt')\n"
+    assert [each.severity for each in judge(program, text, **{"library.py": library})] == [Severity.ERROR]
+
+
 def test_a_name_of_another_library_is_no_function_of_the_program(program: ReadProgram) -> None:
     library = (
         "import torch.distributed as dist\nfrom torch.nn import init as fill\n"
