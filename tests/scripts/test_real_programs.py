@@ -40,6 +40,18 @@ def test_a_package_that_was_fetched_can_be_fetched_again() -> None:
         assert not sources[half] & {source for before in NEW[:number] for source in sources[before]}
 
 
+def test_no_repository_of_half_j_has_the_name_of_an_earlier_package_whoever_owns_it() -> None:
+    names = {each.name.lower() for each in packages() if each.half == "J"}
+    earlier = {
+        name.rpartition("/")[2].rpartition(":")[2].lower()
+        for each in packages()
+        if each.half != "J"
+        for name in (each.name, each.source)
+    }
+    assert names
+    assert names & earlier == set()
+
+
 @pytest.mark.parametrize(("true", "found", "bound"), [(23, 23, 0.878), (14, 24, 0.397), (0, 5, 0.0)])
 def test_the_bound_is_that_of_clopper_and_pearson(true: int, found: int, bound: float) -> None:
     assert Figures(true, found).bound == pytest.approx(bound, abs=0.001)
