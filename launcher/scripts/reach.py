@@ -9,7 +9,7 @@ surely never runs.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,12 @@ _JOINING_LIBRARIES = (
 )
 """Libraries that make process groups of their own: who imports one may be joined to others by it."""
 
+_TRAINERS = ("transformers.", "trl.", "lightning.", "deepspeed.")
+"""Libraries whose loops run the backward pass themselves."""
+
+_TRAINING = ("train", "fit", "train_batch")
+"""What those loops are called: Trainer.train, Trainer.fit, engine.train_batch."""
+
 _LEAVING_ALONE = ("torch", "functools", "contextlib", "dataclasses", "typing", "abc")
 """Where decorators come from that call nothing by themselves."""
 
@@ -67,6 +73,30 @@ class Reach:
     def joins_others(self, calls: Iterable[ast.Call]) -> bool:
         """Whether the entry may come to one of the calls that make a process group."""
         return any(map(self.comes_to, calls))
+
+    def is_one_of_several(self, calls: Collection[ast.Call]) -> bool:
+        """Whether the entry is meant to be one of several processes: it may come to one of the calls that
+        make a process group, and makes it itself, or trains.
+
+        What does neither is inference, a conversion or a look at data, and mostly one process, though it
+        imports what can join others.
+        """
+        if not self.joins_others(calls):
+            return False
+        return any(file_of(call) is self.program.entry for call in calls) or self._trains
+
+    @cached_property
+    def _trains(self) -> bool:
+        """Whether the entry may come to a backward pass, or hands its loop to a library that runs one."""
+        files = self.program.files
+        if any(self.comes_to(call) for file in files for call in file.calls_of.get("backward", ())):
+            return True
+        return any(
+            (self.program.qualified(call.func) or "").startswith(_TRAINERS) and self.comes_to(call)
+            for file in files
+            for name in _TRAINING
+            for call in file.calls_of.get(name, ())
+        )
 
     def comes_to(self, node: ast.AST) -> bool:
         """Whether the entry may come to a statement or expression."""

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from launcher.failure_modes import distribution
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found, note
 from launcher.rules.script.topology import is_part_of_the_start
@@ -14,6 +14,7 @@ from launcher.scripts.arguments import argument
 from launcher.scripts.certainty import surely_runs
 from launcher.scripts.launching import is_for_one_host
 from launcher.scripts.program import Program
+from launcher.scripts.reach import Reach
 from launcher.scripts.scopes import BindingKind, ancestors, file_of, scope_of, statement_of
 from launcher.scripts.values import Constant, Instance, RankKind, RankValue, Value
 
@@ -87,15 +88,18 @@ def device_is_not_the_same_for_all(program: Program) -> Iterator[Finding]:
 
     Silent where no process group is made, where nobody can tell whether the line runs, where the name may get
     another device, where the number is a parameter, the device a parameter's default, and where
-    CUDA_VISIBLE_DEVICES is named.
+    CUDA_VISIBLE_DEVICES is named. Informational where only what the script imports makes the group and
+    nothing is trained, as in inference, which is mostly one process.
 
     Bad: `torch.cuda.set_device(0)`, `DDP(model, device_ids=[0])`, `torch.device("cuda:0")`. Good:
     `torch.device("cuda", int(os.environ["LOCAL_RANK"]))`.
 
     Source: the sources of DIST006 and DIST003.
     """
-    if not any(True for _ in program.calls(_GROUP)) or _chooses(program):
+    groups = [call for call, _ in program.calls(_GROUP)]
+    if not groups or _chooses(program):
         return
+    severity = None if Reach(program).is_one_of_several(groups) else Severity.INFO
     for node, index in _indices(program):
         value = program.value(index)
         if not isinstance(value, Constant) or type(value.value) is not int or _is_a_parameter(program, index):
@@ -106,6 +110,7 @@ def device_is_not_the_same_for_all(program: Program) -> Iterator[Finding]:
                 node,
                 f"every process of the host takes GPU {value.value}: 'Duplicate GPU detected', or out of "
                 "memory",
+                severity=severity,
             )
 
 

@@ -155,9 +155,12 @@ def test_a_save_of_what_never_joins_others_is_informational(program: ReadProgram
     library = (
         "import torch.distributed as dist\ndef start(): dist.init_process_group('nccl')\ndef read(): pass\n"
     )
-    text = "import torch\nfrom library import read, start\n{}()\ntorch.save(read(), 'model.pt')\n"
+    text = "import torch\nfrom library import read, start\n{}()\nloss.backward()\ntorch.save(read(), 'model.pt')\n"
     found = [judge(program, text.format(each), **{"library.py": library}) for each in ("read", "start")]
     assert [[each.severity for each in one] for one in found] == [[Severity.INFO], [Severity.ERROR]]
+    # Inference that imports what can join others is mostly one process.
+    text = text.replace("loss.backward()", "print(loss)").format("start")
+    assert [each.severity for each in judge(program, text, **{"library.py": library})] == [Severity.INFO]
 
 
 def test_a_save_of_a_single_process_is_right(program: ReadProgram) -> None:
@@ -209,7 +212,7 @@ def test_a_library_that_can_spawn_ranks_does_not_make_the_script_their_parent(pr
         "import torch\nimport torch.distributed as dist\ndef start(): dist.init_process_group('nccl')\n"
         "def spawn(work): torch.multiprocessing.spawn(work, nprocs=2)\n"
     )
-    text = "import torch\nfrom library import start\nstart()\ntorch.save({}, 'model.pt')\n"
+    text = "import torch\nfrom library import start\nstart()\nloss.backward()\ntorch.save({}, 'm.pt')\n"
     assert [each.severity for each in judge(program, text, **{"library.py": library})] == [Severity.ERROR]
 
 
