@@ -54,18 +54,29 @@ class Whole:
 
     @cached_property
     def reached(self) -> set[FunctionNode]:
-        """The functions whose names the modules, or functions that are reached, speak of."""
+        """The functions whose names the modules, or functions that are reached, speak of.
+
+        What a module does when it is started is done by the entry alone. A name that a file gives to a
+        function of its own, such as `main`, means that one there, whoever else has a function of this name.
+        """
         reached = set[FunctionNode]()
-        waiting = [name for site in self.sites for name in _names(site.tree)]
-        seen = set[str]()
+        waiting = []
+        for site in self.sites:
+            run = [each for each in site.tree.body if site is self.sites[0] or not _is_main_guard(each)]
+            waiting += [(site, name) for name in _names(ast.Module(run, []))]
+        seen = set[tuple[Site, str]]()
         while waiting:
-            name = waiting.pop()
-            if name not in seen:
-                seen.add(name)
-                for _, node in self.functions.get(name, ()):
+            site, name = waiting.pop()
+            if (site, name) not in seen:
+                seen.add((site, name))
+                found = self.functions.get(name, [])
+                own = [
+                    (each, node) for each, node in found if each is site and site.parents[node] is site.tree
+                ]
+                for each, node in own or found:
                     if node not in reached:
                         reached.add(node)
-                        waiting.extend(_names(node))
+                        waiting.extend((each, more) for more in _names(node))
         return reached
 
     @cached_property
@@ -186,6 +197,12 @@ class Whole:
                     if isinstance(outer, ast.For):
                         yield site, outer, statement
                         break
+
+
+def _is_main_guard(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and any(
+        isinstance(each, ast.Name) and each.id == "__name__" for each in ast.walk(statement.test)
+    )
 
 
 def _names(node: ast.AST) -> Iterator[str]:

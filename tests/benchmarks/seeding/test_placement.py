@@ -185,6 +185,17 @@ def test_the_options_of_an_imported_module_that_is_never_started_are_left_alone(
     assert list(launch_kinds.bool_as_type(Whole(sites))) == []
 
 
+def test_what_an_imported_module_does_when_it_is_started_is_left_alone() -> None:
+    other = (
+        "import torch.distributed as dist\ndef check():\n    dist.barrier()\n    print(1)\n"
+        'def main():\n    check()\nif __name__ == "__main__":\n    main()\n'
+    )
+    entry = "import other\ndef main():\n    {}\nmain()\n"
+    for calls, mutants in (("other.check()", 1), ("pass", 0)):
+        sites = [Site(Path("train.py"), entry.format(calls)), Site(Path("other.py"), other)]
+        assert len(list(collective_kinds.guarded_collective(Whole(sites)))) == mutants
+
+
 UNDER_A_SWITCH = """\
 import torch
 import torch.distributed as dist

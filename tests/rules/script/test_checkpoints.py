@@ -155,7 +155,9 @@ def test_a_save_of_what_never_joins_others_is_informational(program: ReadProgram
     library = (
         "import torch.distributed as dist\ndef start(): dist.init_process_group('nccl')\ndef read(): pass\n"
     )
-    text = "import torch\nfrom library import read, start\n{}()\nloss.backward()\ntorch.save(read(), 'model.pt')\n"
+    text = (
+        "import torch\nfrom library import read, start\n{}()\nloss.backward()\ntorch.save(read(), 'm.pt')\n"
+    )
     found = [judge(program, text.format(each), **{"library.py": library}) for each in ("read", "start")]
     assert [[each.severity for each in one] for one in found] == [[Severity.INFO], [Severity.ERROR]]
     # Inference that imports what can join others is mostly one process.
