@@ -31,7 +31,7 @@ _NAMES = {
     "G": "Half G: fetched when they had been corrected by F, and only measured",
     "H": "Half H: chosen by name, with I, when the rules had gone on since G; then corrected by it",
     "I": "Half I: chosen with H; then corrected by it, too",
-    "J": "Half J: chosen by name when they had been corrected by H and I, and only measured",
+    "J": "Half J: chosen by name when they had been corrected by H and I; then corrected by it",
     EARLIER: "Earlier: the rules were corrected by it, too",
 }
 
