@@ -119,7 +119,10 @@ class _Paths:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.agreement = Agreement(program)
-        self.spawns = frozenset(spawns(program))
+        # A program that is started is mostly a tool, and no parent of ranks.
+        self.spawns = frozenset(
+            each for each in spawns(program) if program.qualified(each.func) != "subprocess.Popen"
+        )
 
     def is_guarded(self, call: ast.Call) -> bool:
         """Whether a call stands where some ranks come alone."""

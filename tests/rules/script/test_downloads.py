@@ -80,6 +80,13 @@ def test_a_download_of_spawned_processes_is_found(program: ReadProgram) -> None:
     assert told(program, text) == [("DATA009", 'datasets.MNIST("data", download=True)')]
 
 
+def test_a_tool_that_is_started_makes_no_parent_of_the_script(program: ReadProgram) -> None:
+    text = 'import subprocess\nsubprocess.Popen(["kalign"])\ndatasets.MNIST("data", download=True)'
+    assert told(program, "dist.init_process_group()\n" + text) == [
+        ("DATA009", 'datasets.MNIST("data", download=True)')
+    ]
+
+
 def test_what_the_parent_downloads_before_it_spawns_is_fine(program: ReadProgram) -> None:
     text = SPAWNED.format("pass", 'datasets.MNIST("data", download=True)')
     assert told(program, text) == []
