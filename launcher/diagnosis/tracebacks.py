@@ -21,7 +21,9 @@ _EXCEPTION = re.compile(
     r"^(?P<type>(?:[A-Za-z_]\w*+\.)*+"
     r"(?=[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failure|Warning|Iteration|Refusal))\w++)(?::|$)"
 )
-_ANY_EXCEPTION = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?::(?: |$)|$)")
+_ANY_EXCEPTION = re.compile(r"^(?!slipway: )(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?::(?: |$)|$)")
+"""Any name at the left margin; but for the lines of the boot, which ends no rank's traceback."""
+
 _MARKS = re.compile(r"^[\s~^|]+$")
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/(?P<package>\w+)|/(?P<torch>torch)/")
 _CODE = "/ml/code/"

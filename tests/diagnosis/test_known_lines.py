@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from launcher.diagnosis import known_lines, literals, matching, scan
@@ -133,6 +133,7 @@ CIRCUMSTANCES = st.sets(st.sampled_from([be_busy, hide_hyperscan, have_little_ro
     st.booleans(),
     CIRCUMSTANCES,
 )
+@example(0, [20, 5], 1 << 16, False, set())
 def test_a_storm_has_the_same_answer_without_memory(
     seed: int,
     kinds: list[int],
