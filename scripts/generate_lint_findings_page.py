@@ -32,6 +32,7 @@ _NAMES = {
     "H": "Half H: chosen by name, with I, when the rules had gone on since G; then corrected by it",
     "I": "Half I: chosen with H; then corrected by it, too",
     "J": "Half J: chosen by name when they had been corrected by H and I; then corrected by it",
+    "K": "Half K: chosen by name when they had been corrected by J, and only measured",
     EARLIER: "Earlier: the rules were corrected by it, too",
 }
 

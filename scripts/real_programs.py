@@ -17,7 +17,7 @@ from scripts.generated import ROOT
 
 DATA = ROOT / "benchmarks" / "real_programs"
 EARLIER = "earlier"
-NEW = ("A", "B", "C", "D", "E", "F", "G", "H", "I", "J")
+NEW = ("A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K")
 """The halves that were fetched to measure the rules, one after another."""
 HALVES = (*NEW, EARLIER)
 CONFIDENCE = 0.95

@@ -40,12 +40,14 @@ def test_a_package_that_was_fetched_can_be_fetched_again() -> None:
         assert not sources[half] & {source for before in NEW[:number] for source in sources[before]}
 
 
-def test_no_repository_of_half_j_has_the_name_of_an_earlier_package_whoever_owns_it() -> None:
-    names = {each.name.lower() for each in packages() if each.half == "J"}
+@pytest.mark.parametrize("half", ["J", "K"])
+def test_no_repository_of_these_halves_has_the_name_of_an_earlier_package_whoever_owns_it(half: str) -> None:
+    names = {each.name.lower() for each in packages() if each.half == half}
+    before = {EARLIER, *NEW[: NEW.index(half)]}
     earlier = {
         name.rpartition("/")[2].rpartition(":")[2].lower()
         for each in packages()
-        if each.half != "J"
+        if each.half in before
         for name in (each.name, each.source)
     }
     assert names
