@@ -25,8 +25,16 @@ if TYPE_CHECKING:
     from launcher.scripts.evaluation import Evaluation
     from launcher.scripts.program import Program
 
-_SPAWNING = frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"})
-_XLA_SPAWNING = frozenset({"torch_xla.multiprocessing.spawn", "torch_xla.launch"})
+SPAWNING = frozenset(
+    {
+        "torch.multiprocessing.spawn",
+        "torch.multiprocessing.start_processes",
+        "torch_xla.multiprocessing.spawn",
+        "torch_xla.launch",
+    }
+)
+"""What runs a function as every rank."""
+
 _PROCESSES = frozenset({"multiprocessing.Process", "threading.Thread"})
 _SPAWNED = RankValue(RankKind.LOCAL, "spawn")
 
@@ -151,7 +159,7 @@ class Callers:
         """A function that is handed to what starts processes with it."""
         if name in ("isinstance", "issubclass", "type", "super"):
             return CallSite(call, {})
-        if name in _SPAWNING | _XLA_SPAWNING:
+        if name in SPAWNING:
             given = next((each.value for each in call.keywords if each.arg == "args"), None)
             given = call.args[1] if given is None and len(call.args) > 1 else given
             return _site(call, function, [None, *_elements(given)], _SPAWNED)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from launcher.scripts.agreement import Agreement
 from launcher.scripts.arguments import argument
+from launcher.scripts.callers import SPAWNING
 from launcher.scripts.distributed import starts
 from launcher.scripts.guard import Guard, Truth, opposite
-from launcher.scripts.reach import Reach
 from launcher.scripts.scopes import FunctionNode, ancestors, file_of, last_name
 from launcher.scripts.values import Defined, External, Instance, RankKind
 
@@ -29,14 +29,6 @@ _HARMLESS = (
     "hydra.main",
 )
 """Decorators after which every rank still runs the function."""
-
-_SPAWNING = (
-    "torch.multiprocessing.spawn",
-    "torch.multiprocessing.start_processes",
-    "torch_xla.multiprocessing.spawn",
-    "torch_xla.launch",
-)
-"""What runs a function as every rank."""
 
 _TELLING = ("rank", "main", "master", "primary", "chief", "leader", "root", "node", "host")
 """In the names of what may be true on one rank alone, and also differ between hosts as an option."""
@@ -80,10 +72,9 @@ class Participants:
     @cached_property
     def _spawning(self) -> frozenset[ast.Call]:
         """The calls by which the program starts its ranks itself."""
-        reach = Reach(self.program)
-        calls = [call for call, _ in self.program.calls(*_SPAWNING)]
+        calls = [call for call, _ in self.program.calls(*SPAWNING)]
         calls += filter(self._makes_ranks, self._processes())
-        return frozenset(filter(reach.comes_to, calls))
+        return frozenset(filter(self.program.reach.comes_to, calls))
 
     def _processes(self) -> Iterator[ast.Call]:
         """The calls that make a process of a function."""

@@ -13,6 +13,7 @@ from launcher.scripts.guards import Guards
 from launcher.scripts.index import FileIndex
 from launcher.scripts.loops import Loops
 from launcher.scripts.names import canonical
+from launcher.scripts.reach import Reach
 from launcher.scripts.scopes import file_of
 from launcher.scripts.summaries import Summaries
 from launcher.scripts.values import External, Instance, Value, alternatives
@@ -62,6 +63,11 @@ class Program:
     def loops(self) -> Loops:
         """The training loops of the program, its loaders and who owns them."""
         return Loops(self)
+
+    @cached_property
+    def reach(self) -> Reach:
+        """What of the program its entry may come to."""
+        return Reach(self)
 
     @cached_property
     def summaries(self) -> Summaries:

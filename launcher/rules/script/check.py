@@ -78,7 +78,7 @@ JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
 def check_program(program: Program) -> list[Finding]:
     """The findings of every rule on the program alone, in the order of RULES; then what could not be read."""
     try:
-        reach = Reach(program)
+        reach = program.reach
         rules = ALONE if reach.is_alone else RULES
         findings = [each for rule in rules for each in rule(program) if _is_come_to(reach, each)]
     except RecursionError:

@@ -16,7 +16,6 @@ from launcher.scripts.distributed import starts
 from launcher.scripts.guard import Guard
 from launcher.scripts.participants import Participants
 from launcher.scripts.program import Program
-from launcher.scripts.reach import Reach
 from launcher.scripts.scopes import ancestors, file_of, last_name, parent_of, scope_of
 from launcher.scripts.values import Constant, Instance, RankKind, RankValue
 
@@ -58,7 +57,7 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     if not making:
         return
     participants = Participants(program)
-    severity = None if Reach(program).is_one_of_several(making) else Severity.INFO
+    severity = None if program.reach.is_one_of_several(making) else Severity.INFO
     for call, name in (*program.calls(*_SAVERS), *_models_saved(program)):
         path = _opened(program, argument(call, *_SAVERS.get(name, _FOLDER)))
         if path is None or not participants.agreement.holds(path):

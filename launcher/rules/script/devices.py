@@ -14,7 +14,6 @@ from launcher.scripts.arguments import argument
 from launcher.scripts.certainty import surely_runs
 from launcher.scripts.launching import is_for_one_host
 from launcher.scripts.program import Program
-from launcher.scripts.reach import Reach
 from launcher.scripts.scopes import BindingKind, ancestors, file_of, scope_of, statement_of
 from launcher.scripts.values import Constant, Instance, RankKind, RankValue, Value
 
@@ -99,7 +98,7 @@ def device_is_not_the_same_for_all(program: Program) -> Iterator[Finding]:
     groups = [call for call, _ in program.calls(_GROUP)]
     if not groups or _chooses(program):
         return
-    severity = None if Reach(program).is_one_of_several(groups) else Severity.INFO
+    severity = None if program.reach.is_one_of_several(groups) else Severity.INFO
     for node, index in _indices(program):
         value = program.value(index)
         if not isinstance(value, Constant) or type(value.value) is not int or _is_a_parameter(program, index):

@@ -14,7 +14,6 @@ from launcher.scripts.arguments import argument
 from launcher.scripts.guard import Guard
 from launcher.scripts.launching import spawns
 from launcher.scripts.program import Program
-from launcher.scripts.reach import Reach
 from launcher.scripts.scopes import FunctionNode, ancestors, scope_of
 from launcher.scripts.values import External, RankValue, alternatives
 
@@ -66,7 +65,7 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
     Source: torchvision/datasets/utils.py, which writes to the final name, without a lock.
     """
     fetches = list(_fetches(program))
-    if not fetches or not Reach(program).joins_others(call for call, _ in program.calls(*_GROUP)):
+    if not fetches or not program.reach.joins_others(call for call, _ in program.calls(*_GROUP)):
         return
     paths = _Paths(program)
     # After a rank has fetched it alone, the others find it there.
