@@ -246,9 +246,6 @@ FAULTS = (
         _once(3, "torch.save(torch.ones(1 << 20), '/dev/full')"),
     ),
     Fault(
-        "no space left", ("FSX004", "CKPT010"), (3,), _once(3, "torch.save(torch.ones(1 << 20), '/dev/full')")
-    ),
-    Fault(
         "broken checkpoint",
         ("CKPT009",),
         (0, 1, 2, 3, None),

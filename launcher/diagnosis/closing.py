@@ -146,7 +146,7 @@ def impression(closing: Closing, explained: Sequence[Sighting], ended_well: Coll
         if name in ended_well or any(_ENDED.search(each.text) for each in lines):
             well = True
             continue
-        alive = max((number for number, each in enumerate(lines) if each.goes_on), default=-1)
+        alive = next((at for at in reversed(range(len(lines))) if lines[at].goes_on), -1)
         places = [sign.index for sign in explained if sign.stream == name]
         errors = [
             each

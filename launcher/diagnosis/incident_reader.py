@@ -8,7 +8,7 @@ from math import isfinite
 from launcher.diagnosis import attempts
 from launcher.diagnosis.candidates import time_of
 from launcher.diagnosis.notes import Notes
-from launcher.diagnosis.progress import Course, Moment, counters_in, loss_in
+from launcher.diagnosis.progress import Course, Moment, counters_and_loss_in, counters_in
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.scan import Candidate
 from launcher.diagnosis.sighting import Sighting
@@ -34,6 +34,8 @@ class IncidentReader:
         self.by_toolkit: set[str] = set()
         """The streams in which the images' toolkit says that it starts the script."""
         self._nan: dict[str, int] = {}
+        self._at_end: dict[str, Moment] = {}
+        """Where a counter stood before it went on with one of the last lines of a stream."""
         self._want = want
         self._watched: dict[str, int] = {}
         self._begun: set[str] = set()
@@ -82,34 +84,41 @@ class IncidentReader:
         if candidate.index > until:
             self._unwatch(stream)
             return False
-        since = self._since(candidate, line, counters_in(line.text))
+        values = counters_in(line.text)
+        since = self._since(Moment(candidate.index, *time_of(candidate)), candidate, line, values)
         if since is None:
             return False
         if not self.notes.went_on(stream, since):
             self._unwatch(stream)
         return True
 
-    def look_at_end(self, candidate: Candidate, line: Line) -> dict[str, float]:
-        """One of the last lines of a stream; the step and the epoch in it."""
-        values = counters_in(line.text)
-        since = self._since(candidate, line, values)
+    def look_at_end(self, moment: Moment, candidate: Candidate, line: Line) -> dict[str, float]:
+        """One of the last lines of a stream, and when it was printed; the step and the epoch in it."""
+        values, loss = counters_and_loss_in(line.text)
+        since = self._since(moment, candidate, line, values)
         if since is not None:
-            self.notes.went_on(candidate.stream, since)
-        if (loss := loss_in(line.text)) is not None:
+            self._at_end[candidate.stream] = since
+        if loss is not None:
             self._nan[candidate.stream] = 0 if isfinite(loss) else self._nan.get(candidate.stream, 0) + 1
         return values
+
+    def end(self) -> None:
+        """The last lines of all streams were looked at."""
+        for stream, since in self._at_end.items():
+            self.notes.went_on(stream, since)
 
     @property
     def diverged(self) -> frozenset[str]:
         """The streams of which no line at the end has a finite loss any more."""
         return frozenset(stream for stream, lines in self._nan.items() if lines >= _FEWEST_NAN)
 
-    def _since(self, candidate: Candidate, line: Line, values: dict[str, float]) -> Moment | None:
+    def _since(
+        self, moment: Moment, candidate: Candidate, line: Line, values: dict[str, float]
+    ) -> Moment | None:
         """Where a counter stood before it went on with this line; None where none does."""
         if not values:
             return None
         course = self.courses.setdefault(candidate.stream, Course())
-        moment = Moment(candidate.index, *time_of(candidate))
         return course.since if course.went_on(line.writer, values, moment) else None
 
     def _unwatch(self, stream: str) -> None:

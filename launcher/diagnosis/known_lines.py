@@ -105,16 +105,13 @@ class KnownLines:
             for line, shape in zip(ours, found, strict=False)
         ]
         writers.append(_UNKNOWN)
-        numbers = iter(range(len(found) - 1))
-        for at in numbers:
-            shape = found[at]
+        each = zip(range(len(found) - 1), found, ours, writers, strict=False)
+        for at, shape, line, writer in each:
             if shape is None:
                 shape = found[at] = self._shapes.get(shapes[at])  # It may be known since the glance.
                 if shape is None:
                     yield start + at
                     continue
-            writer = writers[at]
-            line = ours[at]
             if writer is _UNKNOWN:
                 writer = writers[at] = self._introduced(line, shape)
             followed = under_way.get(writer)  # type: ignore[call-overload]
@@ -142,7 +139,7 @@ class KnownLines:
                     and at + size < len(found)
                     and not self._is_news(header.usual_news, ours, glance, writers, at + size - 1)
                 ):
-                    next(islice(numbers, size - 2, None), None)  # All of it lies here, and is known.
+                    next(islice(each, size - 2, None), None)  # All of it lies here, and is known.
                     continue
                 under_way[writer] = FollowedSoFar(header, index, time_of(index), [line])  # type: ignore[index]
                 bounds.under_way += 1

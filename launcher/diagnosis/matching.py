@@ -34,8 +34,8 @@ def best_row(candidate: Candidate, line: Line) -> tuple[Signature, dict[str, str
     """
     text = record_of(candidate, line, line.text)
     matches = [*_behind_unknown(text), *rows_matching(text)]
-    if all(_says_little(row) for row, _ in matches) and candidate.following:
-        following = parse(candidate.following[0])
+    if all(_says_little(row) for row, _ in matches) and candidate.after:
+        following = parse(candidate.following(1)[0])
         if not are_of_two(line, following):
             of_the_next = [row for row, _ in rows_matching(following.text)]
             torn = rows_matching(line.text + following.text)
@@ -98,7 +98,7 @@ def are_of_two(line: Line, following: Line) -> bool:
 def record_of(candidate: Candidate, line: Line, text: str) -> str:
     """What a line says, as `text`, and the indented lines of the same process that follow it."""
     lines = [text]
-    for text in candidate.following[:_LINES_OF_A_RECORD]:
+    for text in candidate.following(_LINES_OF_A_RECORD):
         following = parse(text)
         if following.writer != line.writer or not following.text.startswith((" ", "\t")):
             break

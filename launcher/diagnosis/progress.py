@@ -70,13 +70,14 @@ _METRICS = PrintedMetrics()
 
 def counters_in(text: str) -> dict[str, float]:
     """The step and the epoch that a line prints."""
+    return counters_and_loss_in(text)[0]
+
+
+def counters_and_loss_in(text: str) -> tuple[dict[str, float], float | None]:
+    """The step and the epoch that a line prints, and the loss, which may be no finite number; None where it
+    prints none."""
     values = _METRICS.values_in(text)
-    return {name: values[name] for name in _COUNTERS if name in values}
-
-
-def loss_in(text: str) -> float | None:
-    """The loss that a line prints, which may be no finite number; None where it prints none."""
-    return _METRICS.values_in(text).get(_METRICS.loss)
+    return {name: values[name] for name in _COUNTERS if name in values}, values.get(_METRICS.loss)
 
 
 def latest(moments: Iterable[Moment | None]) -> Moment | None:

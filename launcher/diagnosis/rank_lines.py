@@ -7,7 +7,7 @@ Texts: ProcessGroupNCCL.cpp of PyTorch 1.13 to 2.13; torchrun's table of failure
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from launcher.diagnosis.ranks import CollectiveCall, RankState, table_of
@@ -85,7 +85,7 @@ class RankLines:
         self.world_size = 0
         """The ranks of the largest communicator that NCCL tells of; 0 where it tells of none."""
 
-    def read(self, line: Line, host: str, following: tuple[str, ...] = ()) -> None:
+    def read(self, line: Line, host: str, following: Sequence[str] = ()) -> None:
         """Take a line into account that may tell of a collective or of the end of a process."""
         text = line.text
         if entry := _ENTRY.match(text):
@@ -160,7 +160,7 @@ class RankLines:
         if host:
             self._put(RankState(rank, host=host))
 
-    def _ended(self, rank: int, following: tuple[str, ...]) -> None:
+    def _ended(self, rank: int, following: Sequence[str]) -> None:
         for text in following[:2]:
             if code := _CODE.match(parse(text).text):
                 self._put(RankState(rank, exit=ending_in_words(int(code["code"]))))

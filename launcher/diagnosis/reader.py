@@ -15,6 +15,7 @@ from launcher.diagnosis.line_identity import is_plain
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.matching import best_row, contexts_of, record_of, rows_matching
 from launcher.diagnosis.open_tracebacks import Open, OpenTracebacks, learn
+from launcher.diagnosis.progress import Moment
 from launcher.diagnosis.rank_lines import RankLines
 from launcher.diagnosis.reading import Reading
 from launcher.diagnosis.record import Line, LogRecord, LogStream
@@ -77,6 +78,7 @@ class LogReader:
             self._cut(each)
         for candidate in self._scanner.tails():
             self._look_at_end(candidate)
+        self._incidents.end()
         self._reading.closing.lines = self._scanner.lines()
         for stream in attempts.superseded(self._ranks):
             self._incidents.notes.started_again(stream)
@@ -153,7 +155,7 @@ class LogReader:
         if any(part in lower for part in WORLD_SIZE_LITERALS):
             self._worlds.read(line, candidate.host, candidate.index, candidate.time)
         self._ranks_of(candidate.stream).read(
-            line, line.host or candidate.host, candidate.following if "(local_rank: " in lower else ()
+            line, line.host or candidate.host, candidate.following() if "(local_rank: " in lower else ()
         )
         if any(part in lower for part in stack_lines.LITERALS):
             self._stacks.read(candidate, line, line.host or candidate.host)
@@ -212,9 +214,10 @@ class LogReader:
     def _look_at_end(self, candidate: Candidate) -> None:
         """One of the last lines of a stream: who printed what last, and whether steps go on to the end."""
         line = line_of(candidate)
-        values = self._incidents.look_at_end(candidate, line)
+        clock, time = time_of(candidate)
+        values = self._incidents.look_at_end(Moment(candidate.index, clock, time), candidate, line)
         step = values.get("step")
-        host, (clock, time) = line.host or candidate.host, time_of(candidate)
+        host = line.host or candidate.host
         last = LastLine(candidate.index, line, candidate.text, host, time, bool(values), clock)
         self._reading.closing.add(candidate.stream, last)
         if line.rank is not None and candidate.local_rank is not None:

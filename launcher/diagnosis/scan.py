@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from launcher.diagnosis.known_lines import KnownBounds, KnownLines
-from launcher.diagnosis.literals import Finder
+from launcher.diagnosis.literals import Finder, Hit
 from launcher.diagnosis.record import LogRecord, LogStream
 from launcher.diagnosis.windows import AHEAD, LONGEST, TAIL, WINDOW, Window, Windows
 
@@ -30,11 +30,16 @@ _DENSE = 8
 _FEWEST, _MOST_AT_ONCE = 16, 1 << 13
 """Lines of such a stream that are searched together: at first the fewest, then twice as many."""
 
+_SPARSE = 16
+"""Where fewer than one of so many lines can have a literal, they are found by their places in the text."""
+
+_BREAK = ord(b"\n")
+
 _OF_A_RECORD = 3
 """Lines after a line that may be of its record."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Candidate:
     """A line in which a literal occurs, or which the caller wanted: its text, its number and what follows.
 
@@ -51,22 +56,27 @@ class Candidate:
     raw: bytes
     after: Sequence[bytes] = ()
     hit: bool = True
+    _text: str | None = None
 
     @property
     def text(self) -> str:
         """The line as printed; what is not UTF-8 is replaced."""
-        return self.raw.decode("utf-8", "replace")
+        if self._text is None:
+            self._text = self.raw.decode("utf-8", "replace")
+        return self._text
 
-    @property
-    def following(self) -> tuple[str, ...]:
-        """The lines after it."""
-        return tuple([line.decode("utf-8", "replace") for line in self.after])
+    def following(self, most: int = AHEAD) -> list[str]:
+        """The lines after it, at most so many."""
+        return [line.decode("utf-8", "replace") for line in self.after[:most]]
 
 
 class _Stream:
     """What is kept of one stream; `times` are those of its lines from number `timed` on."""
 
-    __slots__ = ("batch", "host", "known", "local_rank", "name", "rank", "tail", "timed", "times", "windows")
+    __slots__ = (
+        *("at_once", "batch", "host", "known", "local_rank", "name"),
+        *("rank", "tail", "timed", "times", "windows"),
+    )
 
     def __init__(
         self, name: str, host: str, rank: int | None, local_rank: int | None, size: int, known: KnownLines
@@ -76,6 +86,7 @@ class _Stream:
         self.rank = rank
         self.local_rank = local_rank
         self.windows = Windows(size)
+        self.at_once = _FEWEST
         self.known = known
         self.batch: list[LogRecord] = []
         self.times: list[float | None] = []
@@ -146,8 +157,8 @@ class Scanner:
         return self._streams[stream].candidate(index, time, raw, (), hit=True)
 
     def tails(self) -> Iterator[Candidate]:
-        """The last lines of each stream, stream by stream, once all of them were searched."""
-        for stream in self._streams.values():
+        """The last lines of each stream, stream by stream by their names, once all of them were searched."""
+        for _, stream in sorted(self._streams.items()):
             for number, time, line in stream.tail:
                 yield stream.candidate(number, time, line, (), hit=False)
 
@@ -185,17 +196,17 @@ class Scanner:
 
     def _search(self, stream: _Stream, window: Window) -> Iterator[Candidate]:
         """The candidates of a window, in the order of the lines."""
-        lines, start, count = window.lines, window.start, window.count
         hits: list[int] | None = None
         at = 0
-        while at < count:
+        while at < window.count:
             if stream.known.is_busy:
                 at = yield from self._search_busy(stream, window, at)
             else:
-                hits = self._lines_of_hits(lines) if hits is None else hits
+                hits = self._hits_in(window) if hits is None else hits
                 at = yield from self._search_calm(stream, window, hits, at)
-        for number in range(max(0, count - TAIL), count):
-            stream.tail.append((start + number, stream.time_of(start + number), lines[number]))
+        last = window.last(TAIL)
+        for number, line in enumerate(last, window.start + window.count - len(last)):
+            stream.tail.append((number, stream.time_of(number), line))
 
     def _search_calm(
         self, stream: _Stream, window: Window, hits: list[int], at: int
@@ -220,12 +231,11 @@ class Scanner:
         What is known grows with every candidate; where it was forgotten, the rest is looked at anew.
         """
         lines, count, known = window.lines, window.count, stream.known
-        size = _FEWEST
         while at < count and known.is_busy:
-            end, revision = min(count, at + size), known.revision
+            end, revision = min(count, at + stream.at_once), known.revision
             glance = known.glance(lines, at, end)
             hits = self._hits_near(lines, glance.unknown(), end)
-            start, at, size = at, end, min(size * 2, _MOST_AT_ONCE)
+            start, at, stream.at_once = at, end, min(stream.at_once * 2, _MOST_AT_ONCE)
             position = idle = 0
             for number in known.left(lines, glance, stream.time_of, window.start):
                 hit = glance.found[number - start] is not None
@@ -238,7 +248,7 @@ class Scanner:
                     hit = near <= number + _OF_A_RECORD
                 yield self._candidate(stream, window, number, hit)
                 if known.revision != revision:
-                    at, size = number + 1, _FEWEST
+                    at, stream.at_once = number + 1, _FEWEST
                     break
             looked = at - start - idle
             known.is_busy = at - start < _FEWEST * _DENSE or looked * _DENSE > at - start
@@ -249,9 +259,8 @@ class Scanner:
         return stream.name in self.all_of or stream.known.follows
 
     def _candidate(self, stream: _Stream, window: Window, number: int, hit: bool) -> Candidate:
-        lines, index = window.lines, window.start + number
-        after = lines[number + 1 : number + 1 + AHEAD]
-        return stream.candidate(index, stream.time_of(index), lines[number], after, hit)
+        index = window.start + number
+        return stream.candidate(index, stream.time_of(index), window.line(number), window.after(number), hit)
 
     def _wanted(self, stream: _Stream, hits: list[int], start: int, end: int) -> Iterator[tuple[int, bool]]:
         """The numbers of the lines that are looked at, and whether a literal begins in them or soon after."""
@@ -283,9 +292,38 @@ class Scanner:
             near = kept
         return [first + number for number in self._lines_of_hits(near)]
 
+    def _hits_in(self, window: Window) -> list[int]:
+        """The same of a whole window, whose lines are not cut apart where few of them have a literal."""
+        text = window.text
+        found = self._finder.hits(window.joined)
+        if len(found) * _SPARSE > window.count:
+            return self._numbered(window.lines, found)
+        sizes = self._sizes
+        numbers: set[int] = set()
+        # A place in the text, and how many lines end before it.
+        at = breaks = 0
+        for behind, literal in found:
+            place = behind - sizes[literal]
+            while (back := at - breaks - place) > 0:
+                breaks -= text.count(b"\n", at - back, at)
+                at -= back
+            while (further := place + breaks - at) > 0:
+                breaks += text.count(b"\n", at, at + further)
+                at += further
+            while text[at] == _BREAK:
+                at, breaks = at + 1, breaks + 1
+            end = text.index(b"\n", at)
+            reach = text.find(b"\n", end + 1)
+            if behind <= (end - breaks if reach < 0 else reach - breaks - 1):
+                numbers.add(breaks)
+                window.note(breaks, text.rfind(b"\n", 0, at) + 1)
+        return sorted(numbers)
+
     def _lines_of_hits(self, lines: list[bytes]) -> list[int]:
         """The numbers of the lines in which a literal begins that ends there or in the next one."""
-        found = self._finder.hits(b"".join(lines))
+        return self._numbered(lines, self._finder.hits(b"".join(lines)))
+
+    def _numbered(self, lines: list[bytes], found: list[Hit]) -> list[int]:
         if not found:
             return []
         ends = list(accumulate(map(len, lines)))

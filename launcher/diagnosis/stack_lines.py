@@ -29,7 +29,8 @@ class StackLines:
         """Take the heading of a thread into account, with the frames below it."""
         if line.rank is None or len(self._newest) >= _MOST_RANKS:
             return
-        frames = [below.text for text in candidate.following if (below := parse(text)).writer == line.writer]
+        below = [parse(text) for text in candidate.following()]
+        frames = [each.text for each in below if each.writer == line.writer]
         for stack in read_stacks("\n".join([line.text, *frames]), line.rank, host or None):
             # Of several threads the last with a line of the user's is the main one, or waits as it does.
             if stack.users is not None or (candidate.stream, stack.rank) not in self._newest:
@@ -44,6 +45,8 @@ class StackLines:
     ) -> tuple[RankStack, ...]:
         """The stacks after which their rank, or whoever prints without a name, made no step and came to no
         good end."""
+        if not self._newest:
+            return ()
         further: dict[tuple[str, int | None], int] = {}
         for name, lines in tails.items():
             further.update({(name, each.line.rank): each.index for each in lines if each.goes_on})

@@ -45,7 +45,7 @@ signals have lines of their own."""
 def first_failure(candidate: Candidate, line: Line) -> Sighting | None:
     """What the entry below the title says; None where it is cut off."""
     fields: dict[str, str] = {}
-    for text in candidate.following:
+    for text in candidate.following():
         if match := _FIELD.match(parse(text).text):
             fields.setdefault(match["name"], match["value"])
             if match["local"]:

@@ -7,9 +7,9 @@ glued to is a line of its own. Of a line only the beginning is kept that pattern
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from launcher.diagnosis.formats.blocks import has_longer_line
 from launcher.text.line_length import LONGEST_LINE
 
 WINDOW: Final = 1 << 20
@@ -25,16 +25,62 @@ LONGEST: Final = 4 * LONGEST_LINE
 """Bytes of a line that are kept: as many as LONGEST_LINE characters can have."""
 
 
-@dataclass(frozen=True, slots=True)
 class Window:
-    """Lines without their breaks: the first `count` are those to search, what follows is for looking ahead.
+    """Lines of a stream, each ended by a line feed: the first `count` are those to search, what follows is
+    for looking ahead.
 
-    `start` is the number of the first line in its stream, from 0.
+    `start` is the number of the first line in its stream, from 0, `ahead` how many follow. Of most windows
+    few lines are looked at, so they are not cut apart before somebody wants all of them.
     """
 
-    lines: list[bytes]
-    count: int
-    start: int
+    __slots__ = ("_ahead", "_lines", "_places", "count", "joined", "start", "text")
+
+    def __init__(self, text: bytes, joined: bytes, start: int, ahead: int) -> None:
+        self.text = text
+        self.joined = joined
+        """The text without its breaks, which are as many as it is shorter."""
+        self.count = len(text) - len(joined) - ahead
+        self.start = start
+        self._ahead = ahead
+        self._lines: list[bytes] | None = None
+        self._places: dict[int, int] = {}
+
+    @property
+    def lines(self) -> list[bytes]:
+        """All lines without their breaks."""
+        if self._lines is None:
+            self._lines = self.text.split(b"\n")
+            self._lines.pop()
+        return self._lines
+
+    def note(self, number: int, place: int) -> None:
+        """Remember at which byte of the text a line begins, by its number from 0."""
+        self._places[number] = place
+
+    def line(self, number: int) -> bytes:
+        """One line without its break."""
+        place = self._places.get(number)
+        if self._lines is not None or place is None:
+            return self.lines[number]
+        return self.text[place : self.text.index(b"\n", place)]
+
+    def after(self, number: int) -> list[bytes]:
+        """The AHEAD lines after one, fewer where the stream ends."""
+        place = self._places.get(number)
+        if self._lines is not None or place is None:
+            return self.lines[number + 1 : number + 1 + AHEAD]
+        first = end = self.text.index(b"\n", place) + 1
+        for _ in range(AHEAD):
+            end = self.text.find(b"\n", end) + 1
+            if not end:
+                end = len(self.text)
+                break
+        return self.text[first:end].split(b"\n")[:-1]
+
+    def last(self, most: int) -> list[bytes]:
+        """The last of the lines to search, at most so many."""
+        lines = self.text[_beginning_of_last(self.text, self._ahead + min(most, self.count)) :].split(b"\n")
+        return lines[: -1 - self._ahead]
 
 
 class Windows:
@@ -43,8 +89,8 @@ class Windows:
     def __init__(self, size: int = WINDOW) -> None:
         self._size = size
         self._blocks: list[bytes] = []
+        """The last lines of the window before, and what comes behind them."""
         self._waiting = 0
-        self._ahead: list[bytes] = []
         self.length = 0
         """How many lines were given out to be searched."""
 
@@ -69,29 +115,38 @@ class Windows:
             end = max(text.rfind(b"\n"), text.rfind(b"\r", 0, len(text) - 1)) + 1
             rest = text[end:]
             text = text[:end]
-        lines = _lines(text)
+        text = _clean(text)
         if len(rest) > LONGEST:
             # No break comes for long: what is kept of the line is here, and a break that is cut in half.
             rest = rest[:LONGEST] + b"x" + rest[-1:]
-        self._blocks = [rest] if rest else []
+        joined = text.replace(b"\n", b"")
+        ahead = 0 if last else min(AHEAD, len(text) - len(joined))
+        self._blocks = [text[_beginning_of_last(text, ahead) :], rest]
         self._waiting = len(rest)
-        lines = [*self._ahead, *lines]
-        count = len(lines) if last else max(0, len(lines) - AHEAD)
-        self._ahead = lines[count:]
-        if count:
-            yield Window(lines, count, self.length)
-            self.length += count
+        window = Window(text, joined, self.length, ahead)
+        if window.count:
+            yield window
+            self.length += window.count
 
 
-def _lines(text: bytes) -> list[bytes]:
-    """The lines of a text that ends with a line."""
+def _beginning_of_last(text: bytes, lines: int) -> int:
+    """Where the last lines of a text begin that ends with a line."""
+    place = len(text)
+    for _ in range(lines):
+        if not place:
+            break
+        place = text.rfind(b"\n", 0, place - 1) + 1
+    return place
+
+
+def _clean(text: bytes) -> bytes:
+    """A text that ends with a line, each line ended by a line feed and none longer than is kept."""
     if not text:
-        return []
+        return text
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    lines = text.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    if len(text) > LONGEST and max(map(len, lines)) > LONGEST:
-        lines = [line[:LONGEST] for line in lines]
-    return lines
+    if not text.endswith(b"\n"):
+        text += b"\n"
+    if has_longer_line(text, LONGEST):
+        text = b"\n".join([line[:LONGEST] for line in text.split(b"\n")])
+    return text

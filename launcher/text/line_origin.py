@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -141,8 +142,14 @@ def printed_time(text: str) -> tuple[str, float] | None:
 
 
 def _seconds(clock: str, day: str, time: str, fraction: str | None) -> tuple[str, float] | None:
+    whole = _whole_seconds(f"{day}T{time}+00:00")
+    return None if whole is None else (clock, whole + float(f"0.{fraction or 0}"))
+
+
+@lru_cache(maxsize=256)
+def _whole_seconds(moment: str) -> float | None:
+    """Seconds since the epoch; a log has many lines of one second."""
     try:
-        moment = datetime.fromisoformat(f"{day}T{time}+00:00")
+        return datetime.fromisoformat(moment).timestamp()
     except ValueError:
         return None
-    return clock, moment.timestamp() + float(f"0.{fraction or 0}")

@@ -75,8 +75,12 @@ class PrintedMetrics:
         small = text.lower()
         for name, pattern in self._patterns.items():
             words = self._words.get(name)
-            if words is not None and not any(word in small for word in words):
-                continue
+            if words is not None:
+                for word in words:
+                    if word in small:
+                        break
+                else:
+                    continue
             match = pattern.search(text)
             if match is None and name == "samples/s":
                 match = _SPEED_AFTER_NUMBER.search(text)

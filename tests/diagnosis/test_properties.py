@@ -46,6 +46,11 @@ def test_the_order_of_the_streams_changes_nothing(texts: list[str], chance) -> N
     assert diagnose([line for stream in shuffled for line in stream]).to_json() == told
 
 
+def test_of_lines_that_come_on_two_hosts_the_same_one_is_shown_in_either_order() -> None:
+    first, second = (lines(host, "will restart worker group") for host in ("algo-1", "algo-2"))
+    assert diagnose([*first, *second]).unusual == diagnose([*second, *first]).unusual
+
+
 @settings(max_examples=60, deadline=None)
 @given(STREAMS, st.integers(0, 30))
 def test_healthy_lines_before_what_failed_change_nothing(texts: list[str], count: int) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launcher.diagnosis import scan
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.record import LogStream, Record
 from launcher.diagnosis.scan import Candidate, Scanner
@@ -25,7 +30,8 @@ def test_a_line_has_its_number_and_what_follows() -> None:
         *(300_000, "a NEEDLE", "algo-1"),
         *(5, 1),
     )
-    assert found.following == tuple(f"after {number}" for number in range(8))
+    assert found.following() == [f"after {number}" for number in range(8)]
+    assert found.following(2) == ["after 0", "after 1"]
 
 
 def test_a_literal_may_be_torn_over_two_lines_and_not_over_three() -> None:
@@ -39,6 +45,35 @@ def test_torn_or_not_it_is_found_at_every_boundary_of_windows() -> None:
         for torn in ("needle\n", "nee\ndle\n"):
             (found,) = of_blocks(text * lines + torn + text * 99)
             assert found.index == lines
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(["", "", "hay", "h", "needle", "two needles", "nee", "dl", "dle", "e", "needle pin"]),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_the_same_lines_are_found_where_few_have_a_literal_as_where_many_have(lines: list[str]) -> None:
+    text = "\n".join(lines)
+
+    def found() -> list[tuple[int, str, list[str]]]:
+        reader = Scanner(finder_of(["needle", "pin", "needle pin", "le"]))
+        streams = [LogStream("one", "algo-1", None, None, iter([text.encode()]))]
+        return [(each.index, each.text, each.following()) for each in reader.feed([], streams)]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan, "_SPARSE", 0)
+        of_few = found()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan, "_SPARSE", 1 << 30)
+        of_many = found()
+    assert of_few == of_many
+    assert [text for _, text, _ in of_few] == [lines[index] for index, _, _ in of_few]
+    assert [following for *_, following in of_few] == [
+        (lines[: -1 if not lines[-1] else None])[index + 1 : index + 9] for index, _, _ in of_few
+    ]
 
 
 def test_a_wanted_stream_gives_every_line_until_it_is_not() -> None:

@@ -41,6 +41,30 @@ def test_windows_number_their_lines_and_look_ahead() -> None:
         assert window.lines[-1] == b"line %d" % (window.start + len(window.lines) - 1)
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.sampled_from([b"", b"a", b"line"]), min_size=1, max_size=60).map(b"\n".join),
+    st.integers(1, 80),
+    st.integers(1, 30),
+)
+def test_the_last_lines_of_a_window_are_those_that_it_has_when_it_is_cut_apart(
+    text: bytes, size: int, most: int
+) -> None:
+    for window in windows([text], size):
+        last = window.last(most)
+        assert last == window.lines[max(0, window.count - most) : window.count]
+
+
+def test_a_line_that_somebody_noted_is_the_same_before_and_after_the_lines_are_cut_apart() -> None:
+    text = b"".join(b"line %d\n" % number for number in range(20))
+    for number in (0, 7, 15, 19):
+        (window,) = windows([text])
+        window.note(number, text.index(b"line %d\n" % number))
+        early = (window.line(number), window.after(number))
+        assert early == (window.lines[number], window.lines[number + 1 : number + 1 + AHEAD])
+        assert early == (window.line(number), window.after(number))
+
+
 def test_of_a_line_without_an_end_only_the_beginning_is_kept() -> None:
     cut = Windows()
     for _ in range(20):

@@ -51,7 +51,12 @@ def is_kernel_log(head: bytes) -> bool:
     """Whether most lines of a file's beginning are the kernel's."""
     lines = [line for line in head.decode("utf-8", "replace").splitlines() if line.strip()]
     whole = lines[:-1] if len(lines) > 1 else lines
-    found = sum(_KERNEL.match(line) is not None for line in whole)
+    found = 0
+    for number, line in enumerate(whole):
+        if _KERNEL.match(line) is not None:
+            found += 1
+        elif found + len(whole) - number - 1 < _FEWEST * len(whole):
+            return False  # as of nearly all logs, after less than half of their beginning
     return found > 0 and found >= _FEWEST * len(whole)
 
 

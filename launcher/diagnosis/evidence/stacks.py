@@ -68,6 +68,8 @@ class RankStack:
 
 def is_stack_dump(head: bytes) -> bool:
     """Whether a file that begins with these bytes holds stacks of py-spy or faulthandler."""
+    if b"(most recent call first):" not in head and b"Process " not in head:
+        return False
     lines = head.decode("utf-8", "replace").splitlines()
     for line in lines:
         text = _PREFIX.sub("", line)

@@ -45,6 +45,8 @@ class _Unmatched:
 
 def is_analysis(head: bytes) -> bool:
     """Whether a file begins as the analyser's output does, where it found something."""
+    if b"ollective" not in head:
+        return False
     lines = head.decode("utf-8", "replace").splitlines()
     return any(_BEGINS.match(line) for line in lines) and any(
         line.startswith(("internal record id: ", "group info: ")) for line in lines

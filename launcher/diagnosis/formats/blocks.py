@@ -29,6 +29,17 @@ def headed(blocks: Iterable[bytes], length: int = HEAD) -> tuple[bytes, Iterator
     return b"".join(taken)[:length], chain(taken, rest)
 
 
+def has_longer_line(text: bytes, longest: int) -> bool:
+    """Whether a line of a text is longer than so many bytes, without its line feed."""
+    start = 0
+    while start + longest < len(text):
+        end = text.rfind(b"\n", start, start + longest + 1)
+        if end < 0:
+            return True
+        start = end + 1
+    return False
+
+
 def lines_of(blocks: Iterable[bytes]) -> Iterator[str]:
     """The lines of clean text (see `text.cleaned`), without their breaks."""
     rest = b""

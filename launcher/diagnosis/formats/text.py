@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Iterator
 
-from launcher.diagnosis.formats.blocks import LONGEST_RAW_LINE, headed
+from launcher.diagnosis.formats.blocks import LONGEST_RAW_LINE, has_longer_line, headed
 from launcher.diagnosis.formats.unreadable import Unreadable
 
 _KINDS = (
@@ -113,7 +113,7 @@ def bounded(blocks: Iterable[bytes], longest: int = LONGEST_RAW_LINE) -> Iterato
     for block in blocks:
         first = block.find(b"\n")
         begun = length + (len(block) if first < 0 else first)
-        if begun <= longest and not _has_long_line(block, longest):
+        if begun <= longest and not has_longer_line(block, longest):
             length = begun if first < 0 else len(block) - block.rfind(b"\n") - 1
             yield block
             continue
@@ -121,16 +121,6 @@ def bounded(blocks: Iterable[bytes], longest: int = LONGEST_RAW_LINE) -> Iterato
         kept = [first_line[: longest - length], *(line[:longest] for line in others)]
         length = len(kept[-1]) if others else length + len(kept[0])
         yield b"\n".join(kept)
-
-
-def _has_long_line(block: bytes, longest: int) -> bool:
-    start = 0
-    while start + longest < len(block):
-        end = block.rfind(b"\n", start, start + longest + 1)
-        if end < 0:
-            return True
-        start = end + 1
-    return False
 
 
 def _undecodable(head: bytes) -> int:

@@ -9,9 +9,8 @@ that belong apart does more harm than leaving them broken.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final
 
 from launcher.diagnosis.formats.blocks import LONGEST_RAW_LINE, lines_of
@@ -25,9 +24,11 @@ _MOST_LONGER = 0.05
 """The share of lines beyond the width, of all that reach it: what was pasted beside."""
 _LEAST_BROKEN = 0.75
 """The share of full lines behind which the text goes on."""
+_NEARLY = 10
+"""Characters that a line may lack to be a little shorter than another."""
 _MARK = 5
 """Characters by whose shape the beginnings of two lines are called alike."""
-_DRAWN = frozenset("+-=*#_| ")
+_DRAWN = "+-=*#_| "
 """Characters that lines are drawn with."""
 _BEGINS = re.compile(
     r"\s*(?:\[|\(\w+ pid=|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[EWIF]\d{4} |Traceback \(|File \"|"
@@ -39,14 +40,18 @@ _BEGINS = re.compile(
 
 def width_of(lines: Sequence[str]) -> int | None:
     """The width, in characters, at which a terminal broke these lines; None where none did."""
-    lengths = Counter(len(line) for line in lines if not _is_rule(line))
-    for width in sorted((each for each in lengths if _NARROWEST <= each <= _WIDEST), reverse=True):
-        longer = sum(count for length, count in lengths.items() if length > width)
-        full = lengths[width]
-        if longer > _MOST_LONGER * (full + longer):
-            return None  # and narrower ones have more lines beyond them
-        if full >= _FEWEST and _goes_on(lines, width) and _is_edge(lengths, width):
-            return width
+    by_length = sorted(lines, key=len, reverse=True)
+    longer = 0
+    for width, alike in groupby(by_length, len):
+        if width < _NARROWEST:
+            break
+        full = sum(not _is_rule(line) for line in alike)
+        if width <= _WIDEST and full:
+            if longer > _MOST_LONGER * (full + longer):
+                break  # and narrower ones have more lines beyond them
+            if full >= _FEWEST and _goes_on(lines, width) and _is_edge(by_length, full, width):
+                return width
+        longer += full
     return None
 
 
@@ -74,10 +79,10 @@ def _goes_on(lines: Sequence[str], width: int) -> bool:
     return broken >= _LEAST_BROKEN * len(pairs) and broken >= _FEWEST - 1
 
 
-def _is_edge(lengths: Counter[int], width: int) -> bool:
+def _is_edge(lines: Sequence[str], full: int, width: int) -> bool:
     """Whether far more lines are as long than a little shorter: lengths by chance have no edge."""
-    below = sum(lengths[width - each] for each in range(1, 11))
-    return lengths[width] * 2 >= below
+    below = sum(width - _NEARLY <= len(line) < width and not _is_rule(line) for line in lines)
+    return full * 2 >= below
 
 
 def _begins(line: str, before: str) -> bool:
@@ -87,7 +92,7 @@ def _begins(line: str, before: str) -> bool:
 
 def _is_rule(line: str) -> bool:
     """Whether it is a line drawn with characters."""
-    first = set(line[:16])  # which tells it of nearly all lines
-    if len(first) > 2 and not first <= _DRAWN:
-        return False
-    return len(set(line)) <= 2 or set(line) <= _DRAWN
+    if not line.strip(_DRAWN):
+        return True
+    behind_first = line.lstrip(line[0])
+    return not behind_first.strip(line[0] + behind_first[:1])  # two characters and no more
