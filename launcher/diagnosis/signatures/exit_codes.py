@@ -44,6 +44,11 @@ class _SignalSaid:
         return rf"(?P<exit>{128 + self.number}|-{self.number})(?!\d|\.\d)"
 
 
+_BY_MPIRUN = (
+    r"(?:process rank (?P<rank>\d{1,6}) with PID \d{1,10} on node (?P<host>[\w.-]{1,255}) )?"
+)
+"""Whom mpirun, or prterun, names before it says how a process ended."""
+
 _CRASHED = (job_runtime.NATIVE_CRASH, LineRole.INITIATOR)
 _SIGNALS = (
     _SignalSaid(
@@ -135,7 +140,7 @@ def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
             ending,
             "a process",
             "exit code",
-            rf"(?i:\bexit code:? '?){ending.codes}",
+            rf"(?i:\bexit code:? {{1,10}}'?){ending.codes}",
             f"AlgorithmError: , exit code: {shell}",
             f"AlgorithmError: , exit code: {shell}0",
         ),
@@ -185,7 +190,7 @@ def _by_name(ending: _SignalSaid) -> tuple[Signature, ...]:
             ending,
             "a process",
             ending.words.lower(),
-            rf"exited on signal {number} \({words}\)|EXIT STRING: {words} \(signal {number}\)"
+            rf"{_BY_MPIRUN}exited on signal {number} \({words}\)|EXIT STRING: {words} \(signal {number}\)"
             rf"|^\[\S{{1,100}}:\d{{1,9}}\] Signal: {words} \({number}\)"
             rf"|: line \d{{1,9}}: +\d{{1,9}} {words}\b"
             rf"|^{words}(?: \(core dumped\))?$|^Fatal Python error: {words}{srun}",

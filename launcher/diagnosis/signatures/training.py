@@ -161,6 +161,19 @@ SIGNATURES = (
     ),
     Signature(
         mode=job_runtime.LOSS_NOT_FINITE,
+        role=LineRole.SYMPTOM,
+        literal="attempted loss scale: 1",
+        pattern=re.compile(
+            r"Skipping step\. Attempted loss scale: 1(?:\.0)?, reducing to 1(?:\.0)?(?![\d.])"
+        ),
+        example="[2021-11-27 00:36:54,800] [INFO] [stage2.py:1628:step] [deepscale] OVERFLOW! Rank 0 Skipping "
+        "step. Attempted loss scale: 1, reducing to 1",
+        near_miss="[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 16, reducing to 8",
+        says="the gradients overflow at the smallest loss scale, and the step is skipped",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.LOSS_NOT_FINITE,
         role=LineRole.INITIATOR,
         literal="returned nan values in its",
         pattern=re.compile(r"Function '(?P<function>\w+)' returned nan values in its \d+th output"),

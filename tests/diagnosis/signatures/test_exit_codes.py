@@ -135,3 +135,33 @@ def test_the_toolkit_of_the_images_names_the_signal_below_the_error(code: str) -
 def test_what_an_exit_code_of_its_own_says_is_not_taken_back_by_a_signal_below_it() -> None:
     after = f"{TOOLKIT.format(1)}\n{SRUN.format('Terminated')}"
     assert diagnose(records(after)).root_cause.finding.code == "CODE001"
+
+
+BY_MPIRUN = (
+    "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+    "the job to be terminated. The first process to do so was:\n\n"
+    "  Process name: {}\n"
+    "  Exit code:    {}"
+)
+
+
+@pytest.mark.parametrize(("code", "mode"), [(1, "CODE001"), (139, "CODE004"), (137, "MEM002")])
+@pytest.mark.parametrize("name", ["[[29973,1],3]", "[prterun-gpu-1-4711@1,3]"])
+def test_mpirun_names_who_ended_first_and_how(name: str, code: int, mode: str) -> None:
+    root = diagnose(records(BY_MPIRUN.format(name, code))).root_cause
+    assert root.finding.code == mode
+    assert code != 1 or root.rank == 3
+
+
+def test_mpirun_names_whom_a_signal_ended() -> None:
+    line = "prterun noticed that process rank 7 with PID 0 on node gpu-4 exited on signal 6 (Aborted)."
+    root = diagnose(records(line)).root_cause
+    assert (root.finding.code, root.rank, root.host) == ("CODE004", 7, "gpu-4")
+
+
+def test_that_mpirun_ended_the_job_is_no_good_end() -> None:
+    log = (
+        "Primary job  terminated normally, but 1 process returned\n"
+        "a non-zero exit code. Per user-direction, the job has been aborted."
+    )
+    assert diagnose(records(log)).root_cause.finding.code == "CODE001"
