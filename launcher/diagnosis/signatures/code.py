@@ -183,8 +183,8 @@ SIGNATURES = (
         literal="size mismatch for ",
         pattern=re.compile(
             # What loads without the layers that do not fit logs them at the margin (mmcv, mmengine).
-            rf"(?:^|\n)[ \t]{{1,20}}size mismatch for (?P<key>[\w.]{{1,300}}): copying a param with shape (?P<saved>{_SHAPE}) "
-            rf"from checkpoint, the shape in current model is (?P<own>{_SHAPE})"
+            rf"(?:^|\n)[ \t]{{1,20}}size mismatch for (?P<key>[\w.]{{1,300}}): copying a param with shape "
+            rf"(?P<saved>{_SHAPE}) from checkpoint, the shape in current model is (?P<own>{_SHAPE})"
         ),
         example="\tsize mismatch for fc.weight: copying a param with shape torch.Size([1000, 512]) from "
         "checkpoint, the shape in current model is torch.Size([10, 512]).",

@@ -44,9 +44,7 @@ class _SignalSaid:
         return rf"(?P<exit>{128 + self.number}|-{self.number})(?!\d|\.\d)"
 
 
-_BY_MPIRUN = (
-    r"(?:process rank (?P<rank>\d{1,6}) with PID \d{1,10} on node (?P<host>[\w.-]{1,255}) )?"
-)
+_BY_MPIRUN = r"(?:process rank (?P<rank>\d{1,6}) with PID \d{1,10} on node (?P<host>[\w.-]{1,255}) )?"
 """Whom mpirun, or prterun, names before it says how a process ended."""
 
 _CRASHED = (job_runtime.NATIVE_CRASH, LineRole.INITIATOR)

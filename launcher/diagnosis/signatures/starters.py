@@ -15,7 +15,7 @@ from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import job_runtime
 
 _OF_OPEN_MPI = r"\[(?:\[\d{1,9},\d{1,9}\]|[\w.-]{1,200}@\d{1,9}),(?P<rank>\d{1,6})\]"
-"""How Open MPI names a process: [[family of jobs,job],rank], and from version 5 on [daemon's name@job,rank]."""
+"""How Open MPI names a process: [[family of jobs,job],rank], from version 5 on [daemon's name@job,rank]."""
 
 SIGNATURES = (
     Signature(
@@ -190,7 +190,8 @@ SIGNATURES = (
         role=LineRole.CASCADE,
         literal="process name: [",
         pattern=re.compile(
-            rf"^\s*Process name: {_OF_OPEN_MPI}\n\s*Exit code: {{1,10}}(?P<exit>(?!129|1[3-9]\d)\d{{1,3}})(?!\d)"
+            rf"^\s*Process name: {_OF_OPEN_MPI}\n\s*"
+            r"Exit code: {1,10}(?P<exit>(?!129|1[3-9]\d)\d{1,3})(?!\d)"
         ),
         example="  Process name: [[29973,1],0]\n  Exit code:    1",
         near_miss="INFO process name: [[29973,1],0]",

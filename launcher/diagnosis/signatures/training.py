@@ -166,8 +166,8 @@ SIGNATURES = (
         pattern=re.compile(
             r"Skipping step\. Attempted loss scale: 1(?:\.0)?, reducing to 1(?:\.0)?(?![\d.])"
         ),
-        example="[2021-11-27 00:36:54,800] [INFO] [stage2.py:1628:step] [deepscale] OVERFLOW! Rank 0 Skipping "
-        "step. Attempted loss scale: 1, reducing to 1",
+        example="[2021-11-27 00:36:54,800] [INFO] [stage2.py:1628:step] [deepscale] OVERFLOW! Rank 0 "
+        "Skipping step. Attempted loss scale: 1, reducing to 1",
         near_miss="[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 16, reducing to 8",
         says="the gradients overflow at the smallest loss scale, and the step is skipped",
         vague=True,
