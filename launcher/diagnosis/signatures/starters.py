@@ -83,6 +83,17 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
         role=LineRole.CASCADE,
+        literal="exception during training:",
+        # detectron2/engine/train_loop.py, which raises it again.
+        pattern=re.compile(r"\bException during training:\s*$"),
+        example="ERROR [12/20 18:16:20 d2.engine.train_loop]: Exception during training:",
+        near_miss="INFO ignoring an exception during training: none",
+        says="training ended with an exception, which is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
         literal="executeuserscripterror",
         pattern=re.compile(r"\bExecuteUserScriptError:.*?ErrorMessage \"(?P<what>[^\"]+)"),
         example='ERROR ExecuteUserScriptError: ExitCode 1 ErrorMessage "KeyError: \'x\'" Command "python '

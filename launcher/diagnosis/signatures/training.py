@@ -10,6 +10,13 @@ import re
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import data, ddp, job_runtime, training_compiler
 
+_SAME_MODEL = (
+    "Build the same model on every rank, with the same parameters in the same order, memory format and "
+    "requires_grad, before it is wrapped: what a rank decides by its own data, seed or files (a "
+    "vocabulary, a checkpoint that only one finds, an adapter) makes them differ. A rank with 0 "
+    "parameters had frozen all of them, or failed at this point."
+)
+
 SIGNATURES = (
     Signature(
         mode=data.LOADER_WORKER_KILLED,
@@ -126,6 +133,34 @@ SIGNATURES = (
         "ProcessGroupNCCL.",
         near_miss="INFO destroy_process_group() was called",
         says="the process group was not destroyed at the end",
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.INITIATOR,
+        literal="of the same param in process",
+        pattern=re.compile(
+            r"(?P<what>params\[\d{1,9}\] in this process with sizes \[[\d, ]{0,200}\] appears not to "
+            r"match (?:sizes|strides) of the same param in process \d{1,6})"
+        ),
+        example="RuntimeError: [2]: params[4] in this process with sizes [243, 256] appears not to match "
+        "sizes of the same param in process 0.",
+        near_miss="INFO looking at the sizes of the same param in process 0",
+        says="DDP was given another model on one rank than on another: {what}",
+        remedy=_SAME_MODEL,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.INITIATOR,
+        literal="ddp expects same model across all ranks",
+        pattern=re.compile(
+            r"DDP expects same model across all ranks, but (?P<what>Rank \d{1,6} has \d{1,9} params, "
+            r"while rank \d{1,6} has inconsistent \d{1,9} params)"
+        ),
+        example="RuntimeError: DDP expects same model across all ranks, but Rank 0 has 2 params, while "
+        "rank 1 has inconsistent 0 params.",
+        near_miss="INFO DDP expects same model across all ranks",
+        says="DDP was given another model on one rank than on another: {what}",
+        remedy=_SAME_MODEL,
     ),
     Signature(
         mode=job_runtime.LOSS_NOT_FINITE,

@@ -165,3 +165,37 @@ def test_that_mpirun_ended_the_job_is_no_good_end() -> None:
         "a non-zero exit code. Per user-direction, the job has been aborted."
     )
     assert diagnose(records(log)).root_cause.finding.code == "CODE001"
+
+
+@pytest.mark.parametrize(
+    ("line", "mode"),
+    [
+        ("[1]    75076 killed     python main.py --epochs 3", "MEM002"),
+        ("[1]+  Killed                  nohup python train.py", "MEM002"),
+        ("[2]  + 4711 segmentation fault (core dumped)  python train.py", "CODE004"),
+        (
+            "[Mon Jun 23 19:39:31 2025] pt_main_thread[3078129]: segfault at 60 ip 00007f24b8cf2616 sp "
+            "00007ffc0f212680 error 4 in libc10_cuda.so[7f24b8cc8000+5c000] likely on CPU 15",
+            "CODE004",
+        ),
+    ],
+)
+def test_shells_and_the_kernel_tell_of_what_died(line: str, mode: str) -> None:
+    assert diagnose(records(f"step 7 loss 2.1\n{line}")).root_cause.finding.code == mode
+
+
+def test_the_kernels_word_on_another_program_is_none_of_ours() -> None:
+    line = "[Mon Jun 23 19:39:31 2025] nautilus[77]: segfault at 60 ip 0000f24b8 sp 0000f0c0 error 4"
+    assert diagnose(records(f"step 7 loss 2.1\n{line}")).root_cause is None
+
+
+@pytest.mark.parametrize(
+    ("message", "mode"),
+    [
+        ("ModuleNotFoundError: No module named 'tensorflow'#015\n #015\n During handling of", "CODE005"),
+        ("train.py: error: unrecognized arguments: --lr", "CODE002"),
+    ],
+)
+def test_what_the_toolkit_quotes_is_read_like_a_line_of_the_script(message: str, mode: str) -> None:
+    log = f'sagemaker-training-toolkit ERROR    ExecuteUserScriptError:\nExitCode 1\nErrorMessage "{message}'
+    assert diagnose(records(log)).root_cause.finding.code == mode
