@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
@@ -17,6 +18,10 @@ from launcher.failure_modes import hardware, job_runtime, nccl
 
 APART = 600.0
 """Seconds by which clocks of hosts may differ and a consequence still seem to come first."""
+
+_SAME_MOMENT = 5.0
+"""Seconds within which the times of two agents of torchrun tell no order: their clocks differ a little, and
+each looks for failures every now and then."""
 
 _PLUMBING_FILES = re.compile(
     r"/torch/distributed/(?!checkpoint/|fsdp/|tensor/|_tensor/|_shard/|_composable/|optim/|pipelining/)"
@@ -80,6 +85,7 @@ def ends_in_rendezvous(traceback: Traceback) -> bool:
 def with_consequences(signs: Sequence[Sighting]) -> list[Sighting]:
     """The signs of one incident, those that followed from another one's failure as such, and the end that
     all others only noticed as the failure."""
+    signs = _with_tables_in_order(signs)
     failures = [sign for sign in signs if _is_a_failure(sign)]
     waited = [
         sign for sign in signs if sign.mode is nccl.COLLECTIVE_TIMED_OUT and sign.role is LineRole.SYMPTOM
@@ -93,6 +99,38 @@ def with_consequences(signs: Sequence[Sighting]) -> list[Sighting]:
         else sign
         for sign in signs
     ]
+
+
+def _with_tables_in_order(signs: Sequence[Sighting]) -> list[Sighting]:
+    """The signs, of torchrun's tables in one stream the one first that tells of the earliest failure.
+
+    Several hosts' agents write into one log in no order, and each table has the time of its first failure.
+    """
+    ordered = list(signs)
+    tables: dict[str, list[tuple[float, int]]] = {}
+    for number, sign in enumerate(ordered):
+        seconds = _seconds_of_table(sign)
+        if seconds is not None:
+            tables.setdefault(sign.stream, []).append((seconds, number))
+    for entries in tables.values():
+        earliest, number = min(entries)
+        stands_first, other = min(entries, key=lambda entry: ordered[entry[1]].index)
+        if stands_first - earliest > _SAME_MOMENT:
+            index = ordered[number].index
+            ordered[number] = replace(ordered[number], index=ordered[other].index)
+            ordered[other] = replace(ordered[other], index=index)
+    return ordered
+
+
+def _seconds_of_table(sign: Sighting) -> float | None:
+    """When the failure of a table of torchrun's was, None for other signs."""
+    if "exitcode" not in sign.captured:
+        return None
+    try:
+        moment = datetime.fromisoformat(sign.captured.get("time", "").replace("_", "T"))
+    except ValueError:
+        return None
+    return moment.replace(tzinfo=UTC).timestamp()
 
 
 def _followed(sign: Sighting, failures: Sequence[Sighting]) -> bool:

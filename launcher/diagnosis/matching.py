@@ -21,8 +21,10 @@ _ROWS_OF: dict[frozenset[int], tuple[Signature, ...]] = {}
 
 _UNKNOWN_PREFIX = re.compile(
     r"\s*(?:\[[^\[\]]{1,80}\]:?|\([^()]{1,80}\):?|[\w./-]{1,80} ?\||[A-Za-z][\w./-]{0,60}:(?<=\d:))\s"
+    r"|(?:ExitCode \d{1,4} )?ErrorMessage \""
 )
-"""What programs that are not known put before lines: in brackets, before a bar, or a name with a number."""
+"""What programs that are not known put before lines: in brackets, before a bar, or a name with a number. The
+images' toolkit tells so of the last lines of the script."""
 _MOST_UNKNOWN = 3
 _AT_START = tuple(row for row in SIGNATURES if row.pattern.pattern.startswith("^"))
 

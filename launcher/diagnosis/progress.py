@@ -6,12 +6,20 @@ printed. A counter goes on where the same process prints a higher number than be
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import nan
 
 from launcher.text.printed_metrics import PrintedMetrics
 
 _COUNTERS = ("step", "epoch")
+_SKIPPED_UNSCALED = re.compile(
+    r"Skipping step\. Attempted loss scale: 1(?:\.0)?, reducing to 1(?:\.0)?(?![\d.])"
+)
+"""DeepSpeed's word for a step whose gradients overflow even at the smallest loss scale, in each of its
+optimizers (deepspeed/runtime/fp16 and zero): what fits fp16 at no scale is not finite."""
+
 _MOST_SPEAKERS = 4096
 _MOST_MOMENTS = 64
 
@@ -75,9 +83,13 @@ def counters_in(text: str) -> dict[str, float]:
 
 def counters_and_loss_in(text: str) -> tuple[dict[str, float], float | None]:
     """The step and the epoch that a line prints, and the loss, which may be no finite number; None where it
-    prints none."""
+    prints none.
+
+    A step that is skipped at the smallest loss scale counts as one whose loss is no number.
+    """
     values = _METRICS.values_in(text)
-    return {name: values[name] for name in _COUNTERS if name in values}, values.get(_METRICS.loss)
+    counters = {name: values[name] for name in _COUNTERS if name in values}
+    return counters, nan if _SKIPPED_UNSCALED.search(text) else values.get(_METRICS.loss)
 
 
 def latest(moments: Iterable[Moment | None]) -> Moment | None:

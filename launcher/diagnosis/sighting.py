@@ -15,10 +15,12 @@ from launcher.text.line_origin import printed_time
 GOES_ON = re.compile(
     r"\b(?:retrying|will (?:be )?retr(?:y|ied)|retry \d+ ?(?:/|of) ?\d+|trying (?:again|batch size)|"
     r"falling back to|(?:going on|continuing) without|attempting to recover|"
-    r"(?:ignoring|skipping) (?:this |the )?(?:batch|step|sample|error))\b",
+    r"(?:ignoring|skipping) (?:this |the )?(?:batch|step|sample|error))\b"
+    r"(?!\. Attempted loss scale: 1(?:\.0)?, reducing to 1(?:\.0)?(?![\d.]))",
     re.I,
 )
-"""What a program writes beside an error that it has dealt with: such a line is not a root cause."""
+"""What a program writes beside an error that it has dealt with: such a line is not a root cause. A loss scale
+that can fall no further deals with nothing."""
 
 
 @dataclass(frozen=True, slots=True)

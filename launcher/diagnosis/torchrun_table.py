@@ -21,7 +21,7 @@ TITLE = "root cause (first observed failure)"
 """What stands above that entry, in small letters."""
 
 _FIELD = re.compile(
-    r"^\s*(?P<name>rank|host|exitcode)\s*:\s*(?P<value>\S+)(?: \(local_rank: (?P<local>\d+)\))?"
+    r"^\s*(?P<name>time|rank|host|exitcode)\s*:\s*(?P<value>\S+)(?: \(local_rank: (?P<local>\d+)\))?"
 )
 
 _STOPS = ("-1", "-2", "-15", "129", "130", "143")

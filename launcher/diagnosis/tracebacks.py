@@ -24,6 +24,12 @@ _EXCEPTION = re.compile(
 _ANY_EXCEPTION = re.compile(r"^(?!slipway: )(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?::(?: |$)|$)")
 """Any name at the left margin; but for the lines of the boot, which ends no rank's traceback."""
 
+_OF_ANOTHERS_STACK = re.compile(
+    r"^[\w.]{1,200}: {4,40}(?:(?:from|import|return|raise|await|yield|with) |[\w.]{1,200}(?: = |\())"
+)
+"""The name of an exception with a line of code behind it, indented as in a stack: two processes wrote into
+one another, and what this one raised for comes later."""
+
 _MARKS = re.compile(r"^[\s~^|]+$")
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/(?P<package>\w+)|/(?P<torch>torch)/")
 _CODE = "/ml/code/"
@@ -149,7 +155,8 @@ class Traceback:
             if text.strip():
                 self.lines = [*self.lines, text][-4:]
             return
-        if _EXCEPTION.match(text) or (self.frames and not self.box and _ANY_EXCEPTION.match(text)):
+        raised = _EXCEPTION.match(text) or (self.frames and not self.box and _ANY_EXCEPTION.match(text))
+        if raised and not _OF_ANOTHERS_STACK.match(text):
             self.exception = text.strip()
         else:
             self._strays += 1 + (_STRAY_LINES if self.box else 0)

@@ -102,8 +102,19 @@ def test_the_rank_that_fell_silent_long_before_all_others_is_named() -> None:
     assert "rank 2 stopped first, at step 12" in silent_first(stepped)
 
 
-def test_no_log_of_those_without_a_failure_becomes_unknown() -> None:
-    texts = [case.text for case in cases() if not case.label["codes"]]
-    texts += [each.text for each in threads() if not each.codes and not each.failure_reason]
-    assert len(texts) >= 35
-    assert [text for text in texts if said(text).verdict is Verdict.UNKNOWN] == []
+CUT_OFF = {
+    "ashleve-lightning-hydra-template-223": "it ends within the table of the layers",
+    "facebookresearch-detectron2-2215": "it ends while the weights are loaded",
+    "lambdalabsml-examples-59": "it ends while the scheduler is set up",
+    "lightning-ai-pytorch-lightning-13585": "it ends below the table of the layers, where it stood still",
+    "nvidia-fuser-2497": "it ends within the frames of an error that harmed nothing",
+    "pytorch-pytorch-60716": "events of workers, and none of the agent that started them",
+}
+"""Logs without a failure in which nothing shows how the job goes on, so that unknown is right."""
+
+
+def test_no_log_of_those_without_a_failure_becomes_unknown_unless_it_is_cut_off() -> None:
+    healthy = {case.name: case.text for case in cases() if not case.label["codes"]}
+    healthy |= {each.name: each.text for each in threads() if not each.codes and not each.failure_reason}
+    assert len(healthy) >= 80
+    assert {name for name, text in healthy.items() if said(text).verdict is Verdict.UNKNOWN} == set(CUT_OFF)

@@ -78,3 +78,13 @@ def test_what_torchruns_agents_raise_while_they_meet_is_the_rendezvous(end: str)
     stack = f'Traceback (most recent call last):\n  File "{file}", line 113, in _call_store\n    call()\n'
     assert root(story(algo_1=f"{stack}RuntimeError: {end}")) == ("NCCL008", None)
     assert root(story(algo_1=f"{stack}ValueError: port must be a number"))[0] == "CODE001"
+
+
+def test_a_lost_connection_that_the_watchdog_reports_is_no_time_out() -> None:
+    text = (
+        "[E ProcessGroupNCCL.cpp:455] Some NCCL operations have failed or timed out. Due to the asynchronous "
+        "nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data.\n"
+        "[E ProcessGroupNCCL.cpp:460] To avoid data inconsistency, we are taking the entire process down.\n"
+        "Last error: NET/IB : Got completion from peer 10.0.0.4<39138> with error 12, opcode 0, len 0"
+    )
+    assert root(story(text)) == ("NCCL006", None)

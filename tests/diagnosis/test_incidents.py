@@ -153,3 +153,28 @@ def test_a_loss_that_is_no_number_to_the_end_is_not_survived_by_further_steps() 
 @pytest.mark.parametrize("values", [("3.1", "nan", "nan", "nan", "2.9"), ("nan", "3.0", "2.9")])
 def test_a_loss_that_is_a_number_again_is_survived(values: tuple[str, ...]) -> None:
     assert diagnose(records(losses(*values))).root_cause is None
+
+
+def skipped(scale: int, lower: int) -> str:
+    return (
+        "[2026-01-01 10:00:00,123] [INFO] [loss_scaler.py:183:update_scale] [deepspeed] OVERFLOW! Rank 0 "
+        f"Skipping step. Attempted loss scale: {scale}, reducing to {lower}"
+    )
+
+
+def test_steps_that_are_skipped_at_the_smallest_loss_scale_to_the_end_train_nothing() -> None:
+    lines = [line for step in range(7, 12) for line in (f"step {step} of 90", skipped(1, 1))]
+    assert root(diagnose(records("\n".join(lines)))) == ("NUM001", None)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [skipped(4, 2), skipped(2, 1), "step 9 loss 2.1", "step 10 loss 2.0"],
+        [*[skipped(1, 1)] * 4, "step 9 loss 2.1", "step 10 loss 2.0"],
+        # A scale that is only lowered after the second overflow.
+        [*[skipped(65536, 65536)] * 4],
+    ],
+)
+def test_a_loss_scale_that_finds_its_place_is_no_failure(lines: list[str]) -> None:
+    assert diagnose(records("\n".join(["step 7 loss 2.3", "step 8 loss 2.2", *lines]))).root_cause is None

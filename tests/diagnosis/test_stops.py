@@ -218,3 +218,9 @@ def test_the_verdict_of_a_failure_that_nothing_explains_is_unknown() -> None:
 
 def test_a_job_that_completed_is_healthy_whatever_it_printed() -> None:
     assert said(diagnose(records(RAISED), ending=Ending(End.COMPLETED))) == (Verdict.HEALTHY, None)
+
+
+def test_an_interrupt_whose_traceback_has_lost_its_beginning_is_one() -> None:
+    torn = '  File "/opt/x/threading.py", line 1027, in _wait\n    elif lock.acquire(block, timeout):\n'
+    assert diagnose(records(f"{torn}KeyboardInterrupt")).verdict is Verdict.STOPPED
+    assert diagnose(records("INFO except KeyboardInterrupt")).verdict is not Verdict.STOPPED

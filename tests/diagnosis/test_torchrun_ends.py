@@ -104,3 +104,22 @@ def test_the_one_task_that_slurm_saw_killed_is_why_the_others_lost_it() -> None:
     lost = raised(0, GONE, "loss.backward()")
     assert root(story(algo_1=lost, algo_2=killed))[0] == "MEM002"
     assert root(story(algo_1=f"{lost}\nsrun: error: algo-1: task 0: Killed", algo_2=killed))[0] == "NCCL006"
+
+
+def of_two_agents(first: str, second: str) -> Diagnosis:
+    """Two agents' tables in one log: rank 0's stands first, rank 4's second, each with its time."""
+    table = (
+        "Root Cause (first observed failure):\n[0]:\n  time      : 2026-08-20_11:{}\n"
+        "  host      : gpu-{}\n  rank      : {} (local_rank: 0)\n  exitcode  : 1 (pid: 7)"
+    )
+    return story(f"{table.format(first, 1, 0)}\n{table.format(second, 2, 4)}")
+
+
+def test_of_two_tables_in_one_log_the_earlier_failure_counts() -> None:
+    assert root(of_two_agents("45:52", "45:01")) == ("CODE001", 4)
+    assert root(of_two_agents("45:01", "45:52")) == ("CODE001", 0)
+
+
+def test_tables_of_one_moment_count_in_the_order_in_which_they_stand() -> None:
+    assert root(of_two_agents("45:04", "45:02")) == ("CODE001", 0)
+    assert root(of_two_agents("45:0", "never")) == ("CODE001", 0)

@@ -97,3 +97,17 @@ def test_a_thread_of_its_own_that_died_ends_no_job_as_far_as_the_log_goes() -> N
     cause = diagnose(records(dies.replace("Exception in thread Thread-5:\n", ""))).root_cause
     assert cause is not None
     assert cause.finding.code == "CODE001"
+
+
+def test_a_line_of_another_processs_stack_behind_the_name_of_an_exception_is_not_what_it_says() -> None:
+    text = """
+Traceback (most recent call last):
+  File "train.py", line 8, in <module>
+    from einops import rearrange
+ModuleNotFoundError:     from einops import rearrange
+No module named 'einops'
+ModuleNotFoundError: No module named 'einops'
+"""
+    root = diagnose(records(text)).root_cause
+    assert root is not None
+    assert (root.finding.code, root.log_line) == ("CODE005", "ModuleNotFoundError: No module named 'einops'")

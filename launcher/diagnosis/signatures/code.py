@@ -182,12 +182,14 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="size mismatch for ",
         pattern=re.compile(
-            rf"size mismatch for (?P<key>[\w.]{{1,300}}): copying a param with shape (?P<saved>{_SHAPE}) "
-            rf"from checkpoint, the shape in current model is (?P<own>{_SHAPE})"
+            # What loads without the layers that do not fit logs them at the margin (mmcv, mmengine).
+            rf"(?:^|\n)[ \t]{{1,20}}size mismatch for (?P<key>[\w.]{{1,300}}): copying a param with shape "
+            rf"(?P<saved>{_SHAPE}) from checkpoint, the shape in current model is (?P<own>{_SHAPE})"
         ),
         example="\tsize mismatch for fc.weight: copying a param with shape torch.Size([1000, 512]) from "
         "checkpoint, the shape in current model is torch.Size([10, 512]).",
-        near_miss="UserWarning: size mismatch for fc.weight is ignored",
+        near_miss="size mismatch for fc.weight: copying a param with shape torch.Size([1000, 512]) from "
+        "checkpoint, the shape in current model is torch.Size([10, 512]).",
         says="the checkpoint is of another model: {key} is {saved} there, and {own} in the model",
         remedy=_OTHER_MODEL,
     ),

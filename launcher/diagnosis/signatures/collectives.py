@@ -140,7 +140,8 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
-        role=LineRole.SYMPTOM,
+        # It is printed of a lost connection as well, whose own line is definite.
+        role=LineRole.CASCADE,
         literal="operations have failed or timed out",
         pattern=re.compile(r"Some NCCL operations have failed or timed out"),
         example="[E ProcessGroupNCCL.cpp:455] Some NCCL operations have failed or timed out. Due to the "

@@ -44,6 +44,9 @@ class _SignalSaid:
         return rf"(?P<exit>{128 + self.number}|-{self.number})(?!\d|\.\d)"
 
 
+_BY_MPIRUN = r"(?:process rank (?P<rank>\d{1,6}) with PID \d{1,10} on node (?P<host>[\w.-]{1,255}) )?"
+"""Whom mpirun, or prterun, names before it says how a process ended."""
+
 _CRASHED = (job_runtime.NATIVE_CRASH, LineRole.INITIATOR)
 _SIGNALS = (
     _SignalSaid(
@@ -135,7 +138,7 @@ def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
             ending,
             "a process",
             "exit code",
-            rf"(?i:\bexit code:? '?){ending.codes}",
+            rf"(?i:\bexit code:? {{1,10}}'?){ending.codes}",
             f"AlgorithmError: , exit code: {shell}",
             f"AlgorithmError: , exit code: {shell}0",
         ),
@@ -185,10 +188,12 @@ def _by_name(ending: _SignalSaid) -> tuple[Signature, ...]:
             ending,
             "a process",
             ending.words.lower(),
-            rf"exited on signal {number} \({words}\)|EXIT STRING: {words} \(signal {number}\)"
+            rf"{_BY_MPIRUN}exited on signal {number} \({words}\)|EXIT STRING: {words} \(signal {number}\)"
             rf"|^\[\S{{1,100}}:\d{{1,9}}\] Signal: {words} \({number}\)"
             rf"|: line \d{{1,9}}: +\d{{1,9}} {words}\b"
-            rf"|^{words}(?: \(core dumped\))?$|^Fatal Python error: {words}{srun}",
+            rf"|^{words}(?: \(core dumped\))?$|^Fatal Python error: {words}{srun}"
+            # An interactive shell of one of its jobs: bash, and zsh, which tells the process.
+            rf"|^\[\d{{1,4}}\][ +-]{{1,8}}(?:\d{{1,9}} )?(?i:{words})(?: \(core dumped\))? {{2,60}}\S",
             f"./train.sh: line 30: 7 {ending.words}                 (core dumped) python train.py",
             f"INFO {ending.words} is what it would say in line 30",
         ),
@@ -196,6 +201,22 @@ def _by_name(ending: _SignalSaid) -> tuple[Signature, ...]:
 
 
 SIGNATURES = (
+    Signature(
+        mode=job_runtime.NATIVE_CRASH,
+        role=LineRole.INITIATOR,
+        literal="]: segfault at ",
+        # Linux, arch/x86/mm/fault.c; it knows a thread by its name, torch's main one since 2.5 as well.
+        pattern=re.compile(
+            r"\b(?P<program>python[\d.]{0,8}|pt_main_thread)\[\d{1,9}\]: segfault at [0-9a-f]{1,16} ip "
+            r"[0-9a-f]{1,16} sp [0-9a-f]{1,16} error \d{1,4}(?: in (?P<library>[\w.+-]{1,100}))?"
+        ),
+        example="[Mon Jun 23 19:39:31 2025] python3.10[3078129]: segfault at 60 ip 00007f24b8cf2616 sp "
+        "00007ffc0f212680 error 4 in libc10_cuda.so[7f24b8cc8000+5c000]",
+        near_miss="[Mon Jun 23 19:39:31 2025] nautilus[778129]: segfault at 60 ip 00007f24b8cf2616 sp "
+        "00007ffc0f212680 error 4",
+        says="the kernel tells of {program} that it died of SIGSEGV, in {library}",
+        vague=True,
+    ),
     *(row for ending in _SIGNALS for row in (*_by_number(ending), *_by_name(ending))),
     Signature(
         mode=job_runtime.NATIVE_CRASH,

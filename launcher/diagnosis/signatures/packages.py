@@ -61,6 +61,17 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.REQUIREMENT_MISSING,
         role=LineRole.INITIATOR,
+        literal="importerror: no module named",
+        # Python before 3.6: without quotes in Python 2 (Python/import.c).
+        pattern=re.compile(r"^ImportError: No module named '?(?P<module>\w{1,200})'?$"),
+        example="ImportError: No module named mpi4py",
+        near_miss="INFO ImportError: No module named apex, going on without",
+        says="module {module} is not installed: requirements.txt in the source folder does not bring it",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
         literal="operator torchvision::",
         pattern=re.compile(r"^RuntimeError: operator torchvision::\w+ does not exist"),
         example="RuntimeError: operator torchvision::nms does not exist",

@@ -14,6 +14,9 @@ import re
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import job_runtime
 
+_OF_OPEN_MPI = r"\[(?:\[\d{1,9},\d{1,9}\]|[\w.-]{1,200}@\d{1,9}),(?P<rank>\d{1,6})\]"
+"""How Open MPI names a process: [[family of jobs,job],rank], from version 5 on [daemon's name@job,rank]."""
+
 SIGNATURES = (
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
@@ -75,6 +78,17 @@ SIGNATURES = (
         example="torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
         near_miss="INFO catching ChildFailedError",
         says="a rank failed; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="exception during training:",
+        # detectron2/engine/train_loop.py, which raises it again.
+        pattern=re.compile(r"\bException during training:\s*$"),
+        example="ERROR [12/20 18:16:20 d2.engine.train_loop]: Exception during training:",
+        near_miss="INFO ignoring an exception during training: none",
+        says="training ended with an exception, which is not in the log",
         vague=True,
     ),
     Signature(
@@ -155,12 +169,44 @@ SIGNATURES = (
         mode=job_runtime.SCRIPT_RAISED,
         role=LineRole.CASCADE,
         literal="exit code",
-        pattern=re.compile(
-            r"primary job +terminated normally, but \d+ process returned|mpirun detected that one or more "
-            r"processes exited with non-zero|[Ee]xited with exit code (?P<exit>[1-9]\d*)\b"
-        ),
+        pattern=re.compile(r"[Ee]xited with exit code (?P<exit>[1-9]\d*)\b"),
         example="srun: error: gpu-1: task 0: Exited with exit code 1",
         near_miss="INFO exited with exit code 0",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="a non-zero exit code. per user-direction",
+        pattern=re.compile(r"^a non-zero exit code\. Per user-direction, the job has been aborted"),
+        example="a non-zero exit code. Per user-direction, the job has been aborted.",
+        near_miss="INFO a non-zero exit code. Per user-direction it is ignored",
+        says="mpirun ended the job because a process failed; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="processes exited with non-zero status",
+        pattern=re.compile(
+            r"^\S{1,100} detected that one or more processes exited with non-zero status, thus causing"
+        ),
+        example="mpirun detected that one or more processes exited with non-zero status, thus causing",
+        near_miss="INFO 3 processes exited with non-zero status before",
+        says="mpirun ended the job because a process failed; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="process name: [",
+        pattern=re.compile(
+            rf"^\s*Process name: {_OF_OPEN_MPI}\n\s*"
+            r"Exit code: {1,10}(?P<exit>(?!129|1[3-9]\d)\d{1,3})(?!\d)"
+        ),
+        example="  Process name: [[29973,1],0]\n  Exit code:    1",
+        near_miss="INFO process name: [[29973,1],0]",
+        says="ended with exit code {exit}; its own error is not in the log",
         vague=True,
     ),
     Signature(

@@ -74,6 +74,16 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.STOPPED,
         role=LineRole.CASCADE,
+        literal="keyboardinterrupt",
+        # Of a traceback whose beginning is not in the log.
+        pattern=re.compile(r"^KeyboardInterrupt\s*$"),
+        example="KeyboardInterrupt",
+        near_miss="INFO except KeyboardInterrupt",
+        says="interrupted with Ctrl-C (SIGINT)",
+    ),
+    Signature(
+        mode=job_runtime.STOPPED,
+        role=LineRole.CASCADE,
         literal="slipway: stop001 ",
         pattern=re.compile(r"^slipway: STOP001 (?P<host>[\w.-]+): asked to end by (?P<signal>SIG[A-Z]+)"),
         example="slipway: STOP001 algo-1: asked to end by SIGTERM, and ended 3 s later",

@@ -10,6 +10,13 @@ import re
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import data, ddp, job_runtime, training_compiler
 
+_SAME_MODEL = (
+    "Build the same model on every rank, with the same parameters in the same order, memory format and "
+    "requires_grad, before it is wrapped: what a rank decides by its own data, seed or files (a "
+    "vocabulary, a checkpoint that only one finds, an adapter) makes them differ. A rank with 0 "
+    "parameters had frozen all of them, or failed at this point."
+)
+
 SIGNATURES = (
     Signature(
         mode=data.LOADER_WORKER_KILLED,
@@ -128,6 +135,34 @@ SIGNATURES = (
         says="the process group was not destroyed at the end",
     ),
     Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.INITIATOR,
+        literal="of the same param in process",
+        pattern=re.compile(
+            r"(?P<what>params\[\d{1,9}\] in this process with sizes \[[\d, ]{0,200}\] appears not to "
+            r"match (?:sizes|strides) of the same param in process \d{1,6})"
+        ),
+        example="RuntimeError: [2]: params[4] in this process with sizes [243, 256] appears not to match "
+        "sizes of the same param in process 0.",
+        near_miss="INFO looking at the sizes of the same param in process 0",
+        says="DDP was given another model on one rank than on another: {what}",
+        remedy=_SAME_MODEL,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.INITIATOR,
+        literal="ddp expects same model across all ranks",
+        pattern=re.compile(
+            r"DDP expects same model across all ranks, but (?P<what>Rank \d{1,6} has \d{1,9} params, "
+            r"while rank \d{1,6} has inconsistent \d{1,9} params)"
+        ),
+        example="RuntimeError: DDP expects same model across all ranks, but Rank 0 has 2 params, while "
+        "rank 1 has inconsistent 0 params.",
+        near_miss="INFO DDP expects same model across all ranks",
+        says="DDP was given another model on one rank than on another: {what}",
+        remedy=_SAME_MODEL,
+    ),
+    Signature(
         mode=job_runtime.LOSS_NOT_FINITE,
         role=LineRole.INITIATOR,
         literal="floatingpointerror",
@@ -158,6 +193,19 @@ SIGNATURES = (
         "run.",
         near_miss="INFO the loss scale is 65536, the minimum 1",
         says="the fp16 loss scale fell to its minimum: the gradients overflow at every step",
+    ),
+    Signature(
+        mode=job_runtime.LOSS_NOT_FINITE,
+        role=LineRole.SYMPTOM,
+        literal="attempted loss scale: 1",
+        pattern=re.compile(
+            r"Skipping step\. Attempted loss scale: 1(?:\.0)?, reducing to 1(?:\.0)?(?![\d.])"
+        ),
+        example="[2021-11-27 00:36:54,800] [INFO] [stage2.py:1628:step] [deepscale] OVERFLOW! Rank 0 "
+        "Skipping step. Attempted loss scale: 1, reducing to 1",
+        near_miss="[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 16, reducing to 8",
+        says="the gradients overflow at the smallest loss scale, and the step is skipped",
+        vague=True,
     ),
     Signature(
         mode=job_runtime.LOSS_NOT_FINITE,

@@ -135,3 +135,67 @@ def test_the_toolkit_of_the_images_names_the_signal_below_the_error(code: str) -
 def test_what_an_exit_code_of_its_own_says_is_not_taken_back_by_a_signal_below_it() -> None:
     after = f"{TOOLKIT.format(1)}\n{SRUN.format('Terminated')}"
     assert diagnose(records(after)).root_cause.finding.code == "CODE001"
+
+
+BY_MPIRUN = (
+    "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+    "the job to be terminated. The first process to do so was:\n\n"
+    "  Process name: {}\n"
+    "  Exit code:    {}"
+)
+
+
+@pytest.mark.parametrize(("code", "mode"), [(1, "CODE001"), (139, "CODE004"), (137, "MEM002")])
+@pytest.mark.parametrize("name", ["[[29973,1],3]", "[prterun-gpu-1-4711@1,3]"])
+def test_mpirun_names_who_ended_first_and_how(name: str, code: int, mode: str) -> None:
+    root = diagnose(records(BY_MPIRUN.format(name, code))).root_cause
+    assert root.finding.code == mode
+    assert code != 1 or root.rank == 3
+
+
+def test_mpirun_names_whom_a_signal_ended() -> None:
+    line = "prterun noticed that process rank 7 with PID 0 on node gpu-4 exited on signal 6 (Aborted)."
+    root = diagnose(records(line)).root_cause
+    assert (root.finding.code, root.rank, root.host) == ("CODE004", 7, "gpu-4")
+
+
+def test_that_mpirun_ended_the_job_is_no_good_end() -> None:
+    log = (
+        "Primary job  terminated normally, but 1 process returned\n"
+        "a non-zero exit code. Per user-direction, the job has been aborted."
+    )
+    assert diagnose(records(log)).root_cause.finding.code == "CODE001"
+
+
+@pytest.mark.parametrize(
+    ("line", "mode"),
+    [
+        ("[1]    75076 killed     python main.py --epochs 3", "MEM002"),
+        ("[1]+  Killed                  nohup python train.py", "MEM002"),
+        ("[2]  + 4711 segmentation fault (core dumped)  python train.py", "CODE004"),
+        (
+            "[Mon Jun 23 19:39:31 2025] pt_main_thread[3078129]: segfault at 60 ip 00007f24b8cf2616 sp "
+            "00007ffc0f212680 error 4 in libc10_cuda.so[7f24b8cc8000+5c000] likely on CPU 15",
+            "CODE004",
+        ),
+    ],
+)
+def test_shells_and_the_kernel_tell_of_what_died(line: str, mode: str) -> None:
+    assert diagnose(records(f"step 7 loss 2.1\n{line}")).root_cause.finding.code == mode
+
+
+def test_the_kernels_word_on_another_program_is_none_of_ours() -> None:
+    line = "[Mon Jun 23 19:39:31 2025] nautilus[77]: segfault at 60 ip 0000f24b8 sp 0000f0c0 error 4"
+    assert diagnose(records(f"step 7 loss 2.1\n{line}")).root_cause is None
+
+
+@pytest.mark.parametrize(
+    ("message", "mode"),
+    [
+        ("ModuleNotFoundError: No module named 'tensorflow'#015\n #015\n During handling of", "CODE005"),
+        ("train.py: error: unrecognized arguments: --lr", "CODE002"),
+    ],
+)
+def test_what_the_toolkit_quotes_is_read_like_a_line_of_the_script(message: str, mode: str) -> None:
+    log = f'sagemaker-training-toolkit ERROR    ExecuteUserScriptError:\nExitCode 1\nErrorMessage "{message}'
+    assert diagnose(records(log)).root_cause.finding.code == mode
