@@ -52,6 +52,8 @@ def attributed(root: Sighting, others: Sequence[Sighting], reading: Reading) -> 
         named = [sign for sign in others if sign.rank is not None and _tells_of(sign, root)]
         if len({sign.rank for sign in named}) == 1:
             root = replace(root, rank=named[0].rank, host=root.host or named[0].host)
+    if root.rank is None and (missing := _missing(root, others)) is not None:
+        root = replace(root, rank=missing)
     if root.mode in _LAGS and _waits(root):
         return _of_the_odd(root, others, reading)
     return root
@@ -136,6 +138,14 @@ def without_innocents(root: Sighting, signs: Sequence[Sighting], table: Sequence
 def _says_the_same(sign: Sighting, root: Sighting) -> bool:
     """Whether both are one failure of two ranks: in the same words, but for numbers."""
     return sign.code == root.code and _NUMBER.sub("", sign.what) == _NUMBER.sub("", root.what)
+
+
+def _missing(root: Sighting, others: Sequence[Sighting]) -> int | None:
+    """The one rank of which all lines say that the others wait for it: where some say another one, ranks are
+    out of step, and none is to blame more than the rest."""
+    told = {sign.captured["missing"] for sign in (root, *others) if "missing" in sign.captured}
+    only = told.pop() if len(told) == 1 and "missing" in root.captured else ""
+    return int(only) if only.isdecimal() else None
 
 
 def _waits(sign: Sighting) -> bool:

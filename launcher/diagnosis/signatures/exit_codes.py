@@ -7,7 +7,7 @@ torch's watchdog raises it after a time-out; SIGTERM comes from outside.
 Texts: torch/distributed/elastic/multiprocessing/api.py and errors/__init__.py;
 torch/multiprocessing/spawn.py; CPython's subprocess.py and faulthandler.c; sagemaker-training-toolkit's
 errors.py; FailureReason of the SageMaker API; docker compose; bash; srun; Open MPI and MPICH; DeepSpeed's
-launcher/launch.py; glibc's malloc.
+launcher/launch.py; Composer's cli/launcher.py; glibc's malloc.
 """
 
 from __future__ import annotations
@@ -123,6 +123,30 @@ def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
         *(torchrun if ending.mode is not job_runtime.STOPPED else ()),
         _row(
             ending,
+            "its process",
+            "crashed with exit code",
+            rf"\bRank (?P<rank>\d{{1,6}}) crashed with exit code {ending.codes}",
+            f"ERROR:composer.cli.launcher:Rank 2 crashed with exit code {negative}.",
+            f"INFO Rank 2 crashed with exit code {negative}0",
+        ),
+        _row(
+            ending,
+            "its process",
+            "exited with code",
+            rf"\bGlobal rank (?P<rank>\d{{1,6}}) \(PID \d{{1,10}}\) exited with code {ending.codes}",
+            f"ERROR:composer.cli.launcher:Global rank 0 (PID 208865) exited with code {negative}",
+            "ERROR:composer.cli.launcher:Global rank 0 (PID 208865) exited with code 1",
+        ),
+        _row(
+            ending,
+            "its process",
+            "process name: [",
+            rf"^\s*Process name: \[\S{{1,120}},(?P<rank>\d{{1,6}})\]\n\s*Exit code: +{ending.codes}",
+            f"  Process name: [[29973,1],3]\n  Exit code:    {shell}",
+            "  Process name: [[29973,1],3]\n  Exit code:    1",
+        ),
+        _row(
+            ending,
             "the script",
             "exitcode ",
             rf"\bExitCode {ending.codes}",
@@ -135,7 +159,7 @@ def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
             ending,
             "a process",
             "exit code",
-            rf"(?i:\bexit code:? '?){ending.codes}",
+            rf"(?i:\bexit code:? {{0,8}}'?){ending.codes}",
             f"AlgorithmError: , exit code: {shell}",
             f"AlgorithmError: , exit code: {shell}0",
         ),
@@ -172,6 +196,16 @@ def _by_name(ending: _SignalSaid) -> tuple[Signature, ...]:
     table = rf"|Signal {number} \({name}\) received by PID" if ending.by_table else ""
     srun = rf"|^srun: error: \S{{1,100}}: tasks? [\d,-]{{1,100}}: {words}\b" if ending.by_srun else ""
     return (
+        _row(
+            ending,
+            "its process",
+            "exited on signal",
+            rf"\bprocess rank (?P<rank>\d{{1,6}}) with PID \S{{1,20}} on node (?P<host>[\w.-]{{1,255}}) "
+            rf"exited on signal {number}\b",
+            f"mpirun noticed that process rank 3 with PID 0 on node algo-2 exited on signal {number} "
+            f"({ending.words}).",
+            f"INFO a process of rank 3 exited on signal {number}",
+        ),
         _row(
             ending,
             "a process",
