@@ -194,7 +194,9 @@ def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
 def _by_name(ending: _SignalSaid) -> tuple[Signature, ...]:
     name, number, words = ending.signal, ending.number, re.escape(ending.words)
     table = rf"|Signal {number} \({name}\) received by PID" if ending.by_table else ""
-    srun = rf"|^srun: error: \S{{1,100}}: tasks? [\d,-]{{1,100}}: {words}\b" if ending.by_srun else ""
+    srun = (
+        rf"|^\s{{0,40}}srun: error: \S{{1,100}}: tasks? [\d,-]{{1,100}}: {words}\b" if ending.by_srun else ""
+    )
     return (
         _row(
             ending,

@@ -16,12 +16,21 @@ SIGNATURES = (
         mode=nccl.COLLECTIVE_TIMED_OUT,
         role=LineRole.SYMPTOM,
         literal="[missing ranks: ",
-        pattern=re.compile(
-            r"\b(?P<tensor>\w\S{0,200}) \[missing ranks: (?P<missing>\d{1,6}(?:, ?\d{1,6}){0,99})\]"
-        ),
+        pattern=re.compile(r"\b(?P<tensor>\w\S{0,200}) \[missing ranks: (?P<rank>\d{1,6})\]"),
         example="Stalled ops:HorovodBroadcast_dense_1_bias_0 [missing ranks: 1]",
         near_miss="HorovodAllreduce_loss_Mean_0 [missing ranks: none]",
-        says="Horovod waits in vain for {tensor} of ranks {missing}",
+        says="the others wait in Horovod for its {tensor} in vain",
+    ),
+    Signature(
+        mode=nccl.COLLECTIVE_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="[missing ranks: ",
+        pattern=re.compile(
+            r"\b(?P<tensor>\w\S{0,200}) \[missing ranks: (?P<missing>\d{1,6}(?:, ?\d{1,6}){1,99})\]"
+        ),
+        example="Stalled ops:HorovodBroadcast_dense_1_bias_0 [missing ranks: 1, 3]",
+        near_miss="HorovodAllreduce_loss_Mean_0 [missing ranks: none]",
+        says="ranks wait in Horovod for {tensor} of ranks {missing} in vain",
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
@@ -34,6 +43,7 @@ SIGNATURES = (
         near_miss="INFO nothing is stalled for longer than 600 seconds",
         says="Horovod gave up after {seconds} s: the ranks in the lines above did not submit what the others "
         "wait for",
+        vague=True,
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
