@@ -2,8 +2,7 @@
 
 Prefixes stack, in any order: `[1,23]<stdout>:` (mpirun), `[rank3]:` (torch), `[default3]:` and, of `--role
 trainer`, `[trainer3]:` (torchrun; the 3 is the local rank), `algo-1-ABCDE_1  | ` (docker compose),
-`10.0.0.1: ` (pdsh), ` 3: ` (`srun --label`; the 3 is the task, a host's or a rank's, first in its line),
-`[pod/trainer-0/pytorch] ` (kubectl logs --prefix), `train-a/algo-2-1763724000 `
+`10.0.0.1: ` (pdsh), `[pod/trainer-0/pytorch] ` (kubectl logs --prefix), `train-a/algo-2-1763724000 `
 (aws logs tail), `(RayTrainWorker pid=951, ip=10.0.0.2) ` (Ray), `algo-1:126:199 [5] ` (NCCL; the 5 is the
 local device, not the rank), ISO times, the kernel's seconds.
 
@@ -56,7 +55,7 @@ PREFIX = re.compile(
     r"|\([\w.:<>]+ pid=(?P<pid>\d{1,9})(?:, ip=(?P<ip>[\da-fA-F.:]+))?\) ?"
     r"|(?P<nccl>[A-Za-z][\w.-]*):\d+:\d+ \[(?P<device>\d+)\] "
     r"|(?P<pdsh>(?:\d{1,3}\.){3}\d{1,3}|algo-\d+|(?=[^\s:]*\d)[A-Za-z]\w*[-.][\w.-]+" + _NO_HOST + "): "
-    r")|^ {0,5}(?P<task>\d{1,6}): "
+    r")"
 )
 _MOST_PREFIXES = 8
 _WITHIN = ("mpi", "mpihost", "rank", "local", "device")
@@ -75,7 +74,7 @@ def origin_of(text: str) -> Origin:
 
     Spaces before a prefix go with it, the indentation after the last one belongs to the message.
     """
-    rank = local_rank = host = device = mark = sender = process = task = None
+    rank = local_rank = host = device = mark = sender = process = None
     start = 0
     for _ in range(_MOST_PREFIXES):
         match = PREFIX.match(text, start)
@@ -84,21 +83,18 @@ def origin_of(text: str) -> Origin:
         start = match.end()
         if match.lastindex is None:
             continue  # a time
-        marked, mpi, mpi_host, torch, local, algo, pod, tail, pid, ip, nccl, number, pdsh, label = (
-            match.groups()
-        )
+        marked, mpi, mpi_host, torch, local, algo, pod, tail, pid, ip, nccl, number, pdsh = match.groups()
         if marked is not None:
             if local is None:
                 rank, mark = int(mpi or torch), match.span("mark")
             else:
                 local_rank, mark = int(local), mark or match.span("mark")
-        task = f"task {label}" if label else task
         sender = algo or pod or tail or ip or pdsh or sender
         process = pid or process
         host = mpi_host or nccl or algo or pod or tail or ip or pdsh or host
         if number is not None:
             device = int(number)
-    writer = rank if rank is not None else _writer(sender or task, process, local_rank)
+    writer = rank if rank is not None else _writer(sender, process, local_rank)
     if writer is None and (group := _PROCESS_GROUP.match(text, start)):
         rank, mark = int(group[2]), group.span(1)
     return Origin(rank, local_rank, host, device, start, mark, writer)
