@@ -123,30 +123,6 @@ def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
         *(torchrun if ending.mode is not job_runtime.STOPPED else ()),
         _row(
             ending,
-            "its process",
-            "crashed with exit code",
-            rf"\bRank (?P<rank>\d{{1,6}}) crashed with exit code {ending.codes}",
-            f"ERROR:composer.cli.launcher:Rank 2 crashed with exit code {negative}.",
-            f"INFO Rank 2 crashed with exit code {negative}0",
-        ),
-        _row(
-            ending,
-            "its process",
-            "exited with code",
-            rf"\bGlobal rank (?P<rank>\d{{1,6}}) \(PID \d{{1,10}}\) exited with code {ending.codes}",
-            f"ERROR:composer.cli.launcher:Global rank 0 (PID 208865) exited with code {negative}",
-            "ERROR:composer.cli.launcher:Global rank 0 (PID 208865) exited with code 1",
-        ),
-        _row(
-            ending,
-            "its process",
-            "process name: [",
-            rf"^\s*Process name: \[\S{{1,120}},(?P<rank>\d{{1,6}})\]\n\s*Exit code: +{ending.codes}",
-            f"  Process name: [[29973,1],3]\n  Exit code:    {shell}",
-            "  Process name: [[29973,1],3]\n  Exit code:    1",
-        ),
-        _row(
-            ending,
             "the script",
             "exitcode ",
             rf"\bExitCode {ending.codes}",
@@ -159,6 +135,8 @@ def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
             ending,
             "a process",
             "exit code",
+            # Composer and mpirun say of which rank; mpirun in the line before.
+            r"(?:(?:\bRank |Process name: \[\S{1,120},)(?P<rank>\d{1,6})(?: crashed with |\]\n\s*))?"
             rf"(?i:\bexit code:? {{0,8}}'?){ending.codes}",
             f"AlgorithmError: , exit code: {shell}",
             f"AlgorithmError: , exit code: {shell}0",
@@ -175,7 +153,7 @@ def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
             ending,
             "a process",
             "exited with code",
-            rf"\bexited with code {ending.codes}",
+            rf"(?:\bGlobal rank (?P<rank>\d{{1,6}}) \(PID \d{{1,10}}\) )?\bexited with code {ending.codes}",
             f"algo-1-x7k2p exited with code {shell}",
             "algo-1-x7k2p exited with code 0",
         ),
@@ -200,16 +178,6 @@ def _by_name(ending: _SignalSaid) -> tuple[Signature, ...]:
     return (
         _row(
             ending,
-            "its process",
-            "exited on signal",
-            rf"\bprocess rank (?P<rank>\d{{1,6}}) with PID \S{{1,20}} on node (?P<host>[\w.-]{{1,255}}) "
-            rf"exited on signal {number}\b",
-            f"mpirun noticed that process rank 3 with PID 0 on node algo-2 exited on signal {number} "
-            f"({ending.words}).",
-            f"INFO a process of rank 3 exited on signal {number}",
-        ),
-        _row(
-            ending,
             "a process",
             name.lower(),
             rf"died with <Signals\.{name}: {number}>|terminated with signal {name}\b"
@@ -221,6 +189,7 @@ def _by_name(ending: _SignalSaid) -> tuple[Signature, ...]:
             ending,
             "a process",
             ending.words.lower(),
+            r"(?:\bprocess rank (?P<rank>\d{1,6}) with PID \S{1,20} on node (?P<host>[\w.-]{1,255}) )?"
             rf"exited on signal {number} \({words}\)|EXIT STRING: {words} \(signal {number}\)"
             rf"|^\[\S{{1,100}}:\d{{1,9}}\] Signal: {words} \({number}\)"
             rf"|: line \d{{1,9}}: +\d{{1,9}} {words}\b"

@@ -2,7 +2,7 @@
 
 Texts: NCCL's misc/socket.cc, shm.h, transport/p2p.cc, shm.cc, nvls.cc and net_ib.cc, init.cc and
 bootstrap.cc, 2.3 to 2.28; gloo's transport/tcp; ProcessGroupNCCL.cpp of PyTorch 1.13 to 2.8; c10d's Utils.hpp
-of 2.13; CUDA's cudaErrorSystemNotReady as torch, NCCL and its own samples print it.
+of 2.13.
 """
 
 from __future__ import annotations
@@ -293,22 +293,6 @@ SIGNATURES = (
         "state'.",
         near_miss="gpu-1:20:31 [0] NCCL INFO NVLink SHARP (NVLS) Multicast memory of size 2097152",
         says="this host's NVSwitches give NCCL no multicast memory: mostly for its fabric manager",
-    ),
-    Signature(
-        mode=nccl.PEER_ACCESS_REFUSED,
-        role=LineRole.INITIATOR,
-        literal="system not yet initialized",
-        # CUDA's cudaErrorSystemNotReady. As a warning torch goes on without GPUs.
-        pattern=re.compile(
-            r"^(?!.{0,200}Warning: ).{0,400}(?:Error 802: |CUDA error: |cuda runtime error \(802\) : "
-            r"|Cuda failure (?:\d+ )?')system not yet initialized"
-        ),
-        example="RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions "
-        "before calling NumCudaDevices() that might have already set an error? Error 802: system not yet "
-        "initialized",
-        near_miss="INFO the system not yet initialized is error 802 of CUDA",
-        says="CUDA does not start on this host: mostly its fabric manager is not running, or is of another "
-        "version than the driver",
     ),
     Signature(
         mode=nccl.CLOSED_BY_PEER,

@@ -191,8 +191,8 @@ SIGNATURES = (
             r"^(?:ValueError|RuntimeError): host not found: "
             r"(?P<why>Name or service not known|Temporary failure in name resolution|No address .{1,60})"
         ),
-        example="ValueError: host not found: Name or service not known",
-        near_miss="INFO host not found: Name or service not known, asking again",
+        example="ValueError: host not found: No address associated with hostname",
+        near_miss="INFO host not found: No address associated with hostname, asking again",
         says="the master's name cannot be resolved: {why}",
     ),
 )
