@@ -20,11 +20,12 @@ _ROWS_OF: dict[frozenset[int], tuple[Signature, ...]] = {}
 """The rows by the literals that stand in a line, as lines are much alike."""
 
 _UNKNOWN_PREFIX = re.compile(
-    r"\s*(?:\[[^\[\]]{1,80}\]:?|\([^()]{1,80}\):?|[\w./-]{1,80} ?\||[A-Za-z][\w./-]{0,60}:(?<=\d:))\s"
-    r"|(?:ExitCode \d{1,4} )?ErrorMessage \""
+    r"\s*(?:\[[^\[\]]{1,80}\]:?|\([^()]{1,80}\):?|[\w./-]{1,80} ?\|"
+    r"|(?:[A-Za-z][\w./-]{0,60}|\d{1,6}):(?<=\d:))\s|(?:ExitCode \d{1,4} )?ErrorMessage \""
 )
-"""What programs that are not known put before lines: in brackets, before a bar, or a name with a number. The
-images' toolkit tells so of the last lines of the script."""
+"""What programs that are not known put before lines: in brackets, before a bar, a name with a number, or a
+number alone, as of a piece of what srun labels (`formats.task_labels` reads the whole). The images' toolkit
+tells so of the last lines of the script."""
 _MOST_UNKNOWN = 3
 _AT_START = tuple(row for row in SIGNATURES if row.pattern.pattern.startswith("^"))
 

@@ -52,8 +52,14 @@ def attributed(root: Sighting, others: Sequence[Sighting], reading: Reading) -> 
         named = [sign for sign in others if sign.rank is not None and _tells_of(sign, root)]
         if len({sign.rank for sign in named}) == 1:
             root = replace(root, rank=named[0].rank, host=root.host or named[0].host)
-    if root.mode in _LAGS and _waits(root):
+    if "tensor" in root.captured:
+        missing = _missing([root, *others])
+        return replace(root, rank=missing, host=None, about="" if missing is None else None)
+    if root.mode in _LAGS and (_waits(root) or (root.vague and "rank" not in root.captured)):
         return _of_the_odd(root, others, reading)
+    if root.rank is None and root.host is None:
+        hosts = {sign.host for sign in others if sign.code == root.code and "host" in sign.captured}
+        root = replace(root, host=hosts.pop()) if len(hosts) == 1 else root
     return root
 
 
@@ -136,6 +142,15 @@ def without_innocents(root: Sighting, signs: Sequence[Sighting], table: Sequence
 def _says_the_same(sign: Sighting, root: Sighting) -> bool:
     """Whether both are one failure of two ranks: in the same words, but for numbers."""
     return sign.code == root.code and _NUMBER.sub("", sign.what) == _NUMBER.sub("", root.what)
+
+
+def _missing(signs: Iterable[Sighting]) -> int | None:
+    """The one rank of which all lines say that the others wait for its tensor: where some name another one,
+    ranks are out of step, and none is to blame more than the rest. Who writes such a line coordinates."""
+    named = {
+        sign.rank if "missing" not in sign.captured else None for sign in signs if "tensor" in sign.captured
+    }
+    return named.pop() if len(named) == 1 else None
 
 
 def _waits(sign: Sighting) -> bool:

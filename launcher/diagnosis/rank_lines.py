@@ -36,6 +36,9 @@ _GROUP = re.compile(
 )
 _ALONE = re.compile(r"\[Rank (?P<rank>\d{1,6})\]|\bRank (?P<bare>\d{1,6})\] ")
 _BEGINNING = 200
+_MOST_PENDING = 100
+"""Collectives of one process group that may have timed out together; those further apart are of several."""
+
 _ENTRY = re.compile(r"^\s*rank\s*:\s*(?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,6})\)")
 _CODE = re.compile(r"^\s*exitcode\s*:\s*(?P<code>-?\d{1,4})\b")
 _SIGNALS: Mapping[int, str] = {
@@ -82,6 +85,7 @@ class RankLines:
         """The global ranks that lines tell for a local rank of a host."""
         self._seen: dict[int, tuple[str | None, float | None, int | None]] = {}
         """Of ranks of which last lines were read: where they ran, when they printed last, and their step."""
+        self._groups_unnamed = False
         self.world_size = 0
         """The ranks of the largest communicator that NCCL tells of; 0 where it tells of none."""
 
@@ -122,12 +126,18 @@ class RankLines:
         return tuple(self._rows.values())
 
     def waiting(self) -> tuple[Waiting, ...]:
-        """Where the ranks stand, one row for each rank and group."""
-        return tuple(self._waiting.values())
+        """Where the ranks stand, one row for each rank and group.
+
+        Before torch 2.2 no line names its group: where a rank tells of places far apart, those are of several
+        groups, in which nobody knows who counts as what.
+        """
+        rows = self._waiting.values()
+        return tuple(row for row in rows if row.group is not None or not self._groups_unnamed)
 
     def forget(self) -> None:
         """The ranks were started again."""
         self._waiting.clear()
+        self._groups_unnamed = False
         self.places.clear()
         self._rows = {
             rank: replace(row, exit=None, enqueued=None, completed=None) for rank, row in self._rows.items()
@@ -155,6 +165,8 @@ class RankLines:
         known = self._waiting.get((rank, group))
         if known is None and len(self._waiting) >= _MOST_RANKS:
             return
+        if known is not None and None not in (known.sequence, row.sequence) and _GROUP.search(text) is None:
+            self._groups_unnamed |= abs((row.sequence or 0) - (known.sequence or 0)) > _MOST_PENDING
         # A rank waits in the first collective that it names; later ones fail because of it.
         self._waiting[rank, group] = row if known is None else _merged(known, row)
         if host:

@@ -177,6 +177,19 @@ SIGNATURES = (
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
         role=LineRole.SYMPTOM,
+        literal="received a dump signal",
+        pattern=re.compile(
+            r"Received a dump signal due to a collective timeout from +rank (?P<reporter>\d{1,6})"
+        ),
+        example="[PG ID 0 PG GUID 0(default_pg) Rank 5] Received a dump signal due to a collective timeout "
+        "from  rank 2 and we will try our best to dump the debug info.",
+        near_miss="[PG ID 0 Rank 0] Received a dump signal due to a collective timeout from another rank",
+        says="rank {reporter} waited in vain for the others in a collective, and told all ranks",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.COLLECTIVE_TIMED_OUT,
+        role=LineRole.SYMPTOM,
         literal="timeout at collective",
         pattern=re.compile(
             r"Rank (?P<group_rank>\d+)\] Timeout at collective: (?P<operation>\w+), #(?P<sequence>\d+)"

@@ -7,7 +7,7 @@ torch's watchdog raises it after a time-out; SIGTERM comes from outside.
 Texts: torch/distributed/elastic/multiprocessing/api.py and errors/__init__.py;
 torch/multiprocessing/spawn.py; CPython's subprocess.py and faulthandler.c; sagemaker-training-toolkit's
 errors.py; FailureReason of the SageMaker API; docker compose; bash; srun; Open MPI and MPICH; DeepSpeed's
-launcher/launch.py; glibc's malloc.
+launcher/launch.py; Composer's cli/launcher.py; glibc's malloc.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _SignalSaid:
         return rf"(?P<exit>{128 + self.number}|-{self.number})(?!\d|\.\d)"
 
 
-_BY_MPIRUN = r"(?:process rank (?P<rank>\d{1,6}) with PID \d{1,10} on node (?P<host>[\w.-]{1,255}) )?"
+_BY_MPIRUN = r"(?:process rank (?P<rank>\d{1,6}) with PID \S{1,20} on node (?P<host>[\w.-]{1,255}) )?"
 """Whom mpirun, or prterun, names before it says how a process ended."""
 
 _CRASHED = (job_runtime.NATIVE_CRASH, LineRole.INITIATOR)
@@ -138,7 +138,9 @@ def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
             ending,
             "a process",
             "exit code",
-            rf"(?i:\bexit code:? {{1,10}}'?){ending.codes}",
+            # Composer and mpirun say of which rank; mpirun in the line before.
+            r"(?:(?:\bRank |Process name: \[\S{1,120},)(?P<rank>\d{1,6})(?: crashed with |\]\n\s*))?"
+            rf"(?i:\bexit code:? {{0,12}}'?){ending.codes}",
             f"AlgorithmError: , exit code: {shell}",
             f"AlgorithmError: , exit code: {shell}0",
         ),
@@ -154,7 +156,7 @@ def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
             ending,
             "a process",
             "exited with code",
-            rf"\bexited with code {ending.codes}",
+            rf"(?:\bGlobal rank (?P<rank>\d{{1,6}}) \(PID \d{{1,10}}\) )?\bexited with code {ending.codes}",
             f"algo-1-x7k2p exited with code {shell}",
             "algo-1-x7k2p exited with code 0",
         ),
@@ -173,7 +175,9 @@ def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
 def _by_name(ending: _SignalSaid) -> tuple[Signature, ...]:
     name, number, words = ending.signal, ending.number, re.escape(ending.words)
     table = rf"|Signal {number} \({name}\) received by PID" if ending.by_table else ""
-    srun = rf"|^srun: error: \S{{1,100}}: tasks? [\d,-]{{1,100}}: {words}\b" if ending.by_srun else ""
+    srun = (
+        rf"|^\s{{0,40}}srun: error: \S{{1,100}}: tasks? [\d,-]{{1,100}}: {words}\b" if ending.by_srun else ""
+    )
     return (
         _row(
             ending,

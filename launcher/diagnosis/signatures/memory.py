@@ -1,6 +1,6 @@
 """Memory of the GPU and of the host.
 
-Texts: c10/cuda/CUDACachingAllocator.cpp and c10/core/impl/alloc_cpu.cpp of PyTorch 1.13 to 2.8, the
+Texts: c10/cuda/CUDACachingAllocator.cpp and c10/core/impl/alloc_cpu.cpp of PyTorch 1.13 to 2.8, XLA, the
 Linux kernel's mm/oom_kill.c of 4.19 to 6.12, torch/distributed/elastic/multiprocessing/api.py, Kubernetes'
 pod status, slurmstepd and srun.
 """
@@ -54,6 +54,18 @@ SIGNATURES = (
         ),
         example="algo-1:101:140 [2] init.cc:1019 NCCL WARN Cuda failure 2 'out of memory'",
         near_miss="INFO the allocator was out of memory in the last run",
+    ),
+    Signature(
+        mode=hardware.CUDA_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="out of memory while trying to allocate",
+        pattern=re.compile(
+            r"RESOURCE_EXHAUSTED: .{0,80}?Out of memory while trying to allocate (?P<asked>" + _FREE + ")"
+        ),
+        example="jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to "
+        "allocate 3221225472 bytes.",
+        near_miss="INFO out of memory while trying to allocate 3 GiB, trying again",
+        says="the GPU is full: XLA asked for {asked}",
     ),
     Signature(
         mode=hardware.CUDA_OUT_OF_MEMORY,
@@ -183,7 +195,9 @@ SIGNATURES = (
         mode=hardware.HOST_OUT_OF_MEMORY,
         role=LineRole.INITIATOR,
         literal="out of memory",
-        pattern=re.compile(r"^srun: error: (?P<host>[\w.-]{1,100}): tasks? [\d,-]{1,100}: Out Of Memory"),
+        pattern=re.compile(
+            r"^\s{0,40}srun: error: (?P<host>[\w.-]{1,100}): tasks? [\d,-]{1,100}: Out Of Memory"
+        ),
         example="srun: error: gpu20-15: task 0: Out Of Memory",
         near_miss="INFO srun: error: gpu20-15: task 0: Out Of Memory is what it says",
         says="the task took more memory than it may and was killed",
@@ -205,7 +219,7 @@ SIGNATURES = (
         role=LineRole.CASCADE,
         literal="killed",
         pattern=re.compile(
-            r"^srun: error: (?P<host>[\w.-]{1,100}): (?:task (?P<task>\d{1,7})"
+            r"^\s{0,40}srun: error: (?P<host>[\w.-]{1,100}): (?:task (?P<task>\d{1,7})"
             r"|tasks [\d,-]{1,100}): Killed\b"
         ),
         example="srun: error: gpu20-15: tasks 0-3: Killed",

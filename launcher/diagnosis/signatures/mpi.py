@@ -1,7 +1,7 @@
 """mpirun's daemons, one on each host, and the way between its processes.
 
 Texts: Open MPI 2 to 5 and PRRTE, as they stand in kubeflow/mpi-operator issue 152, aws/aws-parallelcluster
-issue 301 and open-mpi/ompi issue 11830.
+issue 301 and open-mpi/ompi issue 11830, and in Open MPI's help-mpi-btl-tcp.txt.
 """
 
 from __future__ import annotations
@@ -52,6 +52,16 @@ SIGNATURES = (
         example="At least one pair of MPI processes are unable to reach each other for MPI communications.",
         near_miss="INFO the hosts were unable to reach each other for 3 s",
         says="MPI processes of two hosts do not reach each other",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal="has unexpectedly disconnected",
+        pattern=re.compile(r"An MPI communication peer process has unexpectedly disconnected"),
+        example="An MPI communication peer process has unexpectedly disconnected.  This",
+        near_miss="INFO the client has unexpectedly disconnected",
+        says="an MPI process on another host went away without a word",
         vague=True,
     ),
 )

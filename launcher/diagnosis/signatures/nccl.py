@@ -1,8 +1,8 @@
 """NCCL: memory, sockets, devices, versions.
 
-Texts: NCCL's misc/socket.cc, shm.h, transport/p2p.cc, shm.cc and net_ib.cc, init.cc and bootstrap.cc, 2.3 to
-2.28; gloo's transport/tcp; ProcessGroupNCCL.cpp of PyTorch
-1.13 to 2.8; c10d's Utils.hpp of 2.13.
+Texts: NCCL's misc/socket.cc, shm.h, transport/p2p.cc, shm.cc, nvls.cc and net_ib.cc, init.cc and
+bootstrap.cc, 2.3 to 2.28; gloo's transport/tcp; ProcessGroupNCCL.cpp of PyTorch 1.13 to 2.8; c10d's Utils.hpp
+of 2.13.
 """
 
 from __future__ import annotations
@@ -282,6 +282,17 @@ SIGNATURES = (
         "error'",
         near_miss="INFO 'initialization error' is error 3 of CUDA",
         says="CUDA cannot be initialised for NCCL on this host",
+    ),
+    Signature(
+        mode=nccl.PEER_ACCESS_REFUSED,
+        role=LineRole.INITIATOR,
+        literal="nvlink sharp (nvls) multicast memory",
+        pattern=re.compile(r"Failed to (?:bind|allocate) NVLink SHARP \(NVLS\) Multicast memory"),
+        example="gpu-1:20:31 [0] transport/nvls.cc:169 NCCL WARN Failed to bind NVLink SHARP (NVLS) "
+        "Multicast memory of size 2097152 : CUDA error 401 'the operation cannot be performed in the present "
+        "state'.",
+        near_miss="gpu-1:20:31 [0] NCCL INFO NVLink SHARP (NVLS) Multicast memory of size 2097152",
+        says="this host's NVSwitches give NCCL no multicast memory: mostly for its fabric manager",
     ),
     Signature(
         mode=nccl.CLOSED_BY_PEER,

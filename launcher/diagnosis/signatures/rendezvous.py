@@ -1,7 +1,7 @@
 """How the hosts meet: the store and torchrun's rendezvous.
 
 Texts: torch/csrc/distributed/c10d/socket.cpp, TCPStore.cpp and ProcessGroupGloo.cpp,
-torch/distributed/elastic/rendezvous of PyTorch 1.10 to 2.8.
+torch/distributed/elastic/rendezvous of PyTorch 1.10 to 2.8; torch/lib/c10d/Utils.cpp of 1.0 to 1.8.
 """
 
 from __future__ import annotations
@@ -181,5 +181,18 @@ SIGNATURES = (
         remedy="Set GLOO_SOCKET_IFNAME to the interface that is in the container's resourceconfig.json, in "
         "`environment`: gloo then takes that address, and not the one of the host's name.",
         retry=Retry.NEVER,
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="host not found: ",
+        # What getaddrinfo says of MASTER_ADDR, or of the address in `init_method`.
+        pattern=re.compile(
+            r"^(?:ValueError|RuntimeError): host not found: "
+            r"(?P<why>Name or service not known|Temporary failure in name resolution|No address .{1,60})"
+        ),
+        example="ValueError: host not found: No address associated with hostname",
+        near_miss="INFO host not found: No address associated with hostname, asking again",
+        says="the master's name cannot be resolved: {why}",
     ),
 )

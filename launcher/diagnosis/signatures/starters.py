@@ -2,9 +2,10 @@
 toolkit, the service. Which signal ended it is in `exit_codes`, that it was ended from outside in `stops`.
 
 Texts: torch/distributed/elastic/multiprocessing/api.py and errors/__init__.py; DeepSpeed's launcher/
-launch.py; Open MPI's help texts; srun and slurmstepd/req.c of SLURM 2.3 to 24; sagemaker-training-toolkit's
-errors.py from 3.0 on, which prints the name of the error, its exit code, its message and the command as lines
-of their own; FailureReason of the SageMaker API, which has them in one; runc.
+launch.py; Composer's cli/launcher.py; the help texts of Open MPI and PRRTE; srun and slurmstepd/req.c of
+SLURM 2.3 to 24; sagemaker-training-toolkit's errors.py from 3.0 on, which prints the name of the error, its
+exit code, its message and the command as lines of their own; FailureReason of the SageMaker API, which has
+them in one; runc.
 """
 
 from __future__ import annotations
@@ -163,6 +164,28 @@ SIGNATURES = (
         example="AlgorithmError: framework error, exit code: 1",
         near_miss="INFO AlgorithmError: is raised by the service",
         says="the container ended with exit code {exit}: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="crashed with exit code",
+        pattern=re.compile(r"\bRank (?P<rank>\d{1,6}) crashed with exit code (?P<exit>-?[1-9]\d{0,2})"),
+        example="ERROR:composer.cli.launcher:Rank 2 crashed with exit code 1.",
+        near_miss="INFO Rank 2 never crashed with exit code 1",
+        says="ended with exit code {exit}; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="exited with code",
+        pattern=re.compile(
+            r"\bGlobal rank (?P<rank>\d{1,6}) \(PID \d{1,10}\) exited with code (?P<exit>-?[1-9]\d{0,2})"
+        ),
+        example="ERROR:composer.cli.launcher:Global rank 3 (PID 1501) exited with code 1",
+        near_miss="INFO Global rank 3 (PID 1501) exited with code 0",
+        says="ended with exit code {exit}; its own error is not in the log",
         vague=True,
     ),
     Signature(

@@ -240,7 +240,7 @@ SIGNATURES = (
         # CUDA's cudaErrorSystemNotReady: a daemon of the driver does not run, with NVSwitch the fabric
         # manager.
         pattern=re.compile(
-            r"(?:CUDA error: |\. Error 802: |cuda runtime error \(802\) : )system not yet initialized"
+            r"(?:CUDA error: |[.?] Error 802: |cuda runtime error \(802\) : )system not yet initialized"
         ),
         example="RuntimeError: cuda runtime error (802) : system not yet initialized at "
         "/pytorch/aten/src/THC/THCGeneral.cpp:50",

@@ -1,0 +1,66 @@
+"""What Ray says of a worker that is gone.
+
+Texts: Ray's raylet/node_manager.cc (HandleClientConnectionError, the summary of what the memory monitor
+killed), core_worker and python/ray/exceptions.py of 2.0 to 2.49.
+"""
+
+from __future__ import annotations
+
+import re
+
+from launcher.diagnosis.signatures.signature import LineRole, Signature
+from launcher.failure_modes import hardware
+
+SIGNATURES = (
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="killed due to memory pressure (oom)",
+        pattern=re.compile(
+            r"(?<!\d)(?P<workers>[1-9]\d{0,5}) Workers \(tasks / actors\) killed due to memory pressure "
+            r"\(OOM\)"
+        ),
+        example="(raylet) [2023-04-09 07:23:59,445 E 395 395] (raylet) node_manager.cc:3049: 10 Workers "
+        "(tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons",
+        near_miss="node_manager.cc:3049: 0 Workers (tasks / actors) killed due to memory pressure (OOM)",
+        says="the host's memory was nearly full, and Ray's memory monitor killed {workers} workers",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="due to the node running low on memory",
+        pattern=re.compile(
+            r"(?:Task|Actor|Worker)\b.{0,80} was killed due to the node running low on memory"
+        ),
+        example="ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
+        near_miss="INFO tasks are killed due to the node running low on memory",
+        says="the host's memory was nearly full, and Ray's memory monitor killed a worker",
+    ),
+    Signature(
+        mode=hardware.CUDA_OUT_OF_MEMORY,
+        role=LineRole.SYMPTOM,
+        # Ray's own error of this name, of the host's memory, comes with the words of the monitor.
+        literal="raytaskerror(outofmemoryerror)",
+        pattern=re.compile(r"^ray\.exceptions\.RayTaskError\(OutOfMemoryError\): "),
+        example="ray.exceptions.RayTaskError(OutOfMemoryError): ray::WorkerDict.update_actor() (pid=118848, "
+        "ip=10.0.0.7)",
+        near_miss="INFO a RayTaskError(OutOfMemoryError) is raised for it",
+        says="an actor's GPU is full: torch raised OutOfMemoryError in it",
+        vague=True,
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.CASCADE,
+        literal="worker unexpectedly exits with a connection error code",
+        pattern=re.compile(
+            r"Worker exit type: \w{1,40} Worker exit detail: Worker unexpectedly exits with a connection "
+            r"error code \d{1,5}\. End of file"
+        ),
+        example="Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a "
+        "connection error code 2. End of file. There are some potential root causes.",
+        near_miss="INFO what a Worker unexpectedly exits with a connection error code 2 for",
+        says="a Ray worker's process ended without a word: mostly it was killed for the host's memory, or it "
+        "died in native code",
+        vague=True,
+    ),
+)
