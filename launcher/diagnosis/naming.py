@@ -171,8 +171,17 @@ def _tells_of(sign: Sighting, root: Sighting) -> bool:
     if sign.host == root.host and sign.details and 0 < sign.index - root.index <= _COPY_BELOW:
         return True  # torch prints an exception, and again with its traceback behind the rank's prefix.
     if "exitcode" in sign.captured:
-        return not sign.host or not root.host or sign.host.split(".")[0] == root.host.split(".")[0]
-    return sign.code == root.code and sign.host == root.host
+        return not sign.host or not root.host or _is_of(root.host, sign)
+    # slurmstepd says that the kernel killed something, srun below it which task that was.
+    told_by_srun = root.host is None and "task" in sign.captured
+    return sign.code == root.code and (told_by_srun or sign.host == root.host)
+
+
+def _is_of(host: str, table: Sighting) -> bool:
+    """Whether an entry of torchrun's table is of this host: by its stream, or by the name that it gives, which
+    the path of a process' own log has in it (`gpu-2/none_x7/attempt_0/3/stderr.log`)."""
+    named = {(table.host or "").split(".")[0], table.captured.get("host", "").split(".")[0]} - {""}
+    return not named.isdisjoint(part.split(".")[0] for part in host.split("/"))
 
 
 def _same_launcher(sign: Sighting, root: Sighting) -> bool:

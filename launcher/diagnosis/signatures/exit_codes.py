@@ -135,7 +135,7 @@ def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
             ending,
             "a process",
             "exit code",
-            rf"(?i:\bexit code:? '?){ending.codes}",
+            rf"(?i:\bexit code:? {{0,12}}'?){ending.codes}",
             f"AlgorithmError: , exit code: {shell}",
             f"AlgorithmError: , exit code: {shell}0",
         ),
@@ -170,8 +170,29 @@ def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
 def _by_name(ending: _SignalSaid) -> tuple[Signature, ...]:
     name, number, words = ending.signal, ending.number, re.escape(ending.words)
     table = rf"|Signal {number} \({name}\) received by PID" if ending.by_table else ""
-    srun = rf"|^srun: error: \S{{1,100}}: tasks? [\d,-]{{1,100}}: {words}\b" if ending.by_srun else ""
+    srun = (
+        _row(
+            ending,
+            "task {task}",
+            f": {ending.words.lower()}",
+            rf"^srun: error: (?P<host>[\w.-]{{1,100}}): "
+            rf"(?:task (?P<task>\d{{1,7}})|tasks (?P<tasks>[\d,-]{{1,100}})): {words}\b",
+            f"srun: error: gpu20-15: task 7: {ending.words} (core dumped)",
+            f"srun: error: gpu20-15: what task 7 says: {ending.words}",
+        ),
+    )
     return (
+        *(srun if ending.by_srun else ()),
+        _row(
+            ending,
+            "the process",
+            f"exited on signal {number}",
+            rf"\bprocess rank (?P<rank>\d{{1,6}}) with PID \d{{1,9}} on node (?P<host>[\w.-]{{1,255}}) "
+            rf"exited on signal {number} \({words}\)",
+            f"mpirun noticed that process rank 5 with PID 77 on node gpu-2 exited on signal {number} "
+            f"({ending.words}).",
+            f"INFO one exited on signal {number} ({ending.words})",
+        ),
         _row(
             ending,
             "a process",
@@ -185,10 +206,10 @@ def _by_name(ending: _SignalSaid) -> tuple[Signature, ...]:
             ending,
             "a process",
             ending.words.lower(),
-            rf"exited on signal {number} \({words}\)|EXIT STRING: {words} \(signal {number}\)"
+            rf"EXIT STRING: {words} \(signal {number}\)"
             rf"|^\[\S{{1,100}}:\d{{1,9}}\] Signal: {words} \({number}\)"
             rf"|: line \d{{1,9}}: +\d{{1,9}} {words}\b"
-            rf"|^{words}(?: \(core dumped\))?$|^Fatal Python error: {words}{srun}",
+            rf"|^{words}(?: \(core dumped\))?$|^Fatal Python error: {words}",
             f"./train.sh: line 30: 7 {ending.words}                 (core dumped) python train.py",
             f"INFO {ending.words} is what it would say in line 30",
         ),

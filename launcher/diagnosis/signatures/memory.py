@@ -183,7 +183,10 @@ SIGNATURES = (
         mode=hardware.HOST_OUT_OF_MEMORY,
         role=LineRole.INITIATOR,
         literal="out of memory",
-        pattern=re.compile(r"^srun: error: (?P<host>[\w.-]{1,100}): tasks? [\d,-]{1,100}: Out Of Memory"),
+        pattern=re.compile(
+            r"^srun: error: (?P<host>[\w.-]{1,100}): (?:task (?P<task>\d{1,7})|tasks [\d,-]{1,100}): "
+            r"Out Of Memory"
+        ),
         example="srun: error: gpu20-15: task 0: Out Of Memory",
         near_miss="INFO srun: error: gpu20-15: task 0: Out Of Memory is what it says",
         says="the task took more memory than it may and was killed",
