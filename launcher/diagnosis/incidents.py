@@ -16,7 +16,8 @@ from launcher.diagnosis.signatures.signature import LineRole
 from launcher.failure_modes import job_runtime
 
 ONE_CLOCK_APART = 60.0
-"""Seconds between a failure and steps on another host, by one clock: so long nobody steps on without it."""
+"""Seconds between a failure and steps by one clock, on another host or after an error that was caught: so long
+nobody steps on without it."""
 
 _WARNING = re.compile(r"^\[?W\d{3,4} ")
 """How glog marks a warning of C++: of a process that tells of another one's end, and goes on."""
@@ -90,7 +91,7 @@ def _was_survived(sign: Sighting, reading: Reading) -> bool:
 def _belongs_to_the_end(each: Survived, left: Sequence[Sighting], reading: Reading, *, failed: bool) -> bool:
     """Whether what seemed to be survived stands so near the end of a process that it is its cause."""
     sign = each.sign
-    if each.restarted or not (_explains(sign) or sign.fatal):
+    if each.restarted or not (_explains(sign) or sign.fatal) or _was_caught(sign, reading):
         return False
     ends = [
         other.index
@@ -100,6 +101,16 @@ def _belongs_to_the_end(each: Survived, left: Sequence[Sighting], reading: Readi
     if failed:
         ends.append(reading.lengths.get(sign.host or "", max(reading.lengths.values(), default=0)))
     return any(end - sign.index <= COMES_DOWN for end in ends)
+
+
+def _was_caught(sign: Sighting, reading: Reading) -> bool:
+    """Whether the steps of a stream went on after an error for so long that they were not written later only
+    because they had been buffered."""
+    course = reading.courses.get(sign.stream)
+    last = course.since if course is not None else None
+    if sign.fatal or sign.time is None or last is None or last.time is None or last.clock != sign.clock:
+        return False
+    return last.time - sign.time > ONE_CLOCK_APART
 
 
 def _is_end_of(sign: Sighting, other: Sighting) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from launcher.diagnosis.rank_lines import Waiting
 from launcher.diagnosis.ranks import RankState
 from launcher.diagnosis.reading import Reading
+from launcher.diagnosis.reason import BEFORE_ALL_LINES
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
 from launcher.failure_modes import checkpoints, data, nccl
@@ -172,9 +173,10 @@ def _tells_of(sign: Sighting, root: Sighting) -> bool:
         return True  # torch prints an exception, and again with its traceback behind the rank's prefix.
     if "exitcode" in sign.captured:
         return not sign.host or not root.host or _is_of(root.host, sign)
-    # slurmstepd says that the kernel killed something, srun below it which task that was.
-    told_by_srun = root.host is None and "task" in sign.captured
-    return sign.code == root.code and (told_by_srun or sign.host == root.host)
+    # slurmstepd says that the kernel killed something, srun below it which task that was; the kernel's log of
+    # a host that nothing names tells what a rank met.
+    later = root.host is None and ("task" in sign.captured or root.index == BEFORE_ALL_LINES)
+    return sign.code == root.code and (later or sign.host == root.host)
 
 
 def _is_of(host: str, table: Sighting) -> bool:

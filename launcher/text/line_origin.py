@@ -2,7 +2,7 @@
 
 Prefixes stack, in any order: `[1,23]<stdout>:` (mpirun), `[rank3]:` (torch), `[default3]:` and, of `--role
 trainer`, `[trainer3]:` (torchrun; the 3 is the local rank), `algo-1-ABCDE_1  | ` (docker compose),
-`10.0.0.1: ` (pdsh), `[pod/trainer-0/pytorch] ` (kubectl logs --prefix), `train-a/algo-2-1763724000 `
+`10.0.0.1: ` (pdsh), `gpu017 ` or `gpu017: ` where `[rank3]:` follows, `[pod/trainer-0/pytorch] ` (kubectl logs --prefix), `train-a/algo-2-1763724000 `
 (aws logs tail), `(RayTrainWorker pid=951, ip=10.0.0.2) ` (Ray), `algo-1:126:199 [5] ` (NCCL; the 5 is the
 local device, not the rank), ISO times, a clock's time with or without an American or syslog's date (`ts` of
 moreutils prints `Dec 31 23:59:59 `), seconds since the epoch, the kernel's seconds.
@@ -57,7 +57,10 @@ PREFIX = re.compile(
     r"|(?:[\w.-]+/)(?P<tail>algo-\d+)-\d{6,} "
     r"|\([\w.:<>]+ pid=(?P<pid>\d{1,9})(?:, ip=(?P<ip>[\da-fA-F.:]+))?\) ?"
     r"|(?P<nccl>[A-Za-z][\w.-]*):\d+:\d+ \[(?P<device>\d+)\] "
-    r"|(?P<pdsh>(?:\d{1,3}\.){3}\d{1,3}|algo-\d+|(?=[^\s:]*\d)[A-Za-z]\w*[-.][\w.-]+" + _NO_HOST + "): "
+    r"|(?P<pdsh>(?:(?:\d{1,3}\.){3}\d{1,3}|algo-\d+|(?=[^\s:]*\d)[A-Za-z]\w*[-.][\w.-]+"
+    + _NO_HOST
+    + ")(?=: )"
+    r"|(?=\S*\d)[A-Za-z][\w.-]{0,100}(?=:? \[rank ?\d)):? "
     r")"
 )
 _MOST_PREFIXES = 8

@@ -113,6 +113,18 @@ def test_what_was_caught_is_the_cause_where_the_process_ended_shortly_after() ->
     assert "InvalidURL" not in far.root_cause.finding.message
 
 
+@pytest.mark.parametrize(("minutes", "cause"), [(0, "InvalidURL"), (2, None)])
+def test_what_was_caught_is_no_cause_where_steps_went_on_for_minutes(minutes: int, cause: str | None) -> None:
+    caught = LOGGED.replace("ConnectionError", "InvalidURL")
+    stamped = [f"2026-08-20T10:00:20.000Z {line}" for line in caught.split("\n")]
+    # What had been buffered is stamped as it comes out, all at once.
+    times = [f"2026-08-20T10:{number * minutes:02}:30.000Z" for number in range(20)]
+    stepped = [f"{time} step {number} loss 2.31" for number, time in enumerate(times)]
+    found = story("\n".join([*stamped, *stepped, f"{times[-1]} {ENDED}"]))
+    assert found.root_cause is not None
+    assert ("InvalidURL" in found.root_cause.finding.message) == (cause is not None)
+
+
 def test_a_closed_connection_after_the_end_of_training_is_noise() -> None:
     closed = (
         "[rank1]:[W820 10:00:00.0 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=3): Connection "
