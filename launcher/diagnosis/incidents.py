@@ -16,8 +16,8 @@ from launcher.diagnosis.signatures.signature import LineRole
 from launcher.failure_modes import job_runtime
 
 ONE_CLOCK_APART = 60.0
-"""Seconds between a failure and steps by one clock, on another host or after an error that was caught: so long
-nobody steps on without it."""
+"""Seconds between a failure and steps by one clock, on another host or after an error that was caught: so
+long nobody steps on without it."""
 
 _WARNING = re.compile(r"^\[?W\d{3,4} ")
 """How glog marks a warning of C++: of a process that tells of another one's end, and goes on."""

@@ -172,6 +172,8 @@ def _tells_of(sign: Sighting, root: Sighting) -> bool:
     if sign.host == root.host and sign.details and 0 < sign.index - root.index <= _COPY_BELOW:
         return True  # torch prints an exception, and again with its traceback behind the rank's prefix.
     if "exitcode" in sign.captured:
+        if root.captured.get("exit", sign.captured["exitcode"]) != sign.captured["exitcode"]:
+            return False  # another host's table, where one file has those of several
         return not sign.host or not root.host or _is_of(root.host, sign)
     # slurmstepd says that the kernel killed something, srun below it which task that was; the kernel's log of
     # a host that nothing names tells what a rank met.
@@ -180,8 +182,8 @@ def _tells_of(sign: Sighting, root: Sighting) -> bool:
 
 
 def _is_of(host: str, table: Sighting) -> bool:
-    """Whether an entry of torchrun's table is of this host: by its stream, or by the name that it gives, which
-    the path of a process' own log has in it (`gpu-2/none_x7/attempt_0/3/stderr.log`)."""
+    """Whether an entry of torchrun's table is of this host: by its stream, or by the name that it gives,
+    which the path of a process' own log has in it (`gpu-2/none_x7/attempt_0/3/stderr.log`)."""
     named = {(table.host or "").split(".")[0], table.captured.get("host", "").split(".")[0]} - {""}
     return not named.isdisjoint(part.split(".")[0] for part in host.split("/"))
 

@@ -2,10 +2,11 @@
 
 Prefixes stack, in any order: `[1,23]<stdout>:` (mpirun), `[rank3]:` (torch), `[default3]:` and, of `--role
 trainer`, `[trainer3]:` (torchrun; the 3 is the local rank), `algo-1-ABCDE_1  | ` (docker compose),
-`10.0.0.1: ` (pdsh), `gpu017 ` or `gpu017: ` where `[rank3]:` follows, `[pod/trainer-0/pytorch] ` (kubectl logs --prefix), `train-a/algo-2-1763724000 `
-(aws logs tail), `(RayTrainWorker pid=951, ip=10.0.0.2) ` (Ray), `algo-1:126:199 [5] ` (NCCL; the 5 is the
-local device, not the rank), ISO times, a clock's time with or without an American or syslog's date (`ts` of
-moreutils prints `Dec 31 23:59:59 `), seconds since the epoch, the kernel's seconds.
+`10.0.0.1: ` (pdsh), `gpu017 ` or `gpu017: ` where `[rank3]:` follows, `[pod/trainer-0/pytorch] ` (kubectl
+logs --prefix), `train-a/algo-2-1763724000 ` (aws logs tail), `(RayTrainWorker pid=951, ip=10.0.0.2) ` (Ray),
+`algo-1:126:199 [5] ` (NCCL; the 5 is the local device, not the rank), ISO times, a clock's time with or
+without an American or syslog's date (`ts` of moreutils prints `Dec 31 23:59:59 `), seconds since the epoch,
+the kernel's seconds.
 
 This is the one reader of them: the diagnosis, `launch logs --rank` and `--host`, the progress of a followed
 job and the colours on the terminal all ask here, so that a line has the same rank everywhere.
@@ -50,7 +51,8 @@ PREFIX = re.compile(
     r") ?"
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?\]?[ \t]"
     r"|\[ *\d+\.\d+\] |\[\w{3} \w{3} +\d+ [\d:]+ \d{4}\] "
-    r"|\[?(?:[A-Z][a-z]{2} [ \d]\d |\d{1,2}/\d{1,2}/\d{4},? )?\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?: [AP]M)?\]?[ \t]"
+    r"|\[?(?:[A-Z][a-z]{2} [ \d]\d |\d{1,2}/\d{1,2}/\d{4},? )?"
+    r"\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?: [AP]M)?\]?[ \t]"
     r"|\d{10}\.\d{3,9}[ \t]"
     r"|(?:\w+-)?(?P<algo>algo-\d+)-\w+(?:_\d+)? *\| ?"
     r"|\[pod/(?P<pod>[\w.-]+)(?:/[\w.-]+)?\] "

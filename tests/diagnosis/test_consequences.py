@@ -78,3 +78,31 @@ def test_what_torchruns_agents_raise_while_they_meet_is_the_rendezvous(end: str)
     stack = f'Traceback (most recent call last):\n  File "{file}", line 113, in _call_store\n    call()\n'
     assert root(story(algo_1=f"{stack}RuntimeError: {end}")) == ("NCCL008", None)
     assert root(story(algo_1=f"{stack}ValueError: port must be a number"))[0] == "CODE001"
+
+
+CLOSED = "RuntimeError: [gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:40001"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "double free or corruption (!prev)",
+        "terminate called after throwing an instance of 'std::out_of_range'",
+    ],
+)
+def test_a_crash_in_its_own_words_is_what_others_noticed(said: str) -> None:
+    found = story(algo_1=f"{said}\n{raised(1, CLOSED)}", algo_2=raised(9, CLOSED))
+    assert root(found) == ("CODE004", None)
+    assert found.root_cause.host == "algo-1"
+
+
+@pytest.mark.parametrize(
+    "algo_2",
+    [
+        f"{raised(9, CLOSED)}\ndouble free or corruption (!prev)",
+        f"terminate called after throwing an instance of 'gloo::IoException'\n{raised(9, CLOSED)}",
+    ],
+)
+def test_a_crash_after_a_closed_connection_followed_from_it(algo_2: str) -> None:
+    found = story(algo_1=raised(1, CLOSED), algo_2=algo_2)
+    assert root(found) == ("NCCL006", None)

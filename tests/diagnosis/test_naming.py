@@ -114,3 +114,13 @@ def test_what_all_ranks_read_alike_is_nobodys_fault() -> None:
     cause = story(algo_1=raised(3, "\n".join(keys))).root_cause
     assert cause is not None
     assert (cause.finding.code, cause.rank) == ("CKPT005", None)
+
+
+def test_of_the_tables_of_several_hosts_in_one_file_that_with_the_same_exit_code_counts() -> None:
+    table = (
+        "Root Cause (first observed failure):\n[0]:\n  host      : {}\n  rank      : {} (local_rank: 0)\n"
+        "  exitcode  : {} (pid: 7)"
+    )
+    ended = "E0820 api.py:882] failed (exitcode: -9) local_rank: 0 (pid: 7) of binary: python"
+    found = story(ended, table.format("gpu-2", 4, -9), table.format("gpu-1", 0, 1))
+    assert root(found) == ("MEM002", 4)

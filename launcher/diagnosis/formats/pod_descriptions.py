@@ -1,7 +1,7 @@
 """What `kubectl describe pod` prints: how the containers of a pod ended, below the pod's name.
 
-Text: kubectl's pkg/describe/describe.go, describePod and describeContainerState. Each line gets the pod before
-it, as `kubectl logs --prefix` writes it, so that the end of a container is told of its pod.
+Text: kubectl's pkg/describe/describe.go, describePod and describeContainerState. Each line gets the pod
+before it, as `kubectl logs --prefix` writes it, so that the end of a container is told of its pod.
 """
 
 from __future__ import annotations

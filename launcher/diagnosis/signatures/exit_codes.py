@@ -235,18 +235,18 @@ SIGNATURES = (
         role=LineRole.CASCADE,
         literal="(): invalid ",
         pattern=re.compile(
-            r"^(?:free|malloc|realloc|munmap_chunk|malloc_consolidate)\(\): invalid (?P<what>\w+)"
+            r"^(?:free|malloc|realloc|munmap_chunk|malloc_consolidate)\(\): (?P<damage>invalid \w+)"
         ),
         example="free(): invalid pointer",
         near_miss="INFO load(): invalid value",
-        says="a process aborted: its heap is damaged (invalid {what})",
+        says="a process aborted: its heap is damaged ({damage})",
         vague=True,
     ),
     Signature(
         mode=job_runtime.NATIVE_CRASH,
         role=LineRole.CASCADE,
         literal="double free or corruption",
-        pattern=re.compile(r"^double free or corruption \("),
+        pattern=re.compile(r"^(?P<damage>double free or corruption) \("),
         example="double free or corruption (!prev)",
         near_miss="INFO looking for a double free or corruption",
         says="a process aborted: its heap is damaged",
