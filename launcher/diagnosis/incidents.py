@@ -52,7 +52,8 @@ def last_incident(reading: Reading, signs: Sequence[Sighting], *, failed: bool) 
         back = [each for each in history if _belongs_to_the_end(each, left, reading, failed=failed)]
         history = [each for each in history if each not in back]
         left = [*left, *(each.sign for each in back)]
-    if left and not failed and all(_is_noise(sign, reading) for sign in left):
+    harmless = all(_is_noise(sign, reading) or _was_logged(sign, reading) for sign in left)
+    if left and not failed and harmless:
         return Incident((), tuple(replace(sign, role=LineRole.ADVISORY) for sign in left), tuple(history))
     return Incident(tuple(left), (), tuple(history))
 
@@ -111,6 +112,13 @@ def _was_caught(sign: Sighting, reading: Reading) -> bool:
     if sign.fatal or sign.time is None or last is None or last.time is None or last.clock != sign.clock:
         return False
     return last.time - sign.time > ONE_CLOCK_APART
+
+
+def _was_logged(sign: Sighting, reading: Reading) -> bool:
+    """Whether an exception was caught and logged, in a job of which another stream says it ended well."""
+    raised = sign.mode is job_runtime.SCRIPT_RAISED and sign.vague and sign.place is not None
+    elsewhere = any(stream != sign.stream for stream in reading.ended_well)
+    return raised and not sign.fatal and elsewhere and sign.index != BEFORE_ALL_LINES
 
 
 def _is_end_of(sign: Sighting, other: Sighting) -> bool:

@@ -48,8 +48,8 @@ class LogFiles:
 
 @dataclass(frozen=True)
 class _Log:
-    """One log: its parts in their order, how they are read, what it is called, and the folder of a host that it
-    lies in, None where that is not known to be one."""
+    """One log: its parts in their order, how they are read, what it is called, and the folder of a host that
+    it lies in, None where that is not known to be one."""
 
     path: PurePath
     name: str

@@ -48,8 +48,8 @@ def local_rank_in(path: str) -> int | None:
 
 
 def hosts_folders(names: Iterable[str]) -> frozenset[str]:
-    """The folders of hosts, each with torchrun's log folder of that host, by the names that `short_names` gives:
-    `gpu-2` of `gpu-2/none_x7/attempt_0/3/stderr.log`."""
+    """The folders of hosts, each with torchrun's log folder of that host, by the names that `short_names`
+    gives: `gpu-2` of `gpu-2/none_x7/attempt_0/3/stderr.log`."""
     return frozenset(match[1] for name in names if (match := _HOSTS_FOLDER.match(name)))
 
 

@@ -165,3 +165,21 @@ def test_a_loss_that_is_no_number_to_the_end_is_not_survived_by_further_steps() 
 @pytest.mark.parametrize("values", [("3.1", "nan", "nan", "nan", "2.9"), ("nan", "3.0", "2.9")])
 def test_a_loss_that_is_a_number_again_is_survived(values: tuple[str, ...]) -> None:
     assert diagnose(records(losses(*values))).root_cause is None
+
+
+def test_what_was_logged_on_one_host_is_no_failure_where_another_says_that_training_ended_well() -> None:
+    found = story(algo_1=f"{steps(1, 9)}\nTraining finished", algo_2=f"starting\n{LOGGED}")
+    assert (found.verdict, [finding.severity for finding in found.findings]) == (
+        Verdict.HEALTHY,
+        [Severity.WARNING],
+    )
+    uncaught = raised(9, "KeyError: 'labels'")
+    assert root(story(algo_1=f"{steps(1, 9)}\nTraining finished", algo_2=uncaught)) == ("CODE001", 9)
+    ended = story(algo_1=f"{steps(1, 9)}\nTraining finished", algo_2=f"starting\n{LOGGED}\n{ENDED}")
+    assert root(ended) == ("CODE001", None)
+
+
+def test_torchvisions_steps_go_on_after_what_was_caught() -> None:
+    stepped = [f"Epoch: [0]  [{n:4d}/5004]  eta: 1:21:33  lr: 0.1  loss: 6.9 (6.9)" for n in range(20)]
+    found = story("\n".join([*stepped[:9], LOGGED, *stepped[9:]]))
+    assert found.root_cause is None
