@@ -75,7 +75,8 @@ def _was_survived(sign: Sighting, reading: Reading) -> bool:
         return False
     length = reading.lengths.get(sign.host or "", max(reading.lengths.values(), default=0))
     if sign.role is LineRole.CASCADE and sign.vague and length - sign.index > COMES_DOWN:
-        return True
+        # Where one stream holds many ranks, they print as much within seconds.
+        return not _is_near_the_end(sign, reading)
     if sign.time is None:
         return False
     margin = ONE_CLOCK_APART if sign.clock == "stream" else APART
@@ -112,6 +113,14 @@ def _was_caught(sign: Sighting, reading: Reading) -> bool:
     if sign.fatal or sign.time is None or last is None or last.time is None or last.clock != sign.clock:
         return False
     return last.time - sign.time > ONE_CLOCK_APART
+
+
+def _is_near_the_end(sign: Sighting, reading: Reading) -> bool:
+    """Whether the last line of its stream came shortly after a sign, by one clock."""
+    last = next(reversed(reading.closing.streams.get(sign.stream, [])), None)
+    if last is None or last.time is None or sign.time is None or last.clock != sign.clock:
+        return False
+    return last.time - sign.time <= ONE_CLOCK_APART
 
 
 def _was_logged(sign: Sighting, reading: Reading) -> bool:

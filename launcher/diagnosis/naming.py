@@ -51,6 +51,9 @@ def attributed(root: Sighting, others: Sequence[Sighting], reading: Reading) -> 
         root = replace(root, captured={"local_rank": local, **root.captured})
     if root.rank is None:
         named = [sign for sign in others if sign.rank is not None and _tells_of(sign, root)]
+        if len({sign.rank for sign in named}) > 1:
+            # Each host's torchrun has a table, of what followed on other hosts as well.
+            named = [sign for sign in named if sign.code == root.code]
         if len({sign.rank for sign in named}) == 1:
             root = replace(root, rank=named[0].rank, host=root.host or named[0].host)
     if root.mode in _LAGS and _waits(root):

@@ -107,3 +107,8 @@ def test_no_log_of_those_without_a_failure_becomes_unknown() -> None:
     texts += [each.text for each in threads() if not each.codes and not each.failure_reason]
     assert len(texts) >= 35
     assert [text for text in texts if said(text).verdict is Verdict.UNKNOWN] == []
+
+
+def test_a_clock_without_a_year_gives_no_date() -> None:
+    text = "W1231 01:18:58.928463388 31 torch/distributed/run.py:792] Setting OMP_NUM_THREADS"
+    assert "2000" not in said(f"{text}\n{BROKEN.replace('flux', text[:20] + '] flux')}").summary

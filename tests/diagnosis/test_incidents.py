@@ -183,3 +183,17 @@ def test_torchvisions_steps_go_on_after_what_was_caught() -> None:
     stepped = [f"Epoch: [0]  [{n:4d}/5004]  eta: 1:21:33  lr: 0.1  loss: 6.9 (6.9)" for n in range(20)]
     found = story("\n".join([*stepped[:9], LOGGED, *stepped[9:]]))
     assert found.root_cause is None
+
+
+@pytest.mark.parametrize(("minute", "code"), [(0, "CODE004"), (5, "NCCL006")])
+def test_many_ranks_in_one_stream_print_much_while_they_come_down(minute: int, code: str) -> None:
+    crash = "2026-08-20T10:00:20.000Z double free or corruption (!prev)"
+    closed = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:4001"
+    ends = [
+        f"2026-08-20T10:{minute:02}:22.000Z {line}"
+        for rank in range(1, 150)
+        for line in raised(rank, closed).split("\n")
+    ]
+    found = story("\n".join([crash, *ends]))
+    assert found.root_cause is not None
+    assert found.root_cause.finding.code == code

@@ -218,7 +218,13 @@ def test_at_new_year_a_date_without_a_year_is_of_the_year_before() -> None:
 
 def test_a_fault_that_one_rank_met_is_that_ranks() -> None:
     end = "[rank13]: RuntimeError: CUDA error: unspecified launch failure"
-    found = diagnose(steps(9, end), evidence=[found_in_no_host()])
+    tables = [
+        "Root Cause (first observed failure):\n"
+        f"  rank      : {rank} (local_rank: 5)\n  exitcode  : 1 (pid: 7)"
+        for rank in (5, 13)
+    ]
+    lines = [line for table in tables for line in table.split("\n")]
+    found = diagnose(steps(9, end, *lines), evidence=[found_in_no_host()])
     assert found.root_cause is not None
     assert (found.root_cause.finding.code, found.root_cause.rank) == ("HW002", 13)
 
