@@ -171,7 +171,7 @@ def unknown_in_words(
         many = f"{closing.lines} line{'' if closing.lines == 1 else 's'}"
         said = f"nothing known was met in {many}"
         last = _last(closing)
-        if last is not None and last.time is not None:
+        if last is not None and last.time is not None and last.clock in _DATED:
             said += f"; the last output came at {moment_in_words(last.time)}"
         elif last is not None:
             said += f"; the last output is {last.told!r}"
@@ -241,7 +241,7 @@ def rare(closing: Closing) -> tuple[str, ...]:
 
 def _last(closing: Closing) -> LastLine | None:
     ends = [lines[-1] for lines in closing.streams.values() if lines]
-    timed = [(each.time, each) for each in ends if each.time is not None]
+    timed = [(each.time, each) for each in ends if each.time is not None and each.clock in _DATED]
     if timed:
         return max(timed, key=lambda entry: entry[0])[1]
     # Without times nobody knows which of several streams ended last.

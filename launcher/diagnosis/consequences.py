@@ -181,6 +181,9 @@ _TERMINATED = "-15"
 """What torchrun does to the others."""
 
 
+_OF_COMMUNICATION = re.compile(r"c10|gloo|nccl|dist|system_error|runtime_error", re.IGNORECASE)
+"""Types of exceptions that torch's process groups, gloo and sockets throw."""
+
 _ABORTED = frozenset({"-6", "134"})
 """How a process ends that torch's watchdog, or an exception in C++, takes down."""
 
@@ -191,7 +194,7 @@ def _was_only_noticed(sign: Sighting, signs: Sequence[Sighting], noticed: Sequen
     An exit code of 1 is that of any exception, also of one that followed; and of several ranks that ended so
     some were ended by what they noticed.
     """
-    if _was_killed_alone(sign, signs):
+    if _was_killed_alone(sign, signs) or _crashed_first(sign, noticed):
         return True
     if not _ended_silently(sign, noticed):
         return False
@@ -208,6 +211,18 @@ def _was_killed_alone(sign: Sighting, signs: Sequence[Sighting]) -> bool:
     return not any(
         other.mode is sign.mode or other.mode is job_runtime.STOPPED for other in signs if other is not sign
     )
+
+
+def _crashed_first(sign: Sighting, noticed: Sequence[Sighting]) -> bool:
+    """Whether a process says itself how it crashed, before anything in its stream noticed another one's end.
+
+    What libraries of communication throw in C++ follows from what they met.
+    """
+    if sign.role is not LineRole.CASCADE or {"type", "damage"}.isdisjoint(sign.captured):
+        return False
+    if _OF_COMMUNICATION.search(sign.captured.get("type", "")):
+        return False
+    return not any(other.stream == sign.stream and other.index < sign.index for other in noticed)
 
 
 def _aborted(sign: Sighting) -> bool:

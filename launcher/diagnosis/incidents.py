@@ -16,7 +16,8 @@ from launcher.diagnosis.signatures.signature import LineRole
 from launcher.failure_modes import job_runtime
 
 ONE_CLOCK_APART = 60.0
-"""Seconds between a failure and steps on another host, by one clock: so long nobody steps on without it."""
+"""Seconds between a failure and steps by one clock, on another host or after an error that was caught: so
+long nobody steps on without it."""
 
 _WARNING = re.compile(r"^\[?W\d{3,4} ")
 """How glog marks a warning of C++: of a process that tells of another one's end, and goes on."""
@@ -51,7 +52,8 @@ def last_incident(reading: Reading, signs: Sequence[Sighting], *, failed: bool) 
         back = [each for each in history if _belongs_to_the_end(each, left, reading, failed=failed)]
         history = [each for each in history if each not in back]
         left = [*left, *(each.sign for each in back)]
-    if left and not failed and all(_is_noise(sign, reading) for sign in left):
+    harmless = all(_is_noise(sign, reading) or _was_logged(sign, reading) for sign in left)
+    if left and not failed and harmless:
         return Incident((), tuple(replace(sign, role=LineRole.ADVISORY) for sign in left), tuple(history))
     return Incident(tuple(left), (), tuple(history))
 
@@ -73,7 +75,8 @@ def _was_survived(sign: Sighting, reading: Reading) -> bool:
         return False
     length = reading.lengths.get(sign.host or "", max(reading.lengths.values(), default=0))
     if sign.role is LineRole.CASCADE and sign.vague and length - sign.index > COMES_DOWN:
-        return True
+        # Where one stream holds many ranks, they print as much within seconds.
+        return not _is_near_the_end(sign, reading)
     if sign.time is None:
         return False
     margin = ONE_CLOCK_APART if sign.clock == "stream" else APART
@@ -90,7 +93,7 @@ def _was_survived(sign: Sighting, reading: Reading) -> bool:
 def _belongs_to_the_end(each: Survived, left: Sequence[Sighting], reading: Reading, *, failed: bool) -> bool:
     """Whether what seemed to be survived stands so near the end of a process that it is its cause."""
     sign = each.sign
-    if each.restarted or not (_explains(sign) or sign.fatal):
+    if each.restarted or not (_explains(sign) or sign.fatal) or _was_caught(sign, reading):
         return False
     ends = [
         other.index
@@ -100,6 +103,31 @@ def _belongs_to_the_end(each: Survived, left: Sequence[Sighting], reading: Readi
     if failed:
         ends.append(reading.lengths.get(sign.host or "", max(reading.lengths.values(), default=0)))
     return any(end - sign.index <= COMES_DOWN for end in ends)
+
+
+def _was_caught(sign: Sighting, reading: Reading) -> bool:
+    """Whether the steps of a stream went on after an error for so long that they were not written later only
+    because they had been buffered."""
+    course = reading.courses.get(sign.stream)
+    last = course.since if course is not None else None
+    if sign.fatal or sign.time is None or last is None or last.time is None or last.clock != sign.clock:
+        return False
+    return last.time - sign.time > ONE_CLOCK_APART
+
+
+def _is_near_the_end(sign: Sighting, reading: Reading) -> bool:
+    """Whether the last line of its stream came shortly after a sign, by one clock."""
+    last = next(reversed(reading.closing.streams.get(sign.stream, [])), None)
+    if last is None or last.time is None or sign.time is None or last.clock != sign.clock:
+        return False
+    return last.time - sign.time <= ONE_CLOCK_APART
+
+
+def _was_logged(sign: Sighting, reading: Reading) -> bool:
+    """Whether an exception was caught and logged, in a job of which another stream says it ended well."""
+    raised = sign.mode is job_runtime.SCRIPT_RAISED and sign.vague and sign.place is not None
+    elsewhere = any(stream != sign.stream for stream in reading.ended_well)
+    return raised and not sign.fatal and elsewhere and sign.index != BEFORE_ALL_LINES
 
 
 def _is_end_of(sign: Sighting, other: Sighting) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from launcher.diagnosis.rank_lines import Waiting
 from launcher.diagnosis.ranks import RankState
 from launcher.diagnosis.reading import Reading
+from launcher.diagnosis.reason import BEFORE_ALL_LINES
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
 from launcher.failure_modes import checkpoints, data, nccl
@@ -50,6 +51,9 @@ def attributed(root: Sighting, others: Sequence[Sighting], reading: Reading) -> 
         root = replace(root, captured={"local_rank": local, **root.captured})
     if root.rank is None:
         named = [sign for sign in others if sign.rank is not None and _tells_of(sign, root)]
+        if len({sign.rank for sign in named}) > 1:
+            # Each host's torchrun has a table, of what followed on other hosts as well.
+            named = [sign for sign in named if sign.code == root.code]
         if len({sign.rank for sign in named}) == 1:
             root = replace(root, rank=named[0].rank, host=root.host or named[0].host)
     if "tensor" in root.captured:
@@ -186,8 +190,20 @@ def _tells_of(sign: Sighting, root: Sighting) -> bool:
     if sign.host == root.host and sign.details and 0 < sign.index - root.index <= _COPY_BELOW:
         return True  # torch prints an exception, and again with its traceback behind the rank's prefix.
     if "exitcode" in sign.captured:
-        return not sign.host or not root.host or sign.host.split(".")[0] == root.host.split(".")[0]
-    return sign.code == root.code and sign.host == root.host
+        if root.captured.get("exit", sign.captured["exitcode"]) != sign.captured["exitcode"]:
+            return False  # another host's table, where one file has those of several
+        return not sign.host or not root.host or _is_of(root.host, sign)
+    # slurmstepd says that the kernel killed something, srun below it which task that was; the kernel's log of
+    # a host that nothing names tells what a rank met.
+    later = root.host is None and ("task" in sign.captured or root.index == BEFORE_ALL_LINES)
+    return sign.code == root.code and (later or sign.host == root.host)
+
+
+def _is_of(host: str, table: Sighting) -> bool:
+    """Whether an entry of torchrun's table is of this host: by its stream, or by the name that it gives,
+    which the path of a process' own log has in it (`gpu-2/none_x7/attempt_0/3/stderr.log`)."""
+    named = {(table.host or "").split(".")[0], table.captured.get("host", "").split(".")[0]} - {""}
+    return not named.isdisjoint(part.split(".")[0] for part in host.split("/"))
 
 
 def _same_launcher(sign: Sighting, root: Sighting) -> bool:

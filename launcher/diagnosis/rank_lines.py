@@ -1,7 +1,7 @@
 """What lines tell of single ranks: where their collectives stand, how their processes ended, what came last.
 
 Texts: ProcessGroupNCCL.cpp of PyTorch 1.13 to 2.13; torchrun's table of failures
-(torch/distributed/elastic/multiprocessing/errors/__init__.py); NCCL's init.cc.
+(torch/distributed/elastic/multiprocessing/errors/__init__.py); NCCL's init.cc; srun.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from launcher.diagnosis.ranks import CollectiveCall, RankState, table_of
 from launcher.diagnosis.record import Line, parse
 
-LITERALS = ("last enqueued", "(local_rank: ", " nranks ")
+LITERALS = ("last enqueued", "(local_rank: ", " nranks ", "srun: error: ")
 """Lower-case parts of such lines that no row of the signatures has."""
 
 _MOST_RANKS = 100_000
@@ -49,6 +49,8 @@ _SIGNALS: Mapping[int, str] = {
     11: "SIGSEGV",
     15: "SIGTERM",
 }
+_TASKS = re.compile(r"^srun: error: \S{1,100}: tasks? (?:[\d,-]{1,100}[,-])?(?P<last>\d{1,7}): ")
+"""srun lists the tasks of a host in rising order."""
 _COMMUNICATOR = re.compile(r"\bcomm 0x[\da-f]{1,16} rank \d{1,6} nranks (?P<size>\d{1,6})\b")
 
 
@@ -88,6 +90,8 @@ class RankLines:
         self._groups_unnamed = False
         self.world_size = 0
         """The ranks of the largest communicator that NCCL tells of; 0 where it tells of none."""
+        self.tasks = 0
+        """The tasks of the step, by the largest number that srun names; 0 where it names none."""
 
     def read(self, line: Line, host: str, following: Sequence[str] = ()) -> None:
         """Take a line into account that may tell of a collective or of the end of a process."""
@@ -99,6 +103,8 @@ class RankLines:
             self._at_collective(line, host)
         elif size := _COMMUNICATOR.search(text):
             self.world_size = max(self.world_size, int(size["size"]))
+        elif tasks := _TASKS.match(text):
+            self.tasks = max(self.tasks, int(tasks["last"]) + 1)
 
     def seen(self, rank: int, host: str, time: float | None, step: int | None) -> None:
         """A rank printed something, in the order of the lines; `step` where it is one of its steps."""

@@ -84,6 +84,8 @@ class LogReader:
             self._incidents.notes.started_again(stream)
             self._start_over(stream)
         places = rank_lines.places_of(self._ranks.values())
+        self._reading.waiting, self._reading.ranks, size = rank_lines.told(self._ranks)
+        self._reading.world_size = max(self._worlds.size, size)
         self._reading.sightings = [self._placed(each, places) for each in self._incidents.notes.sightings]
         self._reading.history = self._incidents.notes.history
         self._reading.courses = self._incidents.courses
@@ -92,8 +94,6 @@ class LogReader:
         if not (self._reading.success or self._reading.failure):
             self._reading.unfinished = tuple(sorted(self._incidents.by_toolkit))
         self._reading.stacks = self._stacks.last(self._reading.closing.streams, self._reading.ended_well)
-        self._reading.waiting, self._reading.ranks, size = rank_lines.told(self._ranks)
-        self._reading.world_size = max(self._worlds.size, size)
         self._reading.restarts = [sighting for _, sighting in sorted(self._restarts.items())]
         self._read_worlds()
         self._reading.lengths = self._scanner.lengths()
@@ -107,13 +107,20 @@ class LogReader:
             self._reading.sightings.append(apart)
 
     def _placed(self, sign: Sighting, places: Mapping[tuple[str, int], int]) -> Sighting:
-        """The sign with its global rank where its line, or the path of its stream, tells the local one."""
+        """The sign with its global rank where its line, or the path of its stream, tells the local one, or
+        where it names a task of srun and each rank is a task: there are as many of both."""
+        task = sign.captured.get("task")
+        if sign.rank is None and task is not None and 1 < self._reading.world_size == self._tasks():
+            return replace(sign, rank=int(task))
         told = sign.captured.get("local_rank")
         local = int(told) if told is not None and told.isdecimal() else self._locals.get(sign.stream)
         if sign.rank is not None or local is None:
             return sign
         rank = places.get((sign.host or "", local))
         return sign if rank is None else replace(sign, rank=rank)
+
+    def _tasks(self) -> int:
+        return max((lines.tasks for lines in self._ranks.values()), default=0)
 
     def _look_at(self, candidate: Candidate) -> None:
         stream = candidate.stream

@@ -19,6 +19,7 @@ from launcher.diagnosis.record import LogRecord, LogStream, Record
 from launcher.failure_modes.refusal import Refusal
 from launcher.session.log_parts import STDIN, LogPart, parts_of, refused, unreadable
 from launcher.session.log_paths import (
+    hosts_folders,
     is_piece,
     local_rank_in,
     may_be_log,
@@ -47,17 +48,19 @@ class LogFiles:
 
 @dataclass(frozen=True)
 class _Log:
-    """One log: its parts in their order, how they are read, and what it is called."""
+    """One log: its parts in their order, how they are read, what it is called, and the folder of a host that
+    it lies in, None where that is not known to be one."""
 
     path: PurePath
     name: str
     parts: tuple[LogPart, ...]
     format: Format
+    folder: str | None = None
 
     @property
     def host(self) -> str:
-        """The `algo-N` in its path, else what it is called."""
-        return host_in(str(self.path)) or self.name
+        """The `algo-N` in its path, else its host's folder, else what it is called."""
+        return host_in(str(self.path)) or self.folder or self.name
 
 
 def logs_in(paths: Sequence[Path], stdin: BinaryIO | None = None) -> LogFiles:
@@ -102,8 +105,15 @@ def _logs_of(parts: Sequence[LogPart], evidence: list[FileEvidence]) -> list[_Lo
         path = part.path.parent if part.is_found and is_piece(part.path) else part.path
         groups.setdefault(path, []).append((part, form))
     names = short_names(list(groups))
+    folders = hosts_folders(names.values())
     return [
-        _Log(path, _name(path, names[path], len(groups)), tuple(part for part, _ in group), group[0][1])
+        _Log(
+            path,
+            _name(path, names[path], len(groups)),
+            tuple(part for part, _ in group),
+            group[0][1],
+            next((folder for folder in folders if names[path].startswith(f"{folder}/")), None),
+        )
         for path, group in groups.items()
     ]
 

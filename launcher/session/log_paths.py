@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 _PACKED = re.compile(r"\.(?:gz|zst|zip)$")
@@ -16,6 +16,7 @@ _EXPORTED = re.compile(r"^\d{6}(?:\.gz)?$")
 _OF_TORCHRUN = re.compile(r"(?:^|/)attempt_\d{1,4}/(\d{1,6})/std(?:out|err)\.log")
 """Where torchrun's `--log-dir` has what a process printed (torch/distributed/elastic/multiprocessing/api.py,
 DefaultLogsSpecs); the number is the local rank."""
+_HOSTS_FOLDER = re.compile(r"^([^/]+)/[^/]+/attempt_\d{1,4}/\d{1,6}/")
 _RANK = re.compile(r"(?:^|[/_.-])rank[_-]?(\d{1,6})(?=[/_.-]|$)", re.I)
 
 
@@ -44,6 +45,12 @@ def local_rank_in(path: str) -> int | None:
     """The local rank whose output torchrun's log folder has there."""
     match = _OF_TORCHRUN.search(path)
     return int(match[1]) if match else None
+
+
+def hosts_folders(names: Iterable[str]) -> frozenset[str]:
+    """The folders of hosts, each with torchrun's log folder of that host, by the names that `short_names`
+    gives: `gpu-2` of `gpu-2/none_x7/attempt_0/3/stderr.log`."""
+    return frozenset(match[1] for name in names if (match := _HOSTS_FOLDER.match(name)))
 
 
 def short_names(paths: Sequence[PurePath]) -> dict[PurePath, str]:

@@ -2,9 +2,11 @@
 
 Prefixes stack, in any order: `[1,23]<stdout>:` (mpirun), `[rank3]:` (torch), `[default3]:` and, of `--role
 trainer`, `[trainer3]:` (torchrun; the 3 is the local rank), `algo-1-ABCDE_1  | ` (docker compose),
-`10.0.0.1: ` (pdsh), `[pod/trainer-0/pytorch] ` (kubectl logs --prefix), `train-a/algo-2-1763724000 `
-(aws logs tail), `(RayTrainWorker pid=951, ip=10.0.0.2) ` (Ray), `algo-1:126:199 [5] ` (NCCL; the 5 is the
-local device, not the rank), ISO times, the kernel's seconds.
+`10.0.0.1: ` (pdsh), `gpu017 ` or `gpu017: ` where `[rank3]:` follows, `[pod/trainer-0/pytorch] ` (kubectl
+logs --prefix), `train-a/algo-2-1763724000 ` (aws logs tail), `(RayTrainWorker pid=951, ip=10.0.0.2) ` (Ray),
+`algo-1:126:199 [5] ` (NCCL; the 5 is the local device, not the rank), ISO times, a clock's time with or
+without an American or syslog's date (`ts` of moreutils prints `Dec 31 23:59:59 `), seconds since the epoch,
+the kernel's seconds.
 
 This is the one reader of them: the diagnosis, `launch logs --rank` and `--host`, the progress of a followed
 job and the colours on the terminal all ask here, so that a line has the same rank everywhere.
@@ -50,12 +52,18 @@ PREFIX = re.compile(
     r") ?"
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?\]?[ \t]"
     r"|\[ *\d+\.\d+\] |\[\w{3} \w{3} +\d+ [\d:]+ \d{4}\] "
+    r"|\[?(?:[A-Z][a-z]{2} [ \d]\d |\d{1,2}/\d{1,2}/\d{4},? )?"
+    r"\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?: [AP]M)?\]?[ \t]"
+    r"|\d{10}\.\d{3,9}[ \t]"
     r"|(?:\w+-)?(?P<algo>algo-\d+)-\w+(?:_\d+)? *\| ?"
     r"|\[pod/(?P<pod>[\w.-]+)(?:/[\w.-]+)?\] "
     r"|(?:[\w.-]+/)(?P<tail>algo-\d+)-\d{6,} "
     r"|\([\w.:<>]+ pid=(?P<pid>\d{1,9})(?:, ip=(?P<ip>[\da-fA-F.:]+))?\) ?"
     r"|(?P<nccl>[A-Za-z][\w.-]*):\d+:\d+ \[(?P<device>\d+)\] "
-    r"|(?P<pdsh>(?:\d{1,3}\.){3}\d{1,3}|algo-\d+|(?=[^\s:]*\d)[A-Za-z]\w*[-.][\w.-]+" + _NO_HOST + "): "
+    r"|(?P<pdsh>(?:(?:\d{1,3}\.){3}\d{1,3}|algo-\d+|(?=[^\s:]*\d)[A-Za-z]\w*[-.][\w.-]+"
+    + _NO_HOST
+    + ")(?=: )"
+    r"|(?=\S*\d)[A-Za-z][\w.-]{0,100}(?=:? \[rank ?\d)):? "
     r")"
 )
 _MOST_PREFIXES = 8
@@ -125,24 +133,29 @@ def _writer(sender: str | None, process: str | None, local_rank: int | None) -> 
     return "/".join(str(each) for each in (sender, process, local_rank) if each is not None)
 
 
-_ISO = re.compile(r"\b(\d{4}-\d\d-\d\d)[T _](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")
+_ISO = re.compile(
+    r"\b(\d{4}-\d\d-\d\d)[T _](\d\d:\d\d:\d\d)(?:[.,](\d{1,6})\d{0,3})?(Z|[+-]\d\d:?\d\d(?=[\s\],]))?"
+)
 _GLOG = re.compile(r"(?:^|\[)[EWIF](\d{1,2})(\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?")
 
 
 def printed_time(text: str) -> tuple[str, float] | None:
     """The kind of clock and the seconds on it that a line prints, or None: only like clocks compare.
 
-    glog's lines have no year; PyTorch writes the month without a leading zero.
+    glog's lines have no year; PyTorch writes the month without a leading zero. A time without its distance
+    from UTC is taken for UTC, as SageMaker's hosts have it.
     """
     if match := _GLOG.search(text):
         return _seconds("glog", f"2000-{int(match[1]):02}-{match[2]}", match[3], match[4])
     if match := _ISO.search(text):
-        return _seconds("iso", match[1], match[2], match[3])
+        return _seconds("iso", match[1], match[2], match[3], match[4])
     return None
 
 
-def _seconds(clock: str, day: str, time: str, fraction: str | None) -> tuple[str, float] | None:
-    whole = _whole_seconds(f"{day}T{time}+00:00")
+def _seconds(
+    clock: str, day: str, time: str, fraction: str | None, zone: str | None = None
+) -> tuple[str, float] | None:
+    whole = _whole_seconds(f"{day}T{time}{'+00:00' if zone in (None, 'Z') else zone}")
     return None if whole is None else (clock, whole + float(f"0.{fraction or 0}"))
 
 

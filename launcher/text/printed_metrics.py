@@ -38,9 +38,10 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 """One of these is in every line that the built-in pattern finds, in small letters: to look for a word takes
 a fraction of the time of a pattern that begins with a number."""
 
-_STEP_OF_STEPS = re.compile(r"(?:\||\]\[)\s*+(\d{1,12})/\d{1,12}(?=\]| \[)")
-"""The step in a bar of tqdm's, ` 31%|### | 31/100 [00:02<`, and in `Epoch: [1][31/100]`. It counts where the
-line holds a loss: other bars are about files and samples."""
+_STEP_OF_STEPS = re.compile(r"(?:\||\] {0,4}\[)\s*+(\d{1,12})/\d{1,12}(?=\]| \[)")
+"""The step in a bar of tqdm's, ` 31%|### | 31/100 [00:02<`, in `Epoch: [1][31/100]` and in torchvision's
+`Epoch: [1]  [  31/5004]  eta: 1:21:33`. It counts where the line holds a loss: other bars are about files and
+samples."""
 
 _VALIDATION = re.compile(r"(?i)(?<![a-z])(?:val|eval|valid|validation|test)(?![a-z])")
 

@@ -118,3 +118,12 @@ def test_no_log_of_those_without_a_failure_becomes_unknown_unless_it_is_cut_off(
     healthy |= {each.name: each.text for each in threads() if not each.codes and not each.failure_reason}
     assert len(healthy) >= 80
     assert {name for name, text in healthy.items() if said(text).verdict is Verdict.UNKNOWN} == set(CUT_OFF)
+
+
+def test_a_clock_without_a_year_gives_no_date() -> None:
+    lines = [f"E1231 01:18:5{number}.928463388 31 flux.py:7] {BROKEN}" for number in range(3)]
+    found = said("\n".join([*lines, BROKEN]))
+    assert found.verdict is Verdict.UNKNOWN
+    assert "2000" not in (found.summary or "")
+    ended = said("\n".join([BROKEN, *lines]))
+    assert "2000" not in (ended.summary or "")

@@ -88,3 +88,31 @@ def test_a_lost_connection_that_the_watchdog_reports_is_no_time_out() -> None:
         "Last error: NET/IB : Got completion from peer 10.0.0.4<39138> with error 12, opcode 0, len 0"
     )
     assert root(story(text)) == ("NCCL006", None)
+
+
+CLOSED = "RuntimeError: [gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:40001"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "double free or corruption (!prev)",
+        "terminate called after throwing an instance of 'std::out_of_range'",
+    ],
+)
+def test_a_crash_in_its_own_words_is_what_others_noticed(said: str) -> None:
+    found = story(algo_1=f"{said}\n{raised(1, CLOSED)}", algo_2=raised(9, CLOSED))
+    assert root(found) == ("CODE004", None)
+    assert found.root_cause.host == "algo-1"
+
+
+@pytest.mark.parametrize(
+    "algo_2",
+    [
+        f"{raised(9, CLOSED)}\ndouble free or corruption (!prev)",
+        f"terminate called after throwing an instance of 'gloo::IoException'\n{raised(9, CLOSED)}",
+    ],
+)
+def test_a_crash_after_a_closed_connection_followed_from_it(algo_2: str) -> None:
+    found = story(algo_1=raised(1, CLOSED), algo_2=algo_2)
+    assert root(found) == ("NCCL006", None)

@@ -113,6 +113,18 @@ def test_what_was_caught_is_the_cause_where_the_process_ended_shortly_after() ->
     assert "InvalidURL" not in far.root_cause.finding.message
 
 
+@pytest.mark.parametrize(("minutes", "cause"), [(0, "InvalidURL"), (2, None)])
+def test_what_was_caught_is_no_cause_where_steps_went_on_for_minutes(minutes: int, cause: str | None) -> None:
+    caught = LOGGED.replace("ConnectionError", "InvalidURL")
+    stamped = [f"2026-08-20T10:00:20.000Z {line}" for line in caught.split("\n")]
+    # What had been buffered is stamped as it comes out, all at once.
+    times = [f"2026-08-20T10:{number * minutes:02}:30.000Z" for number in range(20)]
+    stepped = [f"{time} step {number} loss 2.31" for number, time in enumerate(times)]
+    found = story("\n".join([*stamped, *stepped, f"{times[-1]} {ENDED}"]))
+    assert found.root_cause is not None
+    assert ("InvalidURL" in found.root_cause.finding.message) == (cause is not None)
+
+
 def test_a_closed_connection_after_the_end_of_training_is_noise() -> None:
     closed = (
         "[rank1]:[W820 10:00:00.0 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=3): Connection "
@@ -178,3 +190,35 @@ def test_steps_that_are_skipped_at_the_smallest_loss_scale_to_the_end_train_noth
 )
 def test_a_loss_scale_that_finds_its_place_is_no_failure(lines: list[str]) -> None:
     assert diagnose(records("\n".join(["step 7 loss 2.3", "step 8 loss 2.2", *lines]))).root_cause is None
+
+
+def test_what_was_logged_on_one_host_is_no_failure_where_another_says_that_training_ended_well() -> None:
+    found = story(algo_1=f"{steps(1, 9)}\nTraining finished", algo_2=f"starting\n{LOGGED}")
+    assert (found.verdict, [finding.severity for finding in found.findings]) == (
+        Verdict.HEALTHY,
+        [Severity.WARNING],
+    )
+    uncaught = raised(9, "KeyError: 'labels'")
+    assert root(story(algo_1=f"{steps(1, 9)}\nTraining finished", algo_2=uncaught)) == ("CODE001", 9)
+    ended = story(algo_1=f"{steps(1, 9)}\nTraining finished", algo_2=f"starting\n{LOGGED}\n{ENDED}")
+    assert root(ended) == ("CODE001", None)
+
+
+def test_torchvisions_steps_go_on_after_what_was_caught() -> None:
+    stepped = [f"Epoch: [0]  [{n:4d}/5004]  eta: 1:21:33  lr: 0.1  loss: 6.9 (6.9)" for n in range(20)]
+    found = story("\n".join([*stepped[:9], LOGGED, *stepped[9:]]))
+    assert found.root_cause is None
+
+
+@pytest.mark.parametrize(("minute", "code"), [(0, "CODE004"), (5, "NCCL006")])
+def test_many_ranks_in_one_stream_print_much_while_they_come_down(minute: int, code: str) -> None:
+    crash = "2026-08-20T10:00:20.000Z double free or corruption (!prev)"
+    closed = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:4001"
+    ends = [
+        f"2026-08-20T10:{minute:02}:22.000Z {line}"
+        for rank in range(1, 150)
+        for line in raised(rank, closed).split("\n")
+    ]
+    found = story("\n".join([crash, *ends]))
+    assert found.root_cause is not None
+    assert found.root_cause.finding.code == code

@@ -89,6 +89,22 @@ def test_what_a_file_of_a_local_rank_says_is_of_the_rank_that_its_lines_name() -
     assert (cause.finding.code, cause.rank, cause.host) == ("CODE001", 5, "algo-2")
 
 
+def test_torchruns_table_names_the_rank_of_a_file_in_its_folder() -> None:
+    said = raised(5, "KeyError: 'label'").replace("[rank5]: ", "")
+    table = (
+        "Root Cause (first observed failure):\n[0]:\n  time      : 2026-08-20_11:30:44\n"
+        "  host      : gpu-2.cluster\n  rank      : 13 (local_rank: 5)\n  exitcode  : 1 (pid: 7)"
+    )
+    name = "gpu-2/none_x7/attempt_0/5/stderr.log"
+    streams = [
+        LogStream(name, name, None, 5, iter([said.encode()])),
+        LogStream("gpu-2/agent.log", "gpu-2/agent.log", None, None, iter([table.encode()])),
+    ]
+    cause = diagnose([], streams=streams).root_cause
+    assert cause is not None
+    assert (cause.finding.code, cause.rank) == ("CODE001", 13)
+
+
 def test_what_all_ranks_read_alike_is_nobodys_fault() -> None:
     keys = (
         "RuntimeError: Error(s) in loading state_dict for Net:",
@@ -98,3 +114,13 @@ def test_what_all_ranks_read_alike_is_nobodys_fault() -> None:
     cause = story(algo_1=raised(3, "\n".join(keys))).root_cause
     assert cause is not None
     assert (cause.finding.code, cause.rank) == ("CKPT005", None)
+
+
+def test_of_the_tables_of_several_hosts_in_one_file_that_with_the_same_exit_code_counts() -> None:
+    table = (
+        "Root Cause (first observed failure):\n[0]:\n  host      : {}\n  rank      : {} (local_rank: 0)\n"
+        "  exitcode  : {} (pid: 7)"
+    )
+    ended = "E0820 api.py:882] failed (exitcode: -9) local_rank: 0 (pid: 7) of binary: python"
+    found = story(ended, table.format("gpu-2", 4, -9), table.format("gpu-1", 0, 1))
+    assert root(found) == ("MEM002", 4)

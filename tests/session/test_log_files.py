@@ -187,3 +187,13 @@ def test_what_the_log_itself_is_called_never_reaches_the_terminal_as_it_is(tmp_p
     with pytest.raises(Refusal) as refusal:
         logs_in([zipped(tmp_path / "a.zip", {"\x1b[2J.log": os.urandom(5000)})])
     assert "\x1b" not in refusal.value.message
+
+
+def test_the_folder_of_a_host_with_torchruns_logs_is_the_host(tmp_path: Path) -> None:
+    for host in ("gpu-1", "gpu-2"):
+        for name in ("none_x7/attempt_0/0/stderr.log", "agent.log"):
+            path = tmp_path / host / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("step 1 loss 2\n")
+    hosts = sorted((each.host, each.local_rank is None) for each in logs_in([tmp_path]).streams)
+    assert hosts == [("gpu-1", False), ("gpu-1", True), ("gpu-2", False), ("gpu-2", True)]

@@ -23,6 +23,12 @@ SHAPES = [
     pytest.param("[rank 3] x", 3, "[rank 3]", id="with a space, without a colon"),
     pytest.param("  [rank3]: x", 3, "[rank3]:", id="after spaces"),
     pytest.param("2026-11-21 10:00:00 [rank3]: x", 3, "[rank3]:", id="after a time"),
+    pytest.param("11/21/2026 01:21:11 PM [rank3]: x", 3, "[rank3]:", id="after an American time"),
+    pytest.param("Nov 21 23:59:59 [rank3]: x", 3, "[rank3]:", id="after syslog's time"),
+    pytest.param("23:59:59 [rank3]: x", 3, "[rank3]:", id="after a clock's time"),
+    pytest.param("1795137072.345 [rank3]: x", 3, "[rank3]:", id="after seconds since the epoch"),
+    pytest.param("gpu017 [rank3]: x", 3, "[rank3]:", id="after a host's name"),
+    pytest.param("gpu017: [rank3]: x", 3, "[rank3]:", id="after a host's name and a colon"),
     pytest.param("\x1b[31m[rank3]: x\x1b[0m", 3, "[rank3]:", id="in colour"),
     pytest.param("abc-algo-2-xyz | [rank3]: x", 3, "[rank3]:", id="after a container's name"),
     pytest.param("[1,3]<stdout>: x", 3, "[1,3]<stdout>:", id="mpirun"),
@@ -133,3 +139,10 @@ def test_times_compare_only_on_one_clock() -> None:
     assert printed_time("2026-08-20 11:30:44,123 x")[0] == "iso"
     assert printed_time("no time") is None
     assert printed_time("[E1399 03:31:38 x") is None
+
+
+def test_times_of_two_zones_are_on_one_clock() -> None:
+    zulu = printed_time("2026-08-20T02:00:00.345678901Z x")
+    assert zulu is not None
+    assert printed_time("2026-08-20T11:00:00.345678901+09:00 x") == zulu
+    assert printed_time("2026-08-19T18:00:00.345678-0800 x") == zulu

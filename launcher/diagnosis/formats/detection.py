@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from launcher.diagnosis.formats import json_events, table_events, task_labels, wrapping
+from launcher.diagnosis.formats import json_events, pod_descriptions, table_events, task_labels, wrapping
 from launcher.diagnosis.formats.event import LARGEST_EVENT, Event, object_in, within
 from launcher.diagnosis.formats.order import in_order
 from launcher.diagnosis.formats.text import bounded
@@ -55,6 +55,10 @@ def format_of(head: bytes) -> Format:
     if task_labels.are_labelled(sample):
         return Format(
             "text with tasks of srun", as_text=lambda blocks: task_labels.relabelled(bounded(blocks), sample)
+        )
+    if pod_descriptions.are_described(sample):
+        return Format(
+            "a description of pods", as_text=lambda blocks: pod_descriptions.with_their_pods(bounded(blocks))
         )
     width = wrapping.width_of(sample)
     if width is not None:

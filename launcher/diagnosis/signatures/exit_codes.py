@@ -176,9 +176,18 @@ def _by_name(ending: _SignalSaid) -> tuple[Signature, ...]:
     name, number, words = ending.signal, ending.number, re.escape(ending.words)
     table = rf"|Signal {number} \({name}\) received by PID" if ending.by_table else ""
     srun = (
-        rf"|^\s{{0,40}}srun: error: \S{{1,100}}: tasks? [\d,-]{{1,100}}: {words}\b" if ending.by_srun else ""
+        _row(
+            ending,
+            "task {task}",
+            f": {ending.words.lower()}",
+            rf"^\s{{0,40}}srun: error: (?P<host>[\w.-]{{1,100}}): "
+            rf"(?:task (?P<task>\d{{1,7}})|tasks (?P<tasks>[\d,-]{{1,100}})): {words}\b",
+            f"srun: error: gpu20-15: task 7: {ending.words} (core dumped)",
+            f"srun: error: gpu20-15: what task 7 says: {ending.words}",
+        ),
     )
     return (
+        *(srun if ending.by_srun else ()),
         _row(
             ending,
             "a process",
@@ -195,7 +204,7 @@ def _by_name(ending: _SignalSaid) -> tuple[Signature, ...]:
             rf"{_BY_MPIRUN}exited on signal {number} \({words}\)|EXIT STRING: {words} \(signal {number}\)"
             rf"|^\[\S{{1,100}}:\d{{1,9}}\] Signal: {words} \({number}\)"
             rf"|: line \d{{1,9}}: +\d{{1,9}} {words}\b"
-            rf"|^{words}(?: \(core dumped\))?$|^Fatal Python error: {words}{srun}"
+            rf"|^{words}(?: \(core dumped\))?$|^Fatal Python error: {words}"
             # An interactive shell of one of its jobs: bash, and zsh, which tells the process.
             rf"|^\[\d{{1,4}}\][ +-]{{1,8}}(?:\d{{1,9}} )?(?i:{words})(?: \(core dumped\))? {{2,60}}\S",
             f"./train.sh: line 30: 7 {ending.words}                 (core dumped) python train.py",
@@ -239,18 +248,18 @@ SIGNATURES = (
         role=LineRole.CASCADE,
         literal="(): invalid ",
         pattern=re.compile(
-            r"^(?:free|malloc|realloc|munmap_chunk|malloc_consolidate)\(\): invalid (?P<what>\w+)"
+            r"^(?:free|malloc|realloc|munmap_chunk|malloc_consolidate)\(\): (?P<damage>invalid \w+)"
         ),
         example="free(): invalid pointer",
         near_miss="INFO load(): invalid value",
-        says="a process aborted: its heap is damaged (invalid {what})",
+        says="a process aborted: its heap is damaged ({damage})",
         vague=True,
     ),
     Signature(
         mode=job_runtime.NATIVE_CRASH,
         role=LineRole.CASCADE,
         literal="double free or corruption",
-        pattern=re.compile(r"^double free or corruption \("),
+        pattern=re.compile(r"^(?P<damage>double free or corruption) \("),
         example="double free or corruption (!prev)",
         near_miss="INFO looking for a double free or corruption",
         says="a process aborted: its heap is damaged",

@@ -196,7 +196,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="out of memory",
         pattern=re.compile(
-            r"^\s{0,40}srun: error: (?P<host>[\w.-]{1,100}): tasks? [\d,-]{1,100}: Out Of Memory"
+            r"^\s{0,40}srun: error: (?P<host>[\w.-]{1,100}): (?:task (?P<task>\d{1,7})|tasks [\d,-]{1,100}): "
+            r"Out Of Memory"
         ),
         example="srun: error: gpu20-15: task 0: Out Of Memory",
         near_miss="INFO srun: error: gpu20-15: task 0: Out Of Memory is what it says",

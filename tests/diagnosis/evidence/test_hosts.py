@@ -184,3 +184,50 @@ def test_older_drivers_count_double_bits_and_retire_pages() -> None:
 def test_a_lost_gpu_is_a_fault() -> None:
     text = "==============NVSMI LOG==============\nGPU 00000000:00:1E.0\n    Product Name : GPU is lost\n"
     assert [sign.code for sign in found("smi.txt", text).of_hosts] == ["HW002"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "algo-1:100:400 [0] NCCL INFO NET/OFI Selected provider is efa",
+        "step 4 loss 2.31",
+        "W1201 00:14:03.918391 31 torch/distributed/run.py:792] Setting OMP_NUM_THREADS",
+        "2026-08-20 11:59:30,001 sagemaker-training-toolkit INFO     Invoking user script",
+    ],
+)
+@pytest.mark.parametrize("stamp", ["2026-08-20T11:59:30.123Z ", "2026-08-20T11:59:30.123456789+00:00 "])
+def test_lines_that_a_container_stamps_are_no_kernels(stamp: str, line: str) -> None:
+    text = f"{stamp}{line}\n" * 9
+    assert evidence_of("algo-1.log", text.encode(), lambda _: text.encode()) is None
+
+
+@pytest.mark.parametrize(("day", "verdict"), [("Aug 20 11:59:30", "failed"), ("Aug 20 08:59:30", "unknown")])
+def test_a_date_without_a_year_is_of_the_jobs_year(day: str, verdict: str) -> None:
+    found = told(kernel(OOM, f"{day} gpu-1 kernel: "), *steps(9, "something else went wrong: error 7"))
+    assert found.verdict is Verdict(verdict)
+
+
+def test_at_new_year_a_date_without_a_year_is_of_the_year_before() -> None:
+    text = kernel(OOM, "Dec 31 23:59:30 gpu-1 kernel: ")
+    new_year = 1_798_761_600.0  # 2027-01-01 00:00 UTC
+    lines = [Record(new_year + number, "algo-2", f"step {number} loss 2") for number in range(9)]
+    cause = told(text, *lines).root_cause
+    assert cause is not None
+    assert cause.finding.code == "MEM002"
+
+
+def test_a_fault_that_one_rank_met_is_that_ranks() -> None:
+    end = "[rank13]: RuntimeError: CUDA error: unspecified launch failure"
+    tables = [
+        "Root Cause (first observed failure):\n"
+        f"  rank      : {rank} (local_rank: 5)\n  exitcode  : 1 (pid: 7)"
+        for rank in (5, 13)
+    ]
+    lines = [line for table in tables for line in table.split("\n")]
+    found = diagnose(steps(9, end, *lines), evidence=[found_in_no_host()])
+    assert found.root_cause is not None
+    assert (found.root_cause.finding.code, found.root_cause.rank) == ("HW002", 13)
+
+
+def found_in_no_host() -> FileEvidence:
+    return found("gpu018-dmesg.log", kernel(LOST, "[Thu Aug 20 11:59:30 2026] "))

@@ -199,3 +199,45 @@ def test_the_kernels_word_on_another_program_is_none_of_ours() -> None:
 def test_what_the_toolkit_quotes_is_read_like_a_line_of_the_script(message: str, mode: str) -> None:
     log = f'sagemaker-training-toolkit ERROR    ExecuteUserScriptError:\nExitCode 1\nErrorMessage "{message}'
     assert diagnose(records(log)).root_cause.finding.code == mode
+
+
+def of_ranks(count: int) -> str:
+    """What NCCL says of a job with so many ranks."""
+    return f"gpu-1:7:8 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks {count} cudaDev 0 busId 1c0\n"
+
+
+ENDED_BY_SRUN = "srun: error: gpu-1: tasks 0-3: Terminated\nsrun: error: gpu-2: tasks 4,6-7: Terminated"
+
+
+@pytest.mark.parametrize(
+    ("words", "mode"),
+    [
+        ("Segmentation fault (core dumped)", "CODE004"),
+        ("Aborted (core dumped)", "CODE004"),
+        ("Out Of Memory", "MEM002"),
+    ],
+)
+def test_the_task_that_failed_is_the_rank_where_there_are_as_many_tasks_as_ranks(
+    words: str, mode: str
+) -> None:
+    log = (
+        f"srun: error: gpu-2: task 5: {words}\nsrun: Terminating StepId=7.0\n"
+        f"slurmstepd: error: *** STEP 7.0 ON gpu-1 CANCELLED AT 2026-08-20T11:30:44 ***\n{ENDED_BY_SRUN}"
+    )
+    cause = diagnose(records(of_ranks(8) + log)).root_cause
+    assert (cause.finding.code, cause.rank, cause.host) == (mode, 5, "gpu-2")
+    assert diagnose(records(of_ranks(64) + log)).root_cause.rank is None
+
+
+def test_what_slurmstepd_says_of_a_step_is_of_the_task_that_srun_names() -> None:
+    log = (
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM "
+        f"Killed.\nsrun: error: gpu-2: task 5: Out Of Memory\n{ENDED_BY_SRUN}"
+    )
+    assert diagnose(records(of_ranks(8) + log)).root_cause.rank == 5
+
+
+def test_mpirun_names_the_rank_that_a_signal_ended_and_its_host() -> None:
+    line = "mpirun noticed that process rank 3 with PID 0 on node ip-10-0-1-7 exited on signal 9 (Killed)."
+    cause = diagnose(records(line)).root_cause
+    assert (cause.finding.code, cause.rank, cause.host) == ("MEM002", 3, "ip-10-0-1-7")
