@@ -20,7 +20,7 @@ from launcher.diagnosis.remedies.asked_job import NOTHING_ASKED, AskedJob
 from launcher.diagnosis.remedies.numbers import remedy_with_numbers
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
-from launcher.diagnosis.standstill import silent_before, stands_still
+from launcher.diagnosis.standstill import hangs, silent_before, stands_still
 from launcher.diagnosis.stops import split_by_stop, stopped, unexplained
 from launcher.diagnosis.sureness import judged_sure, runner_up
 from launcher.diagnosis.telling import grouped, root_cause, survived
@@ -123,7 +123,11 @@ def _without_cause(
     seen = impression(closing, told, reading.ended_well)
     still = stands_still(closing, reading.unfinished, reading.ended_well)
     by_lines = ending.end is End.NOT_TOLD and not reading.unread and seen.healthy and still is None
-    if well or ending.end in (End.COMPLETED, End.RUNNING) or by_lines:
+    if ending.end is End.RUNNING:
+        # What a log leaves open, such as how it ends, the place knows; not that the job goes on.
+        still = hangs(closing, ending.trains_at, reading.ended_well, ranks)
+    runs = ending.end is End.RUNNING and still is None
+    if well or ending.end is End.COMPLETED or runs or by_lines:
         return Diagnosis(Verdict.HEALTHY, None, (), findings, Retry.NEVER, ranks=ranks)
     summary = unknown_in_words(closing, ranks, reading.unread, still)
     return _unknown(findings, ranks, summary, seen.unusual or rare(closing))

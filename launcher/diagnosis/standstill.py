@@ -2,7 +2,8 @@
 
 Only times tell it. Who prints an epoch in an hour is quiet for an hour: a silence counts that is much longer
 than those before it. A log alone cannot show that a job stood still after its last line, but what started the
-script can: the images' toolkit always says how it ended.
+script can: the images' toolkit always says how it ended. So can the place where it still runs: then the time
+at which that was asked is when the silence ends.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from launcher.diagnosis.closing import Closing, LastLine
+from launcher.diagnosis.closing import Closing, LastLine, silent_first
 from launcher.diagnosis.ending import Stop, StopCause
+from launcher.diagnosis.ranks import RankState
 from launcher.text.durations import duration_in_words
 from launcher.text.moments import moment_in_words
 
@@ -67,6 +69,36 @@ def silent_before(closing: Closing, stop: Stop | None) -> str | None:
     ) + (f"; {first}" if first else "")
 
 
+def hangs(
+    closing: Closing, trains_at: float | None, ended_well: Collection[str], ranks: Sequence[RankState]
+) -> str | None:
+    """That a job which still trained at that time goes on no more, in words; None where it does, or where
+    nothing tells.
+
+    `ended_well` are the streams that say that training came to its end, `ranks` what is known of each rank.
+    Where anybody makes steps, all is well.
+    """
+    of_stream = [each for each in _voices(closing, ended_well) if each.clock == _SHARED]
+    if trains_at is None or not of_stream:
+        return None
+    last = max(each.times[-1] for each in of_stream)
+    silence = trains_at - last
+    if silence >= _SILENT_FOR:
+        if not any(_is_long(trains_at - each.times[-1], each.times) for each in of_stream):
+            return None
+        first = _first_silent(of_stream) or silent_first(ranks)
+        told = f"it still runs, but nothing was printed for {duration_in_words(silence)}"
+        return f"{told}; {first}" if first else told
+    counting = [each for each in of_stream if len(each.steps) >= _FEWEST]
+    ahead = max(counting, key=lambda each: each.steps[-1], default=None)
+    if ahead is None or not _is_without_step(trains_at - ahead.steps[-1], ahead.steps):
+        return None
+    pause = duration_in_words(trains_at - ahead.steps[-1])
+    first = _first_silent(of_stream) or silent_first(ranks)
+    told = f"it still runs and prints, but nobody made a step for {pause}"
+    return f"{told}; {first}" if first else told
+
+
 def stands_still(closing: Closing, unfinished: Sequence[str], ended_well: Collection[str]) -> str | None:
     """What in the ends of the streams shows that a job did not go on to its end, in words; None: nothing.
 
@@ -81,7 +113,7 @@ def stands_still(closing: Closing, unfinished: Sequence[str], ended_well: Collec
         if len(each.steps) < _FEWEST:
             continue
         pause = each.times[-1] - each.steps[-1]
-        if pause >= max(_WITHOUT_STEP_FOR, _PAUSES * _longest(each.steps)):
+        if _is_without_step(pause, each.steps):
             return f"{each.name} made no step in its last {duration_in_words(pause)}, but printed on"
     if any(name not in ended_well for name in unfinished):
         return "the toolkit started the script and says nothing of its end: the log stops in the middle"
@@ -102,6 +134,10 @@ def _first_silent(voices: Sequence[_Voice]) -> str | None:
 
 def _is_long(silence: float, times: Sequence[float]) -> bool:
     return len(times) >= _FEWEST and silence >= max(_SILENT_FOR, _SILENCES * _longest(times))
+
+
+def _is_without_step(pause: float, steps: Sequence[float]) -> bool:
+    return pause >= max(_WITHOUT_STEP_FOR, _PAUSES * _longest(steps))
 
 
 def _longest(times: Sequence[float]) -> float:
