@@ -12,9 +12,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from launcher.diagnosis.closing import Closing, LastLine, silent_first
+from launcher.diagnosis.closing import Closing, LastLine, of_those, silent_first
 from launcher.diagnosis.ending import Stop, StopCause
-from launcher.diagnosis.ranks import RankState
+from launcher.diagnosis.ranks import NOT_LATELY, RankState
 from launcher.text.durations import duration_in_words
 from launcher.text.moments import moment_in_words
 
@@ -49,9 +49,12 @@ class _Voice:
     clock: str
     times: tuple[float, ...]
     steps: tuple[float, ...]
+    rank: int | None = None
 
 
-def silent_before(closing: Closing, stop: Stop | None) -> str | None:
+def silent_before(
+    closing: Closing, stop: Stop | None, ranks: Sequence[RankState], *, whole: bool
+) -> str | None:
     """That a job had long been silent when a limit of its time ended it, in words; None where it was not."""
     if stop is None or stop.cause not in _BY_LIMIT or stop.at is None:
         return None
@@ -62,7 +65,7 @@ def silent_before(closing: Closing, stop: Stop | None) -> str | None:
     if stop.at - last < _SILENT_FOR:
         return None
     limit = "limits.max_runtime" if stop.cause is StopCause.MAX_RUNTIME else "limits.max_wait"
-    first = _first_silent(of_stream)
+    first = _first_silent(of_stream, ranks, whole)
     return (
         f"nothing failed before {limit} ended it, but it stood still: the last output came at "
         f"{moment_in_words(last)}, {duration_in_words(stop.at - last)} before"
@@ -70,13 +73,18 @@ def silent_before(closing: Closing, stop: Stop | None) -> str | None:
 
 
 def hangs(
-    closing: Closing, trains_at: float | None, ended_well: Collection[str], ranks: Sequence[RankState]
+    closing: Closing,
+    trains_at: float | None,
+    ended_well: Collection[str],
+    ranks: Sequence[RankState],
+    *,
+    whole: bool,
 ) -> str | None:
     """That a job which still trained at that time goes on no more, in words; None where it does, or where
     nothing tells.
 
-    `ended_well` are the streams that say that training came to its end, `ranks` what is known of each rank.
-    Where anybody makes steps, all is well.
+    `ended_well` are the streams that say that training came to its end, `ranks` what is known of each rank,
+    `whole` as in `silent_first`. Where anybody makes steps, all is well.
     """
     of_stream = [each for each in _voices(closing, ended_well) if each.clock == _SHARED]
     if trains_at is None or not of_stream:
@@ -86,7 +94,7 @@ def hangs(
     if silence >= _SILENT_FOR:
         if not any(_is_long(trains_at - each.times[-1], each.times) for each in of_stream):
             return None
-        first = _first_silent(of_stream) or silent_first(ranks)
+        first = _first_silent(of_stream, ranks, whole) or silent_first(ranks, whole=whole)
         told = f"it still runs, but nothing was printed for {duration_in_words(silence)}"
         return f"{told}; {first}" if first else told
     counting = [each for each in of_stream if len(each.steps) >= _FEWEST]
@@ -94,19 +102,26 @@ def hangs(
     if ahead is None or not _is_without_step(trains_at - ahead.steps[-1], ahead.steps):
         return None
     pause = duration_in_words(trains_at - ahead.steps[-1])
-    first = _first_silent(of_stream) or silent_first(ranks)
+    first = _first_silent(of_stream, ranks, whole) or silent_first(ranks, whole=whole)
     told = f"it still runs and prints, but nobody made a step for {pause}"
     return f"{told}; {first}" if first else told
 
 
-def stands_still(closing: Closing, unfinished: Sequence[str], ended_well: Collection[str]) -> str | None:
+def stands_still(
+    closing: Closing,
+    unfinished: Sequence[str],
+    ended_well: Collection[str],
+    ranks: Sequence[RankState],
+    *,
+    whole: bool,
+) -> str | None:
     """What in the ends of the streams shows that a job did not go on to its end, in words; None: nothing.
 
     `unfinished` are the streams in which a script was started whose end is always told and is not there,
     `ended_well` those that say that training came to its end.
     """
     voices = _voices(closing, ended_well)
-    first = _first_silent(voices)
+    first = _first_silent(voices, ranks, whole)
     if first is not None:
         return first
     for each in voices:
@@ -120,15 +135,19 @@ def stands_still(closing: Closing, unfinished: Sequence[str], ended_well: Collec
     return None
 
 
-def _first_silent(voices: Sequence[_Voice]) -> str | None:
-    """Who counted steps and fell silent long before the last output of all."""
+def _first_silent(voices: Sequence[_Voice], ranks: Sequence[RankState], whole: bool) -> str | None:
+    """Who counted steps and fell silent long before the last output of all; ranks that are in no last line
+    were silent before."""
     for clock in sorted({each.clock for each in voices}):
         alike = [each for each in voices if each.clock == clock]
         end = max(each.times[-1] for each in alike)
         for each in sorted(alike, key=lambda voice: (voice.times[-1], voice.name)):
             if len(each.steps) >= _FEWEST and _is_long(end - each.times[-1], each.times):
+                if each.rank is not None and any(row.state == NOT_LATELY for row in ranks):
+                    return silent_first(ranks) or f"{each.name} fell silent"
                 gap = duration_in_words(end - each.times[-1])
-                return f"{each.name} fell silent first, {gap} before the last output of all"
+                those = of_those(whole or each.rank is None)
+                return f"{those}{each.name} fell silent first, {gap} before the last output of all"
     return None
 
 
@@ -165,4 +184,5 @@ def _voice(name: str, rank: int | None, lines: Sequence[LastLine]) -> _Voice | N
         clock if clock == _SHARED else f"{clock} of {host}",
         tuple(sorted(time for time, _ in timed)),
         tuple(sorted(time for time, each in timed if each.goes_on)),
+        rank,
     )

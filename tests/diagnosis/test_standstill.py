@@ -181,3 +181,37 @@ def test_one_whose_training_has_finished_may_upload_as_long_as_it_likes() -> Non
 def test_times_that_lines_print_are_not_held_against_another_clock() -> None:
     lines = [Record(None, "algo-1", f"2026-09-21 12:{n:02}:00 step {n} loss 2", "algo-1") for n in range(30)]
     assert diagnose(lines, ending=running(NOON + 99 * HOUR)).verdict is Verdict.HEALTHY
+
+
+def mixed(ranks: int, silent: int, after: int, count: int = 60) -> list[Record]:
+    """Steps of all ranks of a host in one stream, of which one prints nothing after a step."""
+    lines = [Record(NOON, "algo-1", f"world_size: {ranks}", "algo-1")]
+    for step in range(1, count + 1):
+        lines += [
+            Record(NOON + 10 * step, "algo-1", f"[rank{rank}]: step {step} loss 2.0", "algo-1")
+            for rank in range(ranks)
+            if rank != silent or step <= after
+        ]
+    return lines
+
+
+def test_a_rank_that_is_not_in_the_last_lines_was_silent_before_those_that_are() -> None:
+    lines = [*mixed(8, silent=5, after=20), Record(NOON + 4000, "algo-1", "[rank3]: step 61", "algo-1")]
+    found = diagnose(lines, ending=running(NOON + 3 * HOUR))
+    assert found.verdict is Verdict.UNKNOWN
+    assert "rank 5 printed nothing in the last 128 lines, where others did" in (found.summary or "")
+    assert "silent first" not in (found.summary or "")
+    assert [row.rank for row in found.ranks if row.state == "not in the last 128 lines"] == [5]
+
+
+def test_of_a_long_stream_it_is_said_that_only_the_last_lines_were_compared() -> None:
+    lines = mixed(4, silent=2, after=45)[1:]
+    found = diagnose(lines, ending=running(NOON + 3 * HOUR))
+    assert "of the ranks in the last 128 lines rank 2 fell silent first, 2 minutes" in (found.summary or "")
+
+
+def test_where_one_rank_alone_prints_nobody_is_said_to_be_silent() -> None:
+    lines = [Record(NOON, "algo-1", "world_size: 8"), *steps("algo-1", 10, 200, "[rank0]: step {} loss 2.0")]
+    found = diagnose(lines, ending=running(NOON + 3 * HOUR))
+    assert found.verdict is Verdict.UNKNOWN
+    assert "rank" not in (found.summary or "")
