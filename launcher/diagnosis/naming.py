@@ -53,7 +53,9 @@ def attributed(root: Sighting, others: Sequence[Sighting], reading: Reading) -> 
         if len({sign.rank for sign in named}) == 1:
             root = replace(root, rank=named[0].rank, host=root.host or named[0].host)
     if root.mode in _LAGS and _waits(root):
-        return _of_the_odd(root, others, reading)
+        analysed = [sign for sign in others if "analysed" in sign.captured]
+        # It saw the recorders of all ranks; the first collective that does not match explains later ones.
+        return analysed[0] if analysed else _of_the_odd(root, others, reading)
     return root
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from launcher.diagnosis import attempts, rank_lines, stack_lines, torchrun_table
+from launcher.diagnosis import analysis_lines, attempts, rank_lines, stack_lines, torchrun_table
 from launcher.diagnosis.candidates import line_of, time_of, unworded
 from launcher.diagnosis.closing import LastLine
 from launcher.diagnosis.consequences import ends_in_plumbing, ends_in_rendezvous
@@ -49,6 +49,7 @@ LITERALS = (
     *attempts.LITERALS,
     *rank_lines.LITERALS,
     *stack_lines.LITERALS,
+    *analysis_lines.LITERALS,
     *(HEADER.lower(), BOX_END, torchrun_table.TITLE, _RESTART, _SUCCESS, _FAILURE, _IGNORED, _IN_THREAD),
 )
 
@@ -182,6 +183,9 @@ class LogReader:
         self._reading.failure |= _FAILURE in lower
         if torchrun_table.TITLE in lower and (said := torchrun_table.first_failure(candidate, line)):
             self._incidents.note("table", said)
+        if any(part in lower for part in analysis_lines.LITERALS):
+            for sign in analysis_lines.signs_of_analysis(candidate, line):
+                self._incidents.note("analysis", sign)
         if _IGNORED in lower:
             self._tracebacks.ignore_next(candidate, line)
         if _IN_THREAD in lower:
