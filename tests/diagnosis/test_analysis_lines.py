@@ -12,8 +12,8 @@ from tests.diagnosis.cases import records
 STEPS = "\n".join(f"[rank0]: step {step} loss 2.0" for step in range(40))
 WAITS = (
     "[rank0]:[E820 11:30:44.1 ProcessGroupNCCL.cpp:629] [Rank 0] Watchdog caught collective operation "
-    "timeout: WorkNCCL(SeqNum=31117, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600061 "
-    "milliseconds before timing out."
+    "timeout: WorkNCCL(SeqNum=31117, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for "
+    "600061 milliseconds before timing out."
 )
 FIELDS = """internal record id: 31116
 group info: 0:default_pg
