@@ -111,5 +111,7 @@ def test_where_most_local_ranks_fail_alike_none_of_them_is_named() -> None:
 
 def test_a_host_that_the_line_speaks_of_is_not_the_one_whose_local_rank_prints_it() -> None:
     line = "[default3]:srun: error: algo-5: task 40: Out Of Memory"
-    found = diagnose([Record(None, "algo-2", line)], job=AskedJob(processes_per_host=8)).root_cause
-    assert found is None or found.rank != 35
+    told = Record(None, "algo-5", "  global_ranks=[40, 41, 42, 43]")
+    found = diagnose([told, Record(None, "algo-2", line)]).root_cause
+    assert found is not None
+    assert (found.finding.code, found.rank, found.host) == ("MEM002", None, "algo-5")
