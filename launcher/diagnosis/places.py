@@ -54,7 +54,7 @@ class HostRanks:
                 self.named.add(host)
 
 
-class Places:
+class RankPlaces:
     """Tells global ranks by places; until it is settled by the plan alone.
 
     `processes_per_host` is the plan's, by which the ranks of `algo-2` follow those of `algo-1`; None where

@@ -15,7 +15,7 @@ from launcher.diagnosis.line_identity import is_plain
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.matching import best_row, contexts_of, record_of, rows_matching
 from launcher.diagnosis.open_tracebacks import Open, OpenTracebacks, learn
-from launcher.diagnosis.places import Places
+from launcher.diagnosis.places import RankPlaces
 from launcher.diagnosis.rank_lines import RankLines
 from launcher.diagnosis.reading import Reading
 from launcher.diagnosis.record import Line, LogRecord, LogStream
@@ -66,7 +66,7 @@ class LogReader:
         self._incidents = IncidentReader(self._want)
         self._ranks: dict[str, RankLines] = {}
         self._restarts: dict[int, Sighting] = {}
-        self._places = Places(processes_per_host)
+        self._places = RankPlaces(processes_per_host)
         self._contexts: dict[tuple[int, str], tuple[Context, str, int, str]] = {}
         self._symptoms: set[tuple[FailureMode, str]] = set()
         self._stacks = stack_lines.StackLines()
