@@ -4,9 +4,10 @@
     python -m scripts.generate_boot_signatures --check   exit 1 when it is not current
 
 The rows are those of `launcher/diagnosis/signatures`, in their order, without examples, near misses and
-remedies. The boot runs on Python 3.8, whose `re` knows neither atomic groups nor possessive quantifiers (they
-came with 3.11). Both are written in the way that every version knows: a look ahead that captures, and what it
-captured, which nothing goes back into either.
+remedies, and without those of Kubernetes, which writes into the status of a pod and never into its output.
+The boot runs on Python 3.8, whose `re` knows neither atomic groups nor possessive quantifiers (they came with
+3.11). Both are written in the way that every version knows: a look ahead that captures, and what it captured,
+which nothing goes back into either.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from launcher.diagnosis.sighting import GOES_ON
+from launcher.diagnosis.signatures import kubernetes
 from launcher.diagnosis.signatures.signature import Context, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.tracebacks import FOLLOWS_FROM_ANOTHER
@@ -34,6 +36,9 @@ PATTERNS = {
 }
 """Patterns of the diagnosis that belong to no row, by which the container reads lines too."""
 
+ROWS = tuple(row for row in SIGNATURES if row not in kubernetes.SIGNATURES)
+"""The rows that may match what a container prints."""
+
 ATOM = "_atom"
 """How the names of the groups begin that stand for atomic groups and possessive quantifiers."""
 
@@ -47,7 +52,7 @@ _QUANTIFIER = re.compile(r"(?:[*+?]|\{\d*,?\d*\})[+?]?")
 
 def generated() -> dict[Path, str]:
     """What the table's file should hold now: a line for each row, so that changes can be read."""
-    rows = [_line(_of_signature(row)) for row in SIGNATURES]
+    rows = [_line(_of_signature(row)) for row in ROWS]
     contexts = [_line(_of_context(row)) for row in CONTEXTS]
     patterns = {
         name: [old_spelling(each.pattern), each.flags & ~re.UNICODE] for name, each in PATTERNS.items()

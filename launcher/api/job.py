@@ -103,9 +103,10 @@ class Job:
     def diagnosis(self) -> Diagnosis:
         """Why the job failed: the root cause, what followed from it, whether to run again.
 
-        Of a running job, what its lines show so far; `root_cause` is None where nothing known was met.
+        Of a running job, what its lines show so far; `root_cause` is None where nothing known was met. One
+        that has long been silent is `unknown`.
         """
-        return diagnose_job(self._backend, self.name, self._check)
+        return diagnose_job(self._backend, self.name, self._check, time.time())
 
     def sdk_resource(self) -> Any:
         """The SageMaker SDK's own resource: a TrainingJob, or a HyperParameterTuningJob.

@@ -62,6 +62,8 @@ def _of_logs(paths: list[Path]) -> Diagnosis:
 
 
 def _of_job(name: str) -> Diagnosis:
+    import time
+
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.session.checked import account_check
@@ -70,7 +72,7 @@ def _of_job(name: str) -> Diagnosis:
 
     clients = Clients()
     found = find_job(name, clients, session_region())
-    return diagnose_job(found.backend, found.name, account_check(clients))
+    return diagnose_job(found.backend, found.name, account_check(clients), time.time())
 
 
 def _show(terminal: Console, diagnosis: Diagnosis) -> None:

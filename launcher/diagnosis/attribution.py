@@ -20,11 +20,10 @@ from launcher.diagnosis.remedies.asked_job import NOTHING_ASKED, AskedJob
 from launcher.diagnosis.remedies.numbers import remedy_with_numbers
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
-from launcher.diagnosis.standstill import silent_before, stands_still
+from launcher.diagnosis.standstill import hangs, silent_before, stands_still
 from launcher.diagnosis.stops import split_by_stop, stopped, unexplained
 from launcher.diagnosis.sureness import judged_sure, runner_up
 from launcher.diagnosis.telling import grouped, root_cause, survived
-from launcher.diagnosis.windows import TAIL
 from launcher.failure_modes import distribution, job_runtime
 from launcher.failure_modes.model import Finding, Retry
 
@@ -50,9 +49,7 @@ def judge(
     of the `job`, where they are known.
     """
     ending = ending or Ending()
-    ranks = with_the_silent(
-        reading.ranks, reading.world_size, whole=max(reading.lengths.values(), default=0) <= TAIL
-    )
+    ranks = with_the_silent(reading.ranks, reading.world_size, whole=reading.is_whole)
     healthy = ending.end is End.COMPLETED or (reading.success and not reading.failure and not reason)
     signs = [] if healthy else [sign for sign in (*reason, *reading.sightings) if sign.role.may_be_root]
     # Lines that say it end no job: they are the cause where nothing else is, no less where it ended well.
@@ -73,7 +70,7 @@ def judge(
         earlier, later = split_by_stop(signs, ending)
         followed = tuple(grouped(later))
         findings = (stop.finding, *followed, *grouped([*earlier, *notes], warn=True), *history)
-        still = silent_before(reading.closing, ending.stop)
+        still = silent_before(reading.closing, ending.stop, ranks, whole=reading.is_whole)
         if still is not None:
             unusual = rare(reading.closing)
             return _unknown(findings, ranks, still, unusual)
@@ -121,11 +118,15 @@ def _without_cause(
     it. `told` are the signs that the findings speak of."""
     closing = reading.closing
     seen = impression(closing, told, reading.ended_well)
-    still = stands_still(closing, reading.unfinished, reading.ended_well)
+    still = stands_still(closing, reading.unfinished, reading.ended_well, ranks, whole=reading.is_whole)
     by_lines = ending.end is End.NOT_TOLD and not reading.unread and seen.healthy and still is None
-    if well or ending.end in (End.COMPLETED, End.RUNNING) or by_lines:
+    if ending.end is End.RUNNING:
+        # What a log leaves open, such as how it ends, the place knows; not that the job goes on.
+        still = hangs(closing, ending.trains_at, reading.ended_well, ranks, whole=reading.is_whole)
+    runs = ending.end is End.RUNNING and still is None
+    if well or ending.end is End.COMPLETED or runs or by_lines:
         return Diagnosis(Verdict.HEALTHY, None, (), findings, Retry.NEVER, ranks=ranks)
-    summary = unknown_in_words(closing, ranks, reading.unread, still)
+    summary = unknown_in_words(closing, ranks, reading.unread, still, whole=reading.is_whole)
     return _unknown(findings, ranks, summary, seen.unusual or rare(closing))
 
 

@@ -17,12 +17,16 @@ _OF_A_RANK = re.compile(r"^slipway: [A-Z]{2,5}\d{3} rank (?P<rank>\d{1,6}) on (?
 
 
 def line_of(candidate: Candidate) -> Line:
-    """The line behind its prefixes; the path of its stream tells the rank where they do not. What the boot
-    says of a rank counts as that rank's line."""
+    """The line behind its prefixes; the path of its stream tells the rank, and the local one, where they do
+    not. What the boot says of a rank counts as that rank's line."""
     line = parse(candidate.text)
     if said := _OF_A_RANK.match(line.text):
         return replace(line, rank=int(said["rank"]), host=said["host"])
-    return replace(line, rank=candidate.rank) if line.rank is None and candidate.rank is not None else line
+    if line.rank is None and candidate.rank is not None:
+        line = replace(line, rank=candidate.rank)
+    if line.local_rank is None and candidate.local_rank is not None:
+        line = replace(line, local_rank=candidate.local_rank)
+    return line
 
 
 def time_of(candidate: Candidate) -> tuple[str | None, float | None]:
@@ -49,4 +53,5 @@ def unworded(
         time=time,
         text=line.text,
         stream=candidate.stream,
+        local_rank=line.local_rank,
     )

@@ -12,12 +12,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from launcher.diagnosis.matching import rows_matching
-from launcher.diagnosis.ranks import RankState
+from launcher.diagnosis.ranks import NOT_LATELY, RankState
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.redaction import shown
 from launcher.diagnosis.sighting import GOES_ON, Sighting
+from launcher.diagnosis.windows import TAIL
 from launcher.text.durations import duration_in_words
 from launcher.text.moments import moment_in_words
+from launcher.text.rank_ranges import ranks_text
 
 MOST_UNUSUAL = 5
 """Lines that are shown of what nobody has explained."""
@@ -161,10 +163,15 @@ def impression(closing: Closing, explained: Sequence[Sighting], ended_well: Coll
 
 
 def unknown_in_words(
-    closing: Closing, ranks: Sequence[RankState], unread: Sequence[str] = (), still: str | None = None
+    closing: Closing,
+    ranks: Sequence[RankState],
+    unread: Sequence[str] = (),
+    still: str | None = None,
+    *,
+    whole: bool = True,
 ) -> str:
     """What is said where nothing is known: how much was read, what came last, and who fell silent first;
-    `still` is what shows that the job stood still (see `standstill`)."""
+    `still` is what shows that the job stood still (see `standstill`), `whole` as in `silent_first`."""
     if not closing.lines:
         said = "there is not one line to read"
     else:
@@ -175,7 +182,7 @@ def unknown_in_words(
             said += f"; the last output came at {moment_in_words(last.time)}"
         elif last is not None:
             said += f"; the last output is {last.told!r}"
-    silent = still or silent_first(ranks)
+    silent = still or silent_first(ranks, whole=whole)
     parts = [said, *([silent] if silent else [])]
     if unread:
         count = f"{len(unread)} file" + ("" if len(unread) == 1 else "s")
@@ -183,16 +190,35 @@ def unknown_in_words(
     return "; ".join(parts)
 
 
-def silent_first(ranks: Sequence[RankState]) -> str | None:
-    """The rank that fell silent long before all others, or stopped at an earlier step; None: no such rank."""
+def silent_first(ranks: Sequence[RankState], *, whole: bool = True) -> str | None:
+    """The rank that fell silent long before all others, or stopped at an earlier step; None: no such rank.
+
+    `whole` is whether ranks were looked for in every line. Else who is not in the last lines was silent
+    before those who are.
+    """
+    gone = [row.rank for row in ranks if row.state == NOT_LATELY]
+    if gone:
+        # Where most print nothing, such as where one rank alone logs, that is no silence.
+        return silent_ranks(gone) if 2 * len(gone) <= len(ranks) else None
     times = sorted((row.last_output, row.rank) for row in ranks if row.last_output is not None)
     if len(times) > 1 and times[1][0] - times[0][0] >= _SILENT_FOR:
         gap = duration_in_words(times[-1][0] - times[0][0])
-        return f"rank {times[0][1]} fell silent first, {gap} before the last output of all"
+        return f"{of_those(whole)}rank {times[0][1]} fell silent first, {gap} before the last output of all"
     steps = sorted((row.step, row.rank) for row in ranks if row.step is not None)
     if len(steps) > 2 and steps[0][0] < steps[1][0]:
-        return f"rank {steps[0][1]} stopped first, at step {steps[0][0]}, where others came to {steps[-1][0]}"
+        what = f"at step {steps[0][0]}, where others came to {steps[-1][0]}"
+        return f"{of_those(whole)}rank {steps[0][1]} stopped first, {what}"
     return None
+
+
+def silent_ranks(gone: Sequence[int]) -> str:
+    """That these ranks are in none of the last lines of the streams."""
+    return f"{ranks_text(gone)} printed nothing in the last {TAIL} lines, where others did"
+
+
+def of_those(whole: bool) -> str:
+    """Of whom it is said who was first: of those in the last lines, where no others were looked at."""
+    return "" if whole else f"of the ranks in the last {TAIL} lines "
 
 
 def shape_of(text: str) -> str:

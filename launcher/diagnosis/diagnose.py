@@ -47,7 +47,7 @@ def diagnose(
         lines = _counting_later(lines, ending.stop.at, late)
     if ending.restarted is not None:
         lines = cut_at_restart(lines, ending.restarted)
-    reading = LogReader().read(unfolded(lines), streams)
+    reading = LogReader(job.processes_per_host).read(unfolded(lines), streams)
     beside = together([*evidence, FileEvidence(stacks=reading.stacks)])
     reading.sightings.extend(beside.sightings)
     last, ended_well = reading.closing.last_time, bool(reading.ended_well)

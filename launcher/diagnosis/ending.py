@@ -54,7 +54,8 @@ class Ending:
 
     `job` is the name under which the launcher can resume it, None where it cannot. `stop` is what ended, or
     is about to end, the job from outside. `checkpoints` is False where it is known to have left none.
-    `restarted` is when its place started all its hosts anew for the last time, in seconds since the epoch.
+    `restarted` is when its place started all its hosts anew for the last time, `trains_at` when that said
+    that it still trains, by the clock of its lines; both in seconds since the epoch.
     """
 
     end: End = End.NOT_TOLD
@@ -62,3 +63,4 @@ class Ending:
     stop: Stop | None = None
     checkpoints: bool = True
     restarted: float | None = None
+    trains_at: float | None = None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from launcher.diagnosis import attempts, rank_lines, stack_lines, torchrun_table
+from launcher.diagnosis import analysis_lines, attempts, rank_lines, stack_lines, torchrun_table
 from launcher.diagnosis.known_shapes import Identity, shape_of
 from launcher.diagnosis.progress import counters_in
 from launcher.diagnosis.record import Line
@@ -52,6 +52,7 @@ _NEVER = _one_of(
         *WORLD_SIZE_LITERALS,
         *rank_lines.LITERALS,
         *stack_lines.LITERALS,
+        *analysis_lines.LITERALS,
         *(part.lower() for part in rank_lines.OF_COLLECTIVES),
         *(context.literal for context in CONTEXTS),
         torchrun_table.TITLE,

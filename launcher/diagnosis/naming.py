@@ -60,7 +60,9 @@ def attributed(root: Sighting, others: Sequence[Sighting], reading: Reading) -> 
         missing = _missing([root, *others])
         return replace(root, rank=missing, host=None, about="" if missing is None else None)
     if root.mode in _LAGS and (_waits(root) or (root.vague and "rank" not in root.captured)):
-        return _of_the_odd(root, others, reading)
+        analysed = [sign for sign in others if "analysed" in sign.captured]
+        # It saw the recorders of all ranks; the first collective that does not match explains later ones.
+        return analysed[0] if analysed else _of_the_odd(root, others, reading)
     if root.rank is None and root.host is None:
         hosts = {sign.host for sign in others if sign.code == root.code and "host" in sign.captured}
         root = replace(root, host=hosts.pop()) if len(hosts) == 1 else root
@@ -127,7 +129,7 @@ def _of_the_odd(root: Sighting, others: Sequence[Sighting], reading: Reading) ->
 def without_innocents(root: Sighting, signs: Sequence[Sighting], table: Sequence[RankState]) -> Sighting:
     """The root cause of nobody, where its rank did no more than others: only noticed that one is gone,
     or failed as most of the ranks did, each by itself."""
-    if root.rank is None:
+    if _printer(root) is None:
         return root
     if root.mode in _OF_ALL:
         return replace(root, rank=None, about=root.host or "")
@@ -135,12 +137,19 @@ def without_innocents(root: Sighting, signs: Sequence[Sighting], table: Sequence
         return replace(root, rank=None, about=root.host or "")
     if root.role is not LineRole.INITIATOR:
         return root
-    alike = {sign.rank for sign in signs if sign.rank is not None and _says_the_same(sign, root)}
-    ranks = {row.rank for row in table} | {sign.rank for sign in signs if sign.rank is not None}
+    alike = {_printer(sign) for sign in signs if _says_the_same(sign, root)} - {None}
+    ranks = {(row.rank, None, None) for row in table} | {_printer(sign) for sign in signs} - {None}
     if len(alike) < _FEWEST_ALIKE or 2 * len(alike) <= len(ranks):
         return root
     what = f"{root.what} ({len(alike)} of {len(ranks)} ranks failed so)"
     return replace(root, what=what, rank=None, host=None, about="")
+
+
+def _printer(sign: Sighting) -> tuple[int | None, int | None, str | None] | None:
+    """Which process printed a sign: its rank, else its local rank and host; None where nothing tells."""
+    if sign.rank is not None:
+        return sign.rank, None, None
+    return None if sign.local_rank is None else (None, sign.local_rank, sign.host)
 
 
 def _says_the_same(sign: Sighting, root: Sighting) -> bool:
@@ -190,6 +199,8 @@ def _tells_of(sign: Sighting, root: Sighting) -> bool:
     if sign.host == root.host and sign.details and 0 < sign.index - root.index <= _COPY_BELOW:
         return True  # torch prints an exception, and again with its traceback behind the rank's prefix.
     if "exitcode" in sign.captured:
+        if root.local_rank is not None and sign.captured.get("local_rank") != str(root.local_rank):
+            return False
         if root.captured.get("exit", sign.captured["exitcode"]) != sign.captured["exitcode"]:
             return False  # another host's table, where one file has those of several
         return not sign.host or not root.host or _is_of(root.host, sign)

@@ -32,7 +32,7 @@ class Notes:
     """The first of each kind of sign by host and rank, of the last incident of every stream."""
 
     def __init__(self) -> None:
-        self._noted: dict[str, dict[tuple[object, str | None, int | None], Sighting]] = {}
+        self._noted: dict[str, dict[tuple[object, str | None, int | None, int | None], Sighting]] = {}
         self._count = 0
         self.given: set[object] = set()
         """The kinds of the signs that were given since somebody cleared it."""
@@ -44,7 +44,7 @@ class Notes:
         """Note a sign of its stream unless this kind of host and rank was noted; whether it was new."""
         self.given.add(kind)
         noted = self._noted.setdefault(sighting.stream, {})
-        key = (kind, sighting.host, sighting.rank)
+        key = (kind, sighting.host, sighting.rank, sighting.local_rank)
         if key in noted:
             return False
         if self._count >= _MOST:
@@ -90,7 +90,7 @@ class Notes:
         if not survived.sign.role.may_be_root:
             return
         sign = survived.sign
-        key = (kind, sign.stream, sign.host, sign.rank)
+        key = (kind, sign.stream, sign.host, sign.rank, sign.local_rank)
         if key in self._history or len(self._history) < _MOST_HISTORY:
             self._history[key] = survived  # the last one of its kind
 

@@ -7,13 +7,15 @@ Texts: ProcessGroupNCCL.cpp of PyTorch 1.13 to 2.13; torchrun's table of failure
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from launcher.diagnosis import places
+from launcher.diagnosis.places import HostRanks, is_named
 from launcher.diagnosis.ranks import CollectiveCall, RankState, table_of
 from launcher.diagnosis.record import Line, parse
 
-LITERALS = ("last enqueued", "(local_rank: ", " nranks ", "srun: error: ")
+LITERALS = ("last enqueued", "(local_rank: ", " nranks ", "srun: error: ", *places.LITERALS)
 """Lower-case parts of such lines that no row of the signatures has."""
 
 _MOST_RANKS = 100_000
@@ -52,6 +54,7 @@ _SIGNALS: Mapping[int, str] = {
 _TASKS = re.compile(r"^srun: error: \S{1,100}: tasks? (?:[\d,-]{1,100}[,-])?(?P<last>\d{1,7}): ")
 """srun lists the tasks of a host in rising order."""
 _COMMUNICATOR = re.compile(r"\bcomm 0x[\da-f]{1,16} rank \d{1,6} nranks (?P<size>\d{1,6})\b")
+_WORLD = re.compile(r"^\s*global_world_sizes=\[(?P<size>\d{1,6})[\],]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +86,7 @@ class RankLines:
     def __init__(self) -> None:
         self._waiting: dict[tuple[int, str | None], Waiting] = {}
         self._rows: dict[int, RankState] = {}
-        self.places: dict[tuple[str, int], set[int]] = {}
-        """The global ranks that lines tell for a local rank of a host."""
+        self.of_hosts = HostRanks()
         self._seen: dict[int, tuple[str | None, float | None, int | None]] = {}
         """Of ranks of which last lines were read: where they ran, when they printed last, and their step."""
         self._groups_unnamed = False
@@ -97,14 +99,17 @@ class RankLines:
         """Take a line into account that may tell of a collective or of the end of a process."""
         text = line.text
         if entry := _ENTRY.match(text):
-            self.placed(int(entry["rank"]), host, int(entry["local"]))
+            named = is_named(line, host)
+            self.of_hosts.placed(int(entry["rank"]), host, int(entry["local"]), named=named)
             self._ended(int(entry["rank"]), following)
         elif any(part in text for part in OF_COLLECTIVES):
             self._at_collective(line, host)
-        elif size := _COMMUNICATOR.search(text):
+        elif (size := _COMMUNICATOR.search(text)) or (size := _WORLD.match(text)):
             self.world_size = max(self.world_size, int(size["size"]))
         elif tasks := _TASKS.match(text):
             self.tasks = max(self.tasks, int(tasks["last"]) + 1)
+        elif any(part in text for part in places.LITERALS):
+            self.of_hosts.read(line, host)
 
     def seen(self, rank: int, host: str, time: float | None, step: int | None) -> None:
         """A rank printed something, in the order of the lines; `step` where it is one of its steps."""
@@ -118,11 +123,6 @@ class RankLines:
             old[1] if time is None else time,
             old[2] if step is None else step,
         )
-
-    def placed(self, rank: int, host: str, local: int) -> None:
-        """A rank is that local rank of a host."""
-        if len(self.places) < _MOST_RANKS:
-            self.places.setdefault((host, local), set()).add(rank)
 
     def rows(self) -> tuple[RankState, ...]:
         """What is known of each rank but for its collectives."""
@@ -144,7 +144,7 @@ class RankLines:
         """The ranks were started again."""
         self._waiting.clear()
         self._groups_unnamed = False
-        self.places.clear()
+        self.of_hosts = HostRanks()
         self._rows = {
             rank: replace(row, exit=None, enqueued=None, completed=None) for rank, row in self._rows.items()
         }
@@ -207,15 +207,6 @@ def told(streams: Mapping[str, RankLines]) -> tuple[tuple[Waiting, ...], tuple[R
     table = table_of([*rows, *(_row(each) for each in order)])
     size = max((lines.world_size for lines in streams.values()), default=0)
     return tuple(each for _, each in sorted(waiting.items())), table, size
-
-
-def places_of(streams: Iterable[RankLines]) -> dict[tuple[str, int], int]:
-    """The global rank of each local rank of a host, where all lines that tell of it agree."""
-    told: dict[tuple[str, int], set[int]] = {}
-    for lines in streams:
-        for place, ranks in lines.places.items():
-            told.setdefault(place, set()).update(ranks)
-    return {place: next(iter(ranks)) for place, ranks in told.items() if len(ranks) == 1}
 
 
 def ending_in_words(code: int) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from launcher.diagnosis.windows import TAIL
+
 _LARGEST_WORLD = 65_536
 """A larger world is a number that was misread."""
 
@@ -60,7 +62,7 @@ def table_of(rows: Iterable[RankState]) -> tuple[RankState, ...]:
     return tuple(table[rank] for rank in sorted(table))
 
 
-NOT_LATELY = "not in the last lines"
+NOT_LATELY = f"not in the last {TAIL} lines"
 """The state of a rank of which nothing is known, where only last lines were looked at for ranks."""
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
-from launcher.diagnosis import attempts, rank_lines, stack_lines, torchrun_table
+from launcher.diagnosis import analysis_lines, attempts, rank_lines, stack_lines, torchrun_table
 from launcher.diagnosis.candidates import line_of, time_of, unworded
 from launcher.diagnosis.closing import LastLine
 from launcher.diagnosis.consequences import ends_in_plumbing, ends_in_rendezvous
@@ -15,6 +15,7 @@ from launcher.diagnosis.line_identity import is_plain
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.matching import best_row, contexts_of, record_of, rows_matching
 from launcher.diagnosis.open_tracebacks import Open, OpenTracebacks, learn
+from launcher.diagnosis.places import RankPlaces
 from launcher.diagnosis.progress import Moment
 from launcher.diagnosis.rank_lines import RankLines
 from launcher.diagnosis.reading import Reading
@@ -49,23 +50,26 @@ LITERALS = (
     *attempts.LITERALS,
     *rank_lines.LITERALS,
     *stack_lines.LITERALS,
+    *analysis_lines.LITERALS,
     *(HEADER.lower(), BOX_END, torchrun_table.TITLE, _RESTART, _SUCCESS, _FAILURE, _IGNORED, _IN_THREAD),
 )
 
 
 class LogReader:
-    """Turns the records of all hosts into one reading, in one pass. A reader reads once."""
+    """Turns the records of all hosts into one reading, in one pass. A reader reads once.
 
-    def __init__(self) -> None:
+    `processes_per_host` are the plan's, None where only the lines are known.
+    """
+
+    def __init__(self, processes_per_host: int | None = None) -> None:
         self._scanner = Scanner(finder_of(LITERALS))
         self._tracebacks = OpenTracebacks(self._scanner)
         self._incidents = IncidentReader(self._want)
         self._ranks: dict[str, RankLines] = {}
         self._restarts: dict[int, Sighting] = {}
-        self._places: dict[tuple[str, int], tuple[str | None, tuple[str, ...]]] = {}
+        self._places = RankPlaces(processes_per_host)
         self._contexts: dict[tuple[int, str], tuple[Context, str, int, str]] = {}
         self._symptoms: set[tuple[FailureMode, str]] = set()
-        self._locals: dict[str, int] = {}
         self._stacks = stack_lines.StackLines()
         self._worlds = WorldSizes()
         self._reading = Reading()
@@ -76,18 +80,23 @@ class LogReader:
             self._look_at(candidate)
         for each in self._tracebacks.rest():
             self._cut(each)
-        for candidate in self._scanner.tails():
-            self._look_at_end(candidate)
+        tails = [(candidate, self._line_of(candidate)) for candidate in self._scanner.tails()]
+        for candidate, line in tails:
+            self._place_by_path(candidate, line)
+        self._settle_places()
+        for candidate, line in tails:
+            self._look_at_end(candidate, self._places.placed(line, candidate.host))
         self._incidents.end()
         self._reading.closing.lines = self._scanner.lines()
         for stream in attempts.superseded(self._ranks):
             self._incidents.notes.started_again(stream)
             self._start_over(stream)
-        places = rank_lines.places_of(self._ranks.values())
         self._reading.waiting, self._reading.ranks, size = rank_lines.told(self._ranks)
         self._reading.world_size = max(self._worlds.size, size)
-        self._reading.sightings = [self._placed(each, places) for each in self._incidents.notes.sightings]
-        self._reading.history = self._incidents.notes.history
+        self._reading.sightings = [self._placed(each) for each in self._incidents.notes.sightings]
+        self._reading.history = [
+            replace(each, sign=self._placed(each.sign)) for each in self._incidents.notes.history
+        ]
         self._reading.courses = self._incidents.courses
         self._reading.ended_well = self._incidents.ended_well
         self._reading.diverged = self._incidents.diverged
@@ -106,27 +115,40 @@ class LogReader:
         if apart is not None:
             self._reading.sightings.append(apart)
 
-    def _placed(self, sign: Sighting, places: Mapping[tuple[str, int], int]) -> Sighting:
+    def _settle_places(self) -> None:
+        gone = attempts.superseded(self._ranks)
+        lines = [each for stream, each in self._ranks.items() if stream not in gone]
+        seen = max((each.world_size for each in lines), default=0)
+        each_host = self._worlds.processes_per_host
+        self._places.settle((each.of_hosts for each in lines), each_host, self._worlds.size, seen)
+
+    def _placed(self, sign: Sighting) -> Sighting:
         """The sign with its global rank where its line, or the path of its stream, tells the local one, or
         where it names a task of srun and each rank is a task: there are as many of both."""
         task = sign.captured.get("task")
         if sign.rank is None and task is not None and 1 < self._reading.world_size == self._tasks():
             return replace(sign, rank=int(task))
-        told = sign.captured.get("local_rank")
-        local = int(told) if told is not None and told.isdecimal() else self._locals.get(sign.stream)
-        if sign.rank is not None or local is None:
-            return sign
-        rank = places.get((sign.host or "", local))
+        host, rank, told = sign.host or "", sign.rank, sign.captured.get("local_rank", "")
+        if rank is None and told.isdecimal():
+            exact = self._places.exact(host, int(told))
+            rank = exact if exact is not None else self._places.rank_of(host, int(told))
+        elif rank is None and sign.local_rank is not None:
+            rank = self._places.rank_of(host, sign.local_rank)
         return sign if rank is None else replace(sign, rank=rank)
 
     def _tasks(self) -> int:
         return max((lines.tasks for lines in self._ranks.values()), default=0)
 
+    def _line_of(self, candidate: Candidate) -> Line:
+        """The line; who is known by a local rank has the global one as far as that is known by now."""
+        line = line_of(candidate)
+        if line.local_rank is not None:
+            self._places.met(line.host or candidate.host, line.local_rank)
+        return self._places.placed(line, candidate.host)
+
     def _look_at(self, candidate: Candidate) -> None:
         stream = candidate.stream
-        if candidate.local_rank is not None:
-            self._locals[stream] = candidate.local_rank
-        line = line_of(candidate)
+        line = self._line_of(candidate)
         if self._tracebacks.resume(stream, line.writer):
             self._want(stream)
         was = self._tracebacks.of(stream, line.writer)
@@ -170,6 +192,9 @@ class LogReader:
         self._reading.failure |= _FAILURE in lower
         if torchrun_table.TITLE in lower and (said := torchrun_table.first_failure(candidate, line)):
             self._incidents.note("table", said)
+        if any(part in lower for part in analysis_lines.LITERALS):
+            for sign in analysis_lines.signs_of_analysis(candidate, line):
+                self._incidents.note("analysis", sign)
         if _IGNORED in lower:
             self._tracebacks.ignore_next(candidate, line)
         if _IN_THREAD in lower:
@@ -218,17 +243,20 @@ class LogReader:
             ):
                 self._contexts[number, stream] = (context, candidate.host, candidate.index, line.text)
 
-    def _look_at_end(self, candidate: Candidate) -> None:
+    def _place_by_path(self, candidate: Candidate, line: Line) -> None:
+        """A file of one process tells the place of the rank that its lines name."""
+        if line.rank is not None and candidate.local_rank is not None:
+            of_hosts = self._ranks_of(candidate.stream).of_hosts
+            of_hosts.placed(line.rank, line.host or candidate.host, candidate.local_rank, named=True)
+
+    def _look_at_end(self, candidate: Candidate, line: Line) -> None:
         """One of the last lines of a stream: who printed what last, and whether steps go on to the end."""
-        line = line_of(candidate)
         clock, time = time_of(candidate)
         values = self._incidents.look_at_end(Moment(candidate.index, clock, time), candidate, line)
         step = values.get("step")
         host = line.host or candidate.host
         last = LastLine(candidate.index, line, candidate.text, host, time, bool(values), clock)
         self._reading.closing.add(candidate.stream, last)
-        if line.rank is not None and candidate.local_rank is not None:
-            self._ranks_of(candidate.stream).placed(line.rank, host, candidate.local_rank)
         if line.rank is not None:
             self._ranks_of(candidate.stream).seen(line.rank, host, time, None if step is None else int(step))
 

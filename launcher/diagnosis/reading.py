@@ -12,6 +12,7 @@ from launcher.diagnosis.rank_lines import Waiting
 from launcher.diagnosis.ranks import RankState
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import Context
+from launcher.diagnosis.windows import TAIL
 
 
 @dataclass(slots=True)
@@ -48,3 +49,8 @@ class Reading:
     """How many ranks there are, 0 where no line tells."""
     success: bool = False
     failure: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether ranks were looked for in every line: of longer streams only the last lines tell them."""
+        return max(self.lengths.values(), default=0) <= TAIL

@@ -73,7 +73,8 @@ class LogStream:
 class Line:
     """A line without its prefixes, and what these tell (see `Origin`).
 
-    `rank` is global. `writer` keeps the lines of one process together where those of many are mixed.
+    `rank` is global, `local_rank` counts on its host. `writer` keeps the lines of one process together where
+    those of many are mixed.
     """
 
     text: str
@@ -81,6 +82,7 @@ class Line:
     host: str | None = None
     device: int | None = None
     writer: int | str | None = field(default=None, compare=False)
+    local_rank: int | None = None
 
 
 @lru_cache(maxsize=64)
@@ -91,4 +93,6 @@ def parse(text: str) -> Line:
     """
     text = without_controls(text[:LONGEST_LINE])
     origin = origin_of(text)
-    return Line(text[origin.start :], origin.rank, origin.host, origin.device, origin.writer)
+    return Line(
+        text[origin.start :], origin.rank, origin.host, origin.device, origin.writer, origin.local_rank
+    )

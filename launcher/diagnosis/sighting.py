@@ -33,7 +33,7 @@ class Sighting:
     and `retry` replace those of the failure mode. `stream` is the name of the stream it stands in. `fatal`
     is an exception that nobody caught, with which its process ends; `plumbing` one that was raised where
     ranks and processes speak with one another, rather than in what they work on. `about` replaces the
-    subject, empty for nobody.
+    subject, empty for nobody. `local_rank` is that of who printed it, on `host`.
     """
 
     mode: FailureMode
@@ -55,6 +55,7 @@ class Sighting:
     fatal: bool = False
     plumbing: bool = False
     about: str | None = None
+    local_rank: int | None = None
 
     @property
     def code(self) -> str:
@@ -71,7 +72,7 @@ class Sighting:
         for name, word in (("gpu", "GPU"), ("local_rank", "local rank"), ("device", "local device")):
             if name in self.captured:
                 return f"{word} {self.captured[name]}"
-        return self.host
+        return self.host if self.local_rank is None else f"local rank {self.local_rank}"
 
 
 def sighting_of(
@@ -107,6 +108,8 @@ def sighting_of(
         remedy=filled(row.remedy, captured) if row.remedy is not None else None,
         retry=row.retry,
         stream=stream,
+        # A host that the line names need not be the one whose local rank prints it.
+        local_rank=None if "host" in captured else line.local_rank,
     )
 
 

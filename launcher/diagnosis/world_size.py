@@ -61,6 +61,8 @@ class WorldSizes:
 
     def __init__(self) -> None:
         self._started = 0
+        self.processes_per_host: int | None = None
+        """Those that the boot says it starts on each host."""
         self._met = False
         self.size = 0
         """The largest world that a line tells of, 0 where none does."""
@@ -70,6 +72,7 @@ class WorldSizes:
         """Take a line into account; `host` is that of its stream."""
         text = line.text
         if started := _STARTED.match(text):
+            self.processes_per_host = int(started["each"])
             self._started = max(self._started, int(started["hosts"]) * int(started["each"]))
             self.size = max(self.size, self._started)
             return

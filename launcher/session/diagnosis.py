@@ -22,6 +22,9 @@ Seen = Callable[[Sequence[LogLine]], None]
 Check = Callable[[Diagnosis, JobStatus], Diagnosis]
 """Who holds a diagnosis against what the account holds (`session/checked.py`)."""
 
+_TRAINING = "Training"
+"""The phase in which a job's script runs; in all others it may well be silent."""
+
 _ENDS = {
     JobState.COMPLETED: End.COMPLETED,
     JobState.FAILED: End.FAILED,
@@ -29,24 +32,32 @@ _ENDS = {
 }
 
 
-def diagnose_job(backend: Backend, name: str, check: Check | None = None) -> Diagnosis:
+def diagnose_job(
+    backend: Backend, name: str, check: Check | None = None, now: float | None = None
+) -> Diagnosis:
     """Why a job failed, or what ended it from outside; of a running job, what its lines show so far.
 
     A job that never started has no logs and is judged by what the service says. `check` verifies in the
-    account what may lie behind it, of a job that did not run here. Raises what the backend raises for an
-    unknown job, and AwsRefusal where AWS refuses the logs and gives no reason either.
+    account what may lie behind it, of a job that did not run here. `now`, in seconds since the epoch, shows
+    that one which still trains has long been silent; None says nothing of that. Raises what the backend
+    raises for an unknown job, and AwsRefusal where AWS refuses the logs and gives no reason either.
     """
-    return diagnosis_of(backend, backend.describe(name), check=check)
+    return diagnosis_of(backend, backend.describe(name), check=check, now=now)
 
 
 def diagnosis_of(
-    backend: Backend, status: JobStatus, seen: Seen | None = None, check: Check | None = None
+    backend: Backend,
+    status: JobStatus,
+    seen: Seen | None = None,
+    check: Check | None = None,
+    now: float | None = None,
 ) -> Diagnosis:
     """The same for a job whose status is known; `seen` gets its lines, too, batch by batch in their order.
 
     Raises AwsRefusal as `diagnose_job`.
     """
-    diagnosis = _diagnosed(status, _lines(backend, status.name, seen), here=backend.runs_here)
+    ending = ending_of(status, now)
+    diagnosis = _diagnosed(status, ending, _lines(backend, status.name, seen), here=backend.runs_here)
     diagnosis = told_what_was_left_out(diagnosis, noted_left_out(status.name))
     if backend.runs_here:
         return as_met_here(diagnosis, Place(status.gpus, status.instance_type))
@@ -61,8 +72,8 @@ def warnings_of(backend: Backend, name: str) -> tuple[Finding, ...]:
     return reader.warnings
 
 
-def _diagnosed(status: JobStatus, lines: Iterator[LogLine], *, here: bool) -> Diagnosis:
-    ending, job = ending_of(status), asked_of(status.request, here=here)
+def _diagnosed(status: JobStatus, ending: Ending, lines: Iterator[LogLine], *, here: bool) -> Diagnosis:
+    job = asked_of(status.request, here=here)
     # What a stop is called by the service says less than the stop itself.
     phase = status.phase if status.stop is None else None
     reason = status.failure_reason
@@ -74,8 +85,9 @@ def _diagnosed(status: JobStatus, lines: Iterator[LogLine], *, here: bool) -> Di
         return diagnose((), reason, secondary_status=phase, ending=ending, job=job)
 
 
-def ending_of(status: JobStatus) -> Ending:
-    """How a job ended, in the diagnosis' words."""
+def ending_of(status: JobStatus, now: float | None = None) -> Ending:
+    """How a job ended, in the diagnosis' words; `now` is when its status was read."""
+    trains = status.state is JobState.IN_PROGRESS and status.phase == _TRAINING
     return Ending(
         _ENDS.get(status.state, End.RUNNING),
         status.name,
@@ -84,6 +96,7 @@ def ending_of(status: JobStatus) -> Ending:
         restarted=max(
             (each.started for each in status.transitions if each.phase == "Restarting"), default=None
         ),
+        trains_at=now if trains else None,
     )
 
 

@@ -49,7 +49,7 @@ def report_of_job(found: FoundJob, check: Check | None = None) -> RunReport:
         for line in lines:
             reader.read(line, rank_of(line, status.processes_per_host))
 
-    diagnosis = diagnosis_of(found.backend, status, read, check)
+    diagnosis = diagnosis_of(found.backend, status, read, check, time.time())
     report = _report(status.name, diagnosis, reader.result(), _job(found), noted_plan(status.name))
     completed = status.state is JobState.COMPLETED
     return replace(report, warnings=success.warnings) if completed else report

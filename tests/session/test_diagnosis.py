@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from launcher.backends.interface import Cursor, JobState, JobStatus, LogBatch, LogLine
+from launcher.diagnosis.model import Verdict
 from launcher.failure_modes.refusal import AwsRefusal
 from launcher.planning.request_view import RequestView
 from launcher.session.diagnosis import diagnose_job
@@ -82,3 +83,18 @@ def test_so_it_has_where_only_the_reason_is_known() -> None:
     status = replace(failed(f"AlgorithmError: {FULL}"), request=asked)
     job = RecordedJob(status, refuses_logs=True)
     assert diagnose_job(job, "job").root_cause.finding.remedy.startswith("Set batch_size to 24 instead of 32")
+
+
+def silent(state: JobState = JobState.IN_PROGRESS, phase: str = "Training") -> RecordedJob:
+    lines = [LogLine(1e9 + 10 * step, "algo-1", f"step {step} loss 2.0") for step in range(40)]
+    return RecordedJob(JobStatus("job", state, phase), [lines])
+
+
+def test_a_job_that_still_trains_and_has_long_been_silent_is_not_called_healthy() -> None:
+    assert diagnose_job(silent(), "job", now=1e9 + 9000).verdict is Verdict.UNKNOWN
+    assert diagnose_job(silent(), "job", now=1e9 + 400).verdict is Verdict.HEALTHY
+
+
+@pytest.mark.parametrize("phase", ["Starting", "Downloading", "Uploading"])
+def test_in_other_phases_than_training_it_may_be_silent(phase: str) -> None:
+    assert diagnose_job(silent(phase=phase), "job", now=1e9 + 9000).verdict is Verdict.HEALTHY

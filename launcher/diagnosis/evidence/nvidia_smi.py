@@ -2,7 +2,9 @@
 
 Texts: drivers 450 to 580, which call the counters of Pascal and Volta "Double Bit" and "Retired Pages", and
 those of Ampere and later "Uncorrectable" and "Remapped Rows". Volatile counters begin anew when the driver
-is loaded, so they are of this host's present life; aggregate ones are of the GPU's.
+is loaded, so they are of this host's present life; aggregate ones are of the GPU's. Why clocks are held down
+stands in "Clocks Event Reasons" (of older ones "Clocks Throttle Reasons"), and newer ones count for how long
+since the driver was loaded ("Counters"). A slow GPU holds up all ranks and ends none: it is only told.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from launcher.diagnosis.signatures.signature import LineRole
 from launcher.failure_modes import hardware
 from launcher.failure_modes.model import FailureMode, Stage
 from launcher.failure_modes.registry import finds
+from launcher.text.durations import duration_in_words
 
 _TITLE = b"=NVSMI LOG="
 _GPU = re.compile(r"^GPU (?P<gpu>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
@@ -25,7 +28,13 @@ _LONGEST_LINE = 300
 _MOST_GPUS = 64
 _UNCORRECTABLE = re.compile(r"Uncorrectable(?! Error)|Double Bit|DRAM Uncorrectable|SRAM Uncorrectable")
 _LOST = re.compile(r"GPU is lost|Unknown Error|GPU requires reset", re.I)
-_HOT = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown")
+_HELD_DOWN = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
+"""Reasons for low clocks that are no setting's: of the hardware, or of the driver for the GPU's heat."""
+
+_COUNTERS = "Clocks Event Reasons Counters"
+_COUNTED = ("HW Thermal Slowdown", "HW Power Braking", "SW Thermal Slowdown")
+_LONG_HELD = 600
+"""Seconds of it that are told, in the life of a driver."""
 _WAITS_FOR_RESET = (
     ("Remapped Rows", "Pending"),
     ("Retired Pages", "Pending Page Blacklist"),
@@ -90,9 +99,17 @@ def _signs(gpu: _GpuText, host: str | None) -> Iterator[Sighting]:
             what = "row to be remapped" if section == "Remapped Rows" else "page to be retired"
             text = f"GPU {gpu.place} has a {what}, for which it must be reset"
             yield _sign(hardware.ECC_ERROR, LineRole.SYMPTOM, text, gpu, host)
-    hot = [name for name in _HOT if _is_active(gpu.fields, name)]
-    if hot:
-        text = f"GPU {gpu.place} is slowed down by its hardware: {', '.join(hot)}"
+    held = [name for name in _HELD_DOWN if _is_active(gpu.fields, name)]
+    if held:
+        text = f"GPU {gpu.place} is slowed down: {', '.join(held)}"
+        yield _sign(hardware.GPU_FAULT, LineRole.ADVISORY, text, gpu, host)
+    longer = [
+        f"{name} for {duration_in_words(seconds)}"
+        for name in _COUNTED
+        if (seconds := _held_for(gpu.fields, name)) >= _LONG_HELD
+    ]
+    if longer:
+        text = f"GPU {gpu.place} was slowed down since its driver was loaded: {', '.join(longer)}"
         yield _sign(hardware.GPU_FAULT, LineRole.ADVISORY, text, gpu, host)
     retired = sum(
         _number(value)
@@ -119,12 +136,18 @@ def _is(fields: Mapping[tuple[str, ...], str], section: str, name: str) -> bool:
     return any(section in names and names[-1] == name and value == "Yes" for names, value in fields.items())
 
 
+def _held_for(fields: Mapping[tuple[str, ...], str], name: str) -> float:
+    """For how many seconds its clocks were held down for a reason, 0 where nothing counts that."""
+    found = (value for names, value in fields.items() if _COUNTERS in names and names[-1] == name)
+    return max((_number(value.removesuffix(" us")) for value in found), default=0) / 1e6
+
+
 def _is_active(fields: Mapping[tuple[str, ...], str], name: str) -> bool:
     return any(names[-1] == name and value == "Active" for names, value in fields.items())
 
 
 def _number(value: str) -> int:
-    return int(value) if value.isascii() and value.isdecimal() and len(value) < 12 else 0
+    return int(value) if value.isascii() and value.isdecimal() and len(value) < 18 else 0
 
 
 def _sign(mode: FailureMode, role: LineRole, what: str, gpu: _GpuText, host: str | None) -> Sighting:

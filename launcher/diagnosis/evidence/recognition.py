@@ -10,6 +10,7 @@ from launcher.diagnosis.evidence.kernel_log import is_kernel_log, read_kernel_lo
 from launcher.diagnosis.evidence.model import FileEvidence
 from launcher.diagnosis.evidence.nccl_ras import is_ras_report, read_ras_report
 from launcher.diagnosis.evidence.nvidia_smi import is_nvidia_smi, read_nvidia_smi
+from launcher.diagnosis.evidence.nvidia_smi_samples import is_clock_samples, read_clock_samples
 from launcher.diagnosis.evidence.plain_pickle import LARGEST
 from launcher.diagnosis.evidence.recordings import is_recording, read_recording
 from launcher.diagnosis.evidence.stacks import is_stack_dump, read_stacks
@@ -37,6 +38,8 @@ def evidence_of(name: str, head: bytes, read: Read) -> FileEvidence | None:
         return read_ras_report(read(LARGEST).decode("utf-8", "replace"))
     if is_nvidia_smi(head):
         return read_nvidia_smi(read(LARGEST).decode("utf-8", "replace"), host_in(name))
+    if is_clock_samples(head):
+        return read_clock_samples(read(LARGEST).decode("utf-8", "replace"), host_in(name))
     if is_analysis(head):
         return read_analysis(read(LARGEST).decode("utf-8", "replace"))
     if is_kernel_log(head):

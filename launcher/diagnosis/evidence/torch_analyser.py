@@ -23,7 +23,7 @@ from launcher.text.rank_ranges import ranks_text
 _LONGEST_LINE = 4000
 _MOST_RECORDS = 1000
 _BEGINS = re.compile(
-    r"^(?:Not all ranks joining collective|Collective),?(?: sequence number:)? (?P<number>\d{1,18})\b"
+    r"^(?:Not all ranks joining collective|Collective)[,:]?(?: sequence number:)? (?P<number>\d{1,18})\b"
 )
 _FIELD = re.compile(
     r"^(?P<name>group info|collective|missing ranks|input sizes|world size|error msg): (?P<value>.{0,3000})$"
@@ -87,17 +87,36 @@ def _first(found: list[_Unmatched]) -> Iterator[_Unmatched]:
             yield each
 
 
+def not_joined(text: str) -> Iterator[Sighting]:
+    """Who did not join the collective of which a text's first line and the fields below it tell."""
+    for each in _mismatches(text)[:1]:
+        yield from _missing(each)
+
+
 @finds(Stage.LOG, nccl.COLLECTIVE_TIMED_OUT)
 def _signs(mismatch: _Unmatched) -> Iterator[Sighting]:
-    called = f"{mismatch.fields.get('collective', 'collective')} #{mismatch.number}"
+    if "missing ranks" in mismatch.fields:
+        yield from _missing(mismatch)
+    else:
+        yield from differing(mismatch.fields.get("error msg", ""), _called(mismatch))
+
+
+def _called(mismatch: _Unmatched) -> str:
+    return f"{mismatch.fields.get('collective', 'collective')} #{mismatch.number}"
+
+
+def _missing(mismatch: _Unmatched) -> Iterator[Sighting]:
     missing = _RANKS.match(mismatch.fields.get("missing ranks", ""))
     if missing is not None:
         ranks = [int(rank) for rank in missing["ranks"].split(", ")]
         alone = ranks[0] if len(ranks) == 1 else None
         verb = "has not joined" if alone is not None else f"{ranks_text(ranks)} have not joined"
-        yield _sign(f"{verb} {called}, in which the others wait", alone)
-        return
-    for culprit in _CULPRIT.finditer(mismatch.fields.get("error msg", "")):
+        yield _sign(f"{verb} {_called(mismatch)}, in which the others wait", alone)
+
+
+def differing(error: str, called: str = "a collective") -> Iterator[Sighting]:
+    """Who called something else than the others, by the analyser's message."""
+    for culprit in _CULPRIT.finditer(error):
         details = f": {culprit['details']}" if culprit["details"] else ""
         kind = culprit["what"].replace("_", " ").lower()
         yield _sign(f"differs from the others in {called} ({kind}{details})", int(culprit["rank"]))
@@ -115,4 +134,5 @@ def _sign(what: str, rank: int | None) -> Sighting:
         clock=None,
         time=None,
         text=f"torch's analyser: {what}",
+        captured={"analysed": "by torch"},
     )

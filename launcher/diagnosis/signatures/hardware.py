@@ -38,6 +38,19 @@ SIGNATURES = (
         says="Xid {xid} on GPU {gpu}: memory that could not be corrected",
     ),
     Signature(
+        mode=hardware.ECC_ERROR,
+        role=LineRole.INITIATOR,
+        literal="uncorrectable memory error",
+        # slurmstepd/req.c of SLURM 15 to 25.
+        pattern=re.compile(
+            r"\*\*\* (?:JOB|STEP) \S{1,40} ON (?P<host>\S{1,80}) UNCORRECTABLE MEMORY ERROR AT "
+        ),
+        example="slurmstepd: error: *** STEP 4711.0 ON gpu-1 UNCORRECTABLE MEMORY ERROR AT "
+        "2026-08-20T11:30:44 ***",
+        near_miss="INFO uncorrectable memory error at 0 of 8 GPUs",
+        says="the host {host} met memory that could not be corrected",
+    ),
+    Signature(
         mode=hardware.GPU_FAULT,
         role=LineRole.INITIATOR,
         literal="xid",

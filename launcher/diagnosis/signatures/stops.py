@@ -2,7 +2,8 @@
 
 Texts: torch/distributed/elastic/agent/server/api.py and multiprocessing/api.py of PyTorch 1.10 to 2.13 (a
 signal is `15` from Python 3.11 on and `Signals.SIGTERM` before); slipway/boot.py; slurmstepd/req.c of SLURM
-2.3 to 24, which says without a reason that somebody or srun ended a step, and names the signal from 23 on.
+2.3 to 25, which says without a reason that somebody or srun ended a step, and names the signal from 23 on;
+srun, which says what host it lost. A host that the scheduler gave up is one that was taken from the job.
 `stops` lets them explain what comes after them.
 """
 
@@ -96,7 +97,7 @@ SIGNATURES = (
         literal="cancelled at ",
         pattern=re.compile(
             r"\*\*\* (?:JOB|STEP) \S{1,40} (?:ON \S{1,80} )?CANCELLED AT \S{1,40} DUE TO "
-            r"(?P<why>TIME LIMIT|PREEMPTION|JOB REQUEUE)"
+            r"(?P<why>TIME LIMIT|PREEMPTION|JOB REQUEUE|NODE FAILURE)"
         ),
         example="slurmstepd: error: *** STEP 4711.0 ON gpu-1 CANCELLED AT 2026-08-20T11:30:44 DUE TO TIME "
         "LIMIT ***",
@@ -116,5 +117,14 @@ SIGNATURES = (
         near_miss="slurmstepd: error: *** JOB 4711 ON gpu-1 CANCELLED AT 2026-08-20T11:30:44 DUE TO NODE "
         "FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
         says="SLURM cancelled it",
+    ),
+    Signature(
+        mode=job_runtime.STOPPED,
+        role=LineRole.CASCADE,
+        literal="node failure on ",
+        pattern=re.compile(r"^srun: error: Node failure on (?P<host>[\w.,\[\]-]{1,100})"),
+        example="srun: error: Node failure on gpu-17",
+        near_miss="INFO srun: error: Node failure on which host?",
+        says="SLURM lost its host {host} (node failure)",
     ),
 )

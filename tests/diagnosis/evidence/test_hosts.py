@@ -9,6 +9,7 @@ from launcher.diagnosis.evidence.model import FileEvidence
 from launcher.diagnosis.evidence.recognition import evidence_of
 from launcher.diagnosis.model import Diagnosis, Verdict
 from launcher.diagnosis.record import LogRecord, Record
+from launcher.diagnosis.signatures.signature import LineRole
 
 NOON = 1_787_227_200.0
 """2026-08-20 12:00 UTC."""
@@ -164,6 +165,78 @@ def test_a_gpu_whose_memory_is_broken_is_named(field: str, value: str, words: st
 def test_what_makes_a_gpu_slow_or_smaller_is_advice(field: str, value: str, code: str) -> None:
     diagnosis = told(SMI.format(**{**WELL, field: value}), *steps(9))
     assert (diagnosis.verdict, [each.code for each in diagnosis.findings]) == (Verdict.HEALTHY, [code])
+
+
+@pytest.mark.parametrize("section", ["Clocks Event Reasons", "Clocks Throttle Reasons"])
+@pytest.mark.parametrize(
+    "reason", ["HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown"]
+)
+def test_whatever_slows_a_gpu_down_is_told_and_is_no_failure(section: str, reason: str) -> None:
+    text = (
+        "==============NVSMI LOG==============\nGPU 00000000:10:1C.0\n"
+        f"    {section}\n        Idle : Not Active\n        HW Slowdown : Not Active\n"
+        f"        {reason} : Active\n"
+    )
+    diagnosis = told(text, *steps(9))
+    assert (diagnosis.verdict, len(diagnosis.findings)) == (Verdict.HEALTHY, 1)
+    assert f"GPU 00000000:10:1C.0 is slowed down: {reason}" in diagnosis.findings[0].message
+
+
+def test_caps_of_power_and_settings_hold_every_busy_gpu_down() -> None:
+    text = SMI.format(**WELL).replace("SW Power Cap ", "Sync Boost        : Active\n        SW Power Cap ")
+    assert found("nvidia-smi.txt", text).of_hosts == ()
+
+
+def test_for_how_long_a_gpu_was_slowed_down_is_told_where_that_is_long() -> None:
+    counters = (
+        "==============NVSMI LOG==============\nGPU 00000000:10:1C.0\n    Clocks Event Reasons Counters\n"
+        "        SW Power Capping : 12234991553 us\n        SW Thermal Slowdown : {} us\n"
+        "        HW Thermal Slowdown : 0 us\n        HW Power Braking : 5000000 us\n"
+    )
+    whats = [sign.what for sign in found("smi.txt", counters.format(11591399010)).of_hosts]
+    assert whats == [
+        "GPU 00000000:10:1C.0 was slowed down since its driver was loaded: SW Thermal Slowdown for 3 hours"
+    ]
+    assert found("smi.txt", counters.format(15460893)).of_hosts == ()
+
+
+COLUMNS = "timestamp, index, clocks.current.sm [MHz], clocks_event_reasons.hw_thermal_slowdown"
+
+
+def samples(columns: str, *rows: str, name: str = "algo-2/clocks.csv") -> list[str]:
+    evidence = found(name, "\n".join([columns, *rows]))
+    assert all(sign.role is LineRole.ADVISORY and sign.host == "algo-2" for sign in evidence.of_hosts)
+    return [sign.what for sign in evidence.of_hosts]
+
+
+def test_samples_tell_which_gpu_was_slowed_down_and_how_often() -> None:
+    rows = [
+        f"2026/08/20 12:00:{second:02}.000, {gpu}, 1980 MHz, "
+        f"{'Active' if gpu == 3 and second < 20 else 'Not Active'}"
+        for second in range(40)
+        for gpu in range(8)
+    ]
+    assert samples(COLUMNS, *rows) == [
+        "GPU 3 was slowed down: hw_thermal_slowdown in 20 of 40 samples",
+    ]
+
+
+def test_a_sample_or_two_are_no_slow_gpu() -> None:
+    rows = [f"now, 0, 1980 MHz, {'Active' if second == 0 else 'Not Active'}" for second in range(40)]
+    assert samples(COLUMNS, *rows) == []
+
+
+def test_the_bits_of_all_reasons_are_read() -> None:
+    columns = "clocks_throttle_reasons.active"
+    assert samples(f"pci.bus_id, {columns}", "0000:10:1C.0, 0x0000000000000020") == [
+        "GPU 0000:10:1C.0 was slowed down: sw_thermal_slowdown in 1 of 1 samples"
+    ]
+    assert samples(f"pci.bus_id, {columns}", "0000:10:1C.0, 0x0000000000000004", "torn, 0x", "torn") == []
+
+
+def test_a_slow_gpu_is_never_why_a_job_failed() -> None:
+    rows = "\n".join([COLUMNS, "now, 0, 1980 MHz, Active"])
+    assert told(rows, *steps(9), name="clocks.csv").verdict is Verdict.HEALTHY
 
 
 def test_gpus_that_are_well_say_nothing_nor_do_errors_of_an_earlier_life() -> None:

@@ -23,7 +23,7 @@ from slipway.signatures.lines import lines_of
 from slipway.signatures.table import table
 from tests.diagnosis.cases import cases
 
-ROWS = [pytest.param(row, id=f"{row.code}-{row.literal}") for row in SIGNATURES]
+ROWS = [pytest.param(row, id=f"{row.code}-{row.literal}") for row in generator.ROWS]
 LOGS = {case.name: case.text for case in cases()}
 WHO = re.compile(r"^(?:rank \d+(?: on [\w.-]+)?: |[\w.-]+: )")
 
@@ -95,7 +95,7 @@ def test_all_patterns_are_plain_enough_for_python_3_8() -> None:
     newer = re.compile(r"(?<!\\)(?:[*+?}]\+|\(\?>)")
     for row in (*table().rows, *table().contexts):
         assert not newer.search(re.sub(r"\[[^\]]*\]", "", row.pattern)), row.pattern
-    assert len(table().rows) == len(SIGNATURES)
+    assert len(table().rows) == len(generator.ROWS)
 
 
 def test_an_error_that_was_dealt_with_is_not_the_cause() -> None:

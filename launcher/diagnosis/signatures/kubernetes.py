@@ -1,0 +1,99 @@
+"""What Kubernetes writes into a pod's status, and into its events, when it ends the pod.
+
+Texts: pkg/kubelet/eviction/helpers.go of 1.8 to 1.36, active_deadline.go, preemption.go and nodeshutdown;
+pkg/util/node of the node controller (NodeLost); the scheduler's preemption; the job controller. That a
+container was killed for its memory (OOMKilled) is in `memory`, what a volume lacks in `storage`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from launcher.diagnosis.signatures.signature import LineRole, Signature
+from launcher.failure_modes import hardware, job_runtime
+
+SIGNATURES = (
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="the node ",
+        pattern=re.compile(
+            r"\bThe node (?:was low on resource: memory\b|had condition: \[[\w ]{0,80}\bMemoryPressure\b)"
+        ),
+        example="Message:      The node was low on resource: memory. Threshold quantity: 100Mi, available: "
+        "61716Ki. Container pytorch was using 388Gi, request is 0, has larger consumption of memory.",
+        near_miss="INFO the node was low on resource: memory, before it was grown",
+        says="Kubernetes evicted the pod: the host's memory was full",
+    ),
+    Signature(
+        mode=job_runtime.DISK_FULL,
+        role=LineRole.INITIATOR,
+        literal="the node ",
+        pattern=re.compile(
+            r"\bThe node (?:was low on resource: "
+            r"(?P<what>ephemeral-storage|inodes|nodefs(?:Inodes)?|imagefs(?:Inodes)?|disk)\b"
+            r"|had condition: \[[\w ]{0,80}\bDiskPressure\b)"
+        ),
+        example="Message: The node was low on resource: ephemeral-storage. Container pytorch was using 96Gi, "
+        "which exceeds its request of 0.",
+        near_miss="The node was low on resource: pids.",
+        says="Kubernetes evicted the pod: the host's disk was full",
+    ),
+    Signature(
+        mode=job_runtime.DISK_FULL,
+        role=LineRole.INITIATOR,
+        literal="exceed",
+        pattern=re.compile(
+            r"\b(?P<what>Container [\w.-]{1,80} exceeded its local ephemeral storage limit \"[^\"]{1,20}\""
+            r"|Pod ephemeral local storage usage exceeds the total limit of containers [\w.]{1,20}"
+            r"|Usage of EmptyDir volume \"[^\"]{1,80}\" exceeds the limit \"[^\"]{1,20}\")"
+        ),
+        example='Usage of EmptyDir volume "dshm" exceeds the limit "8Gi".',
+        near_miss="INFO warn before usage of a volume exceeds the limit",
+        says="Kubernetes evicted the pod: {what}",
+    ),
+    Signature(
+        mode=job_runtime.STOPPED,
+        role=LineRole.CASCADE,
+        literal="deadline",
+        pattern=re.compile(
+            r"\b(?:Pod was active on the node longer than the specified deadline"
+            r"|Job was active longer than specified deadline)"
+        ),
+        example="Warning  DeadlineExceeded  pod/trainer-0  Pod was active on the node longer than the "
+        "specified deadline",
+        near_miss="INFO the pod may be active until its deadline",
+        says="Kubernetes ended it: it ran for longer than its deadline allows",
+    ),
+    Signature(
+        mode=job_runtime.STOPPED,
+        role=LineRole.CASCADE,
+        literal="preempted ",
+        pattern=re.compile(
+            r"\bPreempted (?:in order to admit critical pod|by (?:pod )?[\w./-]{1,200} on node [\w.-]{1,100})"
+        ),
+        example="Normal   Preempted  41s  default-scheduler  Preempted by default/urgent-0 on node gpu-17",
+        near_miss="INFO preempted by nobody",
+        says="Kubernetes gave its place to a pod of higher priority (preemption)",
+    ),
+    Signature(
+        mode=job_runtime.STOPPED,
+        role=LineRole.CASCADE,
+        literal="node shutdown",
+        pattern=re.compile(r"\bPod was terminated in response to imminent node shutdown\b"),
+        example="Message:      Pod was terminated in response to imminent node shutdown.",
+        near_miss="INFO no node shutdown is planned",
+        says="Kubernetes ended it: its host was shut down",
+    ),
+    Signature(
+        mode=job_runtime.STOPPED,
+        role=LineRole.CASCADE,
+        literal=" is unresponsive",
+        pattern=re.compile(
+            r"\bNode (?P<host>[\w.-]{1,100}) which was running pod [\w.-]{1,200} is unresponsive\b"
+        ),
+        example="Message:   Node gpu-17 which was running pod trainer-3 is unresponsive",
+        near_miss="INFO the node is unresponsive for a moment",
+        says="Kubernetes lost the host on which the pod ran (NodeLost)",
+    ),
+)
