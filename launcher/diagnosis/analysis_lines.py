@@ -22,7 +22,7 @@ LITERALS = ("not all ranks joining collective", "culprit rank ")
 
 def signs_of_analysis(candidate: Candidate, line: Line) -> Iterator[Sighting]:
     """Which ranks did not join the collective that this line begins to tell of, or called another one."""
-    below = [each for each in map(parse, candidate.following) if each.writer == line.writer]
+    below = [each for each in map(parse, candidate.following()) if each.writer == line.writer]
     clock, time = time_of(candidate)
     for sign in (*not_joined("\n".join([line.text, *(each.text for each in below)])), *differing(line.text)):
         # It tells of any rank: who ran the analyser, and where, says nothing.

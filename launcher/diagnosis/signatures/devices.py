@@ -1,7 +1,7 @@
 """GPUs that a process cannot have: more processes than devices, and devices that cannot reach each other.
 
-Texts: NCCL's init.cc, transport/p2p.cc and nvls.cc, 2.3 to 2.28; CUDA's "invalid device ordinal"; the checks of what
-starts processes.
+Texts: NCCL's init.cc, transport/p2p.cc and nvls.cc, 2.3 to 2.28; CUDA's "invalid device ordinal"; the checks
+of what starts processes.
 """
 
 from __future__ import annotations
