@@ -31,8 +31,9 @@ PATIENCE_SECONDS = 60.0
 scripts join within seconds, and who prepares data first is only told how it stands."""
 
 _LOOK_SECONDS, _LATER_SECONDS = 0.25, 5.0
-"""Between two looks, before it was said and after. A connection that comes and goes between two of them is
-remembered by Linux for a minute."""
+"""Between two looks: in the ranks' first minute, and until it was said where they train; later. A look goes
+through all processes and connections of the host: four in a second are a tenth of a core on a busy one. A
+connection that comes and goes between two looks is remembered by Linux for a minute."""
 
 _FRAMEWORKS = ("/torch/lib/", "/tensorflow/", "/jaxlib/")
 """What is mapped into a process that trains: a program without any of them is none of our business."""
@@ -69,6 +70,7 @@ class Meeting:
         self._subject, self._remedy = subject, remedy
         self._patience, self._clock = patience, clock
         self._others: set[frozenset[SocketEnd]] = set()
+        self._since: float | None = None
         self._training_since: float | None = None
         self._told = self._undecided = False
         self._blind = not needed
@@ -79,8 +81,10 @@ class Meeting:
         now = self._clock()
         if self.met or self._blind or now < self._next:
             return
-        self._next = now + (_LATER_SECONDS if self._told else _LOOK_SECONDS)
+        self._since = now if self._since is None else self._since
         self._look(self._ranks(command))
+        untrained = self._training_since is None and now - self._since >= self._patience
+        self._next = now + (_LATER_SECONDS if self._told or untrained else _LOOK_SECONDS)
         waited = 0.0 if self._training_since is None else now - self._training_since
         if not self._told and waited >= self._patience and self._never_met():
             self._told = True

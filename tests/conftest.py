@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 from collections.abc import Callable, Iterator
 from datetime import date
 from functools import cache
+from inspect import isfunction
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,15 +16,40 @@ from typing import Any
 import pytest
 import yaml
 from botocore.loaders import JSONFileLoader
+from moto.core import responses
 
 from launcher.session import preparation, run_id
+from tests.examples.forking import ForkedRanks
 
-# Half the time of a test on emulated AWS went into these two: every new EC2 of moto lists two thousand
-# machine images, and every new session of botocore reads the models of its services again.
+# Half the time of a test on emulated AWS went into these three: every new EC2 of moto lists two thousand
+# machine images, every new session of botocore reads the models of its services again, and every call to moto
+# lists and sorts the methods of its service, to look whether it has the one that is called.
 os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
 _read = JSONFileLoader.load_file
 _read_once = cache(lambda path: _read(JSONFileLoader(), path))
 JSONFileLoader.load_file = lambda self, file_path: _read_once(file_path)
+
+
+class _MethodNames:
+    """The names of a class' methods, only good for asking whether one is among them."""
+
+    def __init__(self, owner: type) -> None:
+        self._owner = owner
+
+    def __contains__(self, name: str) -> bool:
+        return isfunction(getattr(self._owner, name, None))
+
+
+responses.method_names_from_class = _MethodNames
+
+# Python looks for garbage after 700 new objects, and at times through all there are: a twelfth of the time.
+gc.set_threshold(50_000, 20, 20)
+
+
+def pytest_collection_finish() -> None:
+    """Leave the million objects that live to the end, modules and tests, out of every look for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -58,6 +85,14 @@ def no_aws_configuration(monkeypatch: pytest.MonkeyPatch, homes: Iterator[Path])
 def a_day_on_which_the_images_of_the_tests_are_patched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which images are still patched must not depend on the day on which the tests run."""
     monkeypatch.setattr(preparation, "today", lambda: date(2026, 3, 1))
+
+
+@pytest.fixture(scope="session")
+def forked_ranks() -> Iterator[ForkedRanks]:
+    """Trains on several ranks, without importing torch for each of them."""
+    ranks = ForkedRanks()
+    yield ranks
+    ranks.close()
 
 
 @pytest.fixture

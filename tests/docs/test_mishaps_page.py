@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.docs.mishaps import KINDS, promised, same
+from tests.examples.forking import ForkedRanks
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples" / "mishaps" / "src" / "train.py"
@@ -17,13 +15,11 @@ OF_CHECKPOINTS = ["truncated", "flipped_bit", "module_keys"]
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def printed(tmp_path_factory: pytest.TempPathFactory, forked_ranks: ForkedRanks) -> dict[str, str]:
     """What each mishap of checkpoints prints, on four ranks that are forked from one process."""
     folder = tmp_path_factory.mktemp("mishaps")
     runs = [{"folder": str(folder / kind), "arguments": ["--kind", kind]} for kind in OF_CHECKPOINTS]
-    command = [sys.executable, str(ROOT / "tests" / "examples" / "forked_ranks.py"), str(SCRIPT), "4"]
-    ended = subprocess.run(command, input=json.dumps(runs), stdout=subprocess.PIPE, text=True, check=True)
-    return dict(zip(OF_CHECKPOINTS, json.loads(ended.stdout), strict=True))
+    return dict(zip(OF_CHECKPOINTS, forked_ranks.train(SCRIPT, 4, *runs), strict=True))
 
 
 @pytest.mark.parametrize("kind", OF_CHECKPOINTS)

@@ -1,11 +1,11 @@
 """A script on several ranks of this machine, as torchrun starts it, in a fraction of the processor time.
 
-The ranks are forked from a process that has made the script's expensive imports already. That has to be
-one without other threads, so tests run this as a program: `SCRIPT RANKS` on the command line, a JSON list
-of runs on standard input. A run has a `folder`, `arguments`, and where it is interrupted an `interruption`:
-so many `seconds` after a line with the `text` the `signal` goes to the `ranks`, and where `others` is given,
-so many seconds later SIGKILL to all others, as torchrun ends them. Prints a JSON list of each
-run's output.
+The ranks are forked from a process that has made the scripts' expensive imports already. That has to be
+one without other threads, so tests run this as a program (`forking.py`): each line of its standard input is a
+run in JSON, and each line of its output, in JSON too, what that run's ranks printed. A run has a `script`,
+a `world_size`, a `folder`, `arguments`, and where it is interrupted an `interruption`: so many `seconds`
+after a line with the `text` the `signal` goes to the `ranks`, and where `others` is given, so many seconds
+later SIGKILL to all others, as torchrun ends them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,12 @@ from typing import Any
 import torch
 from torch.distributed import TCPStore
 
-EXPENSIVE = ("sklearn.datasets", "sklearn.model_selection", "torch._dynamo", "torch.nn.parallel")
-"""What examples/ddp imports, and what torch's optimizers import when the first of them is made."""
+EXPENSIVE = (
+    "sklearn.datasets", "sklearn.model_selection", "torch._dynamo", "torch.nn.parallel",
+    "torch.distributed.fsdp", "torch.distributed.checkpoint.state_dict",
+)  # fmt: skip
+"""What examples/ddp imports, what torch's optimizers import when the first of them is made, and what saves
+and loads a model that is spread."""
 
 PATIENCE_SECONDS = 120
 """After which a rank ends that nobody waits for any more, because a test was broken off."""
@@ -96,4 +100,5 @@ def _rank(
 if __name__ == "__main__":
     for module in EXPENSIVE:
         importlib.import_module(module)
-    print(json.dumps([run(sys.argv[1], int(sys.argv[2]), **wanted) for wanted in json.load(sys.stdin)]))
+    for line in sys.stdin:
+        print(json.dumps(run(**json.loads(line))), flush=True)

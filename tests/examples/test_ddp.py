@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from tests.examples.forking import ForkedRanks
 
 ROOT = Path(__file__).parents[2]
 TRAIN = ROOT / "examples" / "ddp" / "src" / "train.py"
 RANKS = [0, 1, 2, 3]
 
 
-def train(folder: Path, *runs: dict[str, Any]) -> list[str]:
-    """What each run printed."""
-    command = [sys.executable, str(Path(__file__).with_name("forked_ranks.py")), str(TRAIN), str(len(RANKS))]
-    ended = subprocess.run(
-        command, cwd=folder, input=json.dumps(runs), stdout=subprocess.PIPE, text=True, check=True
-    )
-    return json.loads(ended.stdout)
-
-
-def run(folder: str, epochs: int, **interruption: Any) -> dict[str, Any]:
+def run(folder: Path, epochs: int, **interruption: Any) -> dict[str, Any]:
     """A run with more steps in an epoch than the example's own, to be interrupted between two of them."""
     arguments = ["--epochs", str(epochs), "--global_batch", "64"]
     return {
-        "folder": folder,
+        "folder": str(folder),
         "arguments": arguments,
         **({"interruption": interruption} if interruption else {}),
     }
@@ -38,18 +28,21 @@ STEPS = 1437 // 64
 """In an epoch."""
 
 
-def test_a_run_that_was_interrupted_and_resumed_ends_with_the_same_weights_to_the_bit(tmp_path: Path) -> None:
+def test_a_run_that_was_interrupted_and_resumed_ends_with_the_same_weights_to_the_bit(
+    tmp_path: Path, forked_ranks: ForkedRanks
+) -> None:
     terminated = {"signal": signal.SIGTERM, "ranks": [3], "text": "epoch=0", "seconds": 0.1}
     killed = {"signal": signal.SIGKILL, "ranks": RANKS, "text": "epoch=1", "seconds": 0.1}
-    _, _, after_end, termination, after_termination, _, after_kill = train(
-        tmp_path,
-        run("uninterrupted", 4),
-        run("ended", 2),
-        run("ended", 4),
-        run("terminated", 4, **terminated),
-        run("terminated", 4),
-        run("killed", 4, **killed),
-        run("killed", 4),
+    _, _, after_end, termination, after_termination, _, after_kill = forked_ranks.train(
+        TRAIN,
+        len(RANKS),
+        run(tmp_path / "uninterrupted", 4),
+        run(tmp_path / "ended", 2),
+        run(tmp_path / "ended", 4),
+        run(tmp_path / "terminated", 4, **terminated),
+        run(tmp_path / "terminated", 4),
+        run(tmp_path / "killed", 4, **killed),
+        run(tmp_path / "killed", 4),
     )
     assert f"resumed after step {2 * STEPS}" in after_end
     stopped = re.search(r"stopped in epoch (\d+) after step (\d+)", termination)

@@ -208,6 +208,27 @@ def test_programs_without_a_training_framework_are_none_of_our_business(job: Job
     assert said() == []
 
 
+def test_programs_that_train_after_a_minute_or_never_are_looked_at_every_five_seconds(
+    job: Job, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    monkeypatch.setattr(joined, "connections", lambda: looks.append(job.time) or [])
+    job.rank("", first="import sys")
+
+    def look_until(end: float) -> None:
+        while job.time < end:
+            job.meeting.look(1)
+            job.time += 0.25
+
+    look_until(60.0)
+    assert len(looks) == 240
+    look_until(120.0)
+    assert len(looks) == 240 + 12
+    job.rank("")
+    look_until(190.0)
+    assert [line for line in said() if "warning: after 60 s" in line]
+
+
 @pytest.mark.parametrize("what", ["connections", "sockets_of"])
 def test_what_cannot_be_seen_is_not_called_anything(
     job: Job, said: Said, monkeypatch: pytest.MonkeyPatch, what: str

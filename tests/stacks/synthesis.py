@@ -46,7 +46,19 @@ class Synthesized:
         return resources_of(self.template(part), type_)
 
 
+_synthesized: dict[str, Synthesized] = {}
+"""By the cluster's specification in JSON."""
+
+
 def synthesize(spec: ClusterSpec) -> Synthesized:
+    """A cluster, synthesized once in a process. Whoever changes its app or its folder makes it anew."""
+    key = spec.model_dump_json()
+    if key not in _synthesized:
+        _synthesized[key] = synthesize_anew(spec)
+    return _synthesized[key]
+
+
+def synthesize_anew(spec: ClusterSpec) -> Synthesized:
     app = new_app()
     stacks = add_stacks(app, spec)
     return Synthesized(app, stacks, Path(app.synth().directory))
@@ -54,7 +66,7 @@ def synthesize(spec: ClusterSpec) -> Synthesized:
 
 @cache
 def cluster(name: str) -> Synthesized:
-    """One of the clusters that are shipped, synthesized once in a process."""
+    """One of the clusters that are shipped."""
     return synthesize(load_cluster_file(ROOT / "clusters" / f"{name}.yaml"))
 
 

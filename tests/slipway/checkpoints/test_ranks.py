@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parent
-FORKED = HERE.parents[1] / "examples" / "forked_ranks.py"
+from tests.examples.forking import ForkedRanks
 
-
-def train(ranks: int, *runs: dict[str, Any]) -> list[str]:
-    """What each run printed."""
-    command = [sys.executable, "-W", "ignore", str(FORKED), str(HERE / "training.py"), str(ranks)]
-    ended = subprocess.run(
-        command, cwd=HERE.parents[2], input=json.dumps(runs), stdout=subprocess.PIPE, text=True, check=True
-    )
-    return list(json.loads(ended.stdout))
+TRAINING = Path(__file__).with_name("training.py")
 
 
 def run(folder: Path, steps: int, *arguments: str, **interruption: Any) -> dict[str, Any]:
@@ -46,10 +35,13 @@ def samples(printed: str) -> dict[int, set[int]]:
 
 
 @pytest.mark.parametrize("kind", ["ddp", "fsdp1", "fsdp2"])
-def test_hosts_with_disks_of_their_own_resume_to_the_same_bits(tmp_path: Path, kind: str) -> None:
+def test_hosts_with_disks_of_their_own_resume_to_the_same_bits(
+    tmp_path: Path, forked_ranks: ForkedRanks, kind: str
+) -> None:
     apart = ["--kind", kind, "--ranks-per-host", "1"]
     killed = {"text": "saved 6", "seconds": 0, "signal": signal.SIGKILL, "ranks": [0, 1]}
-    unbroken, ended, resumed, interrupted, again = train(
+    unbroken, ended, resumed, interrupted, again = forked_ranks.train(
+        TRAINING,
         2,
         run(tmp_path / "unbroken", 14, "--kind", kind),
         run(tmp_path / "apart", 7, *apart),
@@ -62,21 +54,27 @@ def test_hosts_with_disks_of_their_own_resume_to_the_same_bits(tmp_path: Path, k
     assert final(resumed) == final(again) == final(unbroken)
 
 
-def test_another_number_of_ranks_takes_the_samples_of_an_unbroken_run(tmp_path: Path) -> None:
-    (whole,) = train(2, run(tmp_path / "whole", 12, "--tell"))
-    train(2, run(tmp_path / "cut", 6, "--kind", "fsdp2"), run(tmp_path / "plain", 6))
-    sharded, plain = train(
-        3, run(tmp_path / "cut", 12, "--kind", "fsdp2", "--tell"), run(tmp_path / "plain", 12, "--tell")
+def test_another_number_of_ranks_takes_the_samples_of_an_unbroken_run(
+    tmp_path: Path, forked_ranks: ForkedRanks
+) -> None:
+    (whole,) = forked_ranks.train(TRAINING, 2, run(tmp_path / "whole", 12, "--tell"))
+    forked_ranks.train(TRAINING, 2, run(tmp_path / "cut", 6, "--kind", "fsdp2"), run(tmp_path / "plain", 6))
+    sharded, plain = forked_ranks.train(
+        TRAINING,
+        3,
+        run(tmp_path / "cut", 12, "--kind", "fsdp2", "--tell"),
+        run(tmp_path / "plain", 12, "--tell"),
     )
     expected = {step: indices for step, indices in samples(whole).items() if step > 6}
     assert samples(sharded) == samples(plain) == expected
     assert "rank 2 resumed 6 {'of': 0}" in sharded
 
 
-def test_what_goes_wrong_on_one_rank_is_named_on_all(tmp_path: Path) -> None:
+def test_what_goes_wrong_on_one_rank_is_named_on_all(tmp_path: Path, forked_ranks: ForkedRanks) -> None:
     folder = tmp_path / "damaged"
     absent = ["--patience", "0.5", "--absent", "1"]
-    _, plain, sharded = train(
+    _, plain, sharded = forked_ranks.train(
+        TRAINING,
         2,
         run(folder, 6, "--ranks-per-host", "1", "--kind", "fsdp2"),
         run(tmp_path / "plain", 9, *absent),
@@ -93,10 +91,10 @@ def test_what_goes_wrong_on_one_rank_is_named_on_all(tmp_path: Path) -> None:
     content = bytearray(shard.read_bytes())
     content[len(content) // 2] ^= 4
     shard.write_bytes(content)
-    (flipped,) = train(2, run(folder, 9, "--ranks-per-host", "1", "--kind", "fsdp2"))
+    (flipped,) = forked_ranks.train(TRAINING, 2, run(folder, 9, "--ranks-per-host", "1", "--kind", "fsdp2"))
     assert f"slipway: CKPT009 {newest.name}: shards/__1_0.distcp has another SHA-256" in flipped
     assert "rank 0 resumed 3" in flipped and "final 9" in flipped
     shutil.rmtree(folder / "algo-2")
-    (lost,) = train(2, run(folder, 12, "--ranks-per-host", "1", "--kind", "fsdp2"))
+    (lost,) = forked_ranks.train(TRAINING, 2, run(folder, 12, "--ranks-per-host", "1", "--kind", "fsdp2"))
     assert lost.count("slipway.CheckpointError: CKPT009 none of the 3 checkpoints in") == 2
     assert "rank-00001.pt and 1 more" in lost
