@@ -33,7 +33,12 @@ _ENDED = re.compile(
     r"|\bto finish\.\.\. \(success\)",
     re.I,
 )
-_BAR = re.compile(r"\d{1,3}%\|[^|]{0,400}\|? ?\d|\b\d{1,12}(?:/\d{1,12}|it) \[[\d:]{4,10}(?:<|,)|\b\d{1,3}%$")
+_BAR = re.compile(
+    r"\d{1,3}%\|[^|]{0,400}\|? ?\d|\b\d{1,12}(?:/\d{1,12}|it) \[[\d:]{4,10}(?:<|,)|\b\d{1,3}%$"
+    r"|^\[(?:batch|epoch)=\d{1,12}(?:/\d{1,12})?\]:"
+)
+"""What goes on: tqdm's bars, shares at the end of a line, the headings of Composer's records."""
+
 _MARKED = re.compile(
     r"\b(?:INFO|DEBUG|NOTICE|WARN|WARNING)\b|^\[?[IW]\d{3,4} |<(?:info|warn)>|Warning:"
     r"|^warning:|^#|^\[New Thread |Exception ignored in"

@@ -59,7 +59,7 @@ def attributed(root: Sighting, others: Sequence[Sighting], reading: Reading) -> 
     if "tensor" in root.captured:
         missing = _missing([root, *others])
         return replace(root, rank=missing, host=None, about="" if missing is None else None)
-    if root.mode in _LAGS and (_waits(root) or (root.vague and "rank" not in root.captured)):
+    if root.mode in _LAGS and (_waits(root) or _only_tells(root)):
         analysed = [sign for sign in others if "analysed" in sign.captured]
         # It saw the recorders of all ranks; the first collective that does not match explains later ones.
         return analysed[0] if analysed else _of_the_odd(root, others, reading)
@@ -164,6 +164,11 @@ def _missing(signs: Iterable[Sighting]) -> int | None:
         sign.rank if "missing" not in sign.captured else None for sign in signs if "tensor" in sign.captured
     }
     return named.pop() if len(named) == 1 else None
+
+
+def _only_tells(sign: Sighting) -> bool:
+    """Whether a line says that something stalled and not who; stacks and reports beside the lines show it."""
+    return sign.vague and "rank" not in sign.captured and sign.index != BEFORE_ALL_LINES
 
 
 def _waits(sign: Sighting) -> bool:

@@ -107,7 +107,13 @@ CUT_OFF = {
     "facebookresearch-detectron2-2215": "it ends while the weights are loaded",
     "lambdalabsml-examples-59": "it ends while the scheduler is set up",
     "lightning-ai-pytorch-lightning-13585": "it ends below the table of the layers, where it stood still",
+    "horovod-horovod-308": "it ends within the warnings of a start",
+    "huggingface-optimum-neuron-638": "it ends within the headings of the training",
+    "lightning-ai-pytorch-lightning-4225": "it ends while the ranks meet",
+    "mosaicml-llm-foundry-884": "it ends within the configuration",
     "nvidia-fuser-2497": "it ends within the frames of an error that harmed nothing",
+    "nvidia-nccl-tests-128": "it ends within a table of measurements",
+    "open-mpi-ompi-10693": "a warning of a start and no more",
     "pytorch-pytorch-60716": "events of workers, and none of the agent that started them",
 }
 """Logs without a failure in which nothing shows how the job goes on, so that unknown is right."""

@@ -210,18 +210,6 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
         role=LineRole.CASCADE,
-        literal="processes exited with non-zero status",
-        pattern=re.compile(
-            r"^\S{1,100} detected that one or more processes exited with non-zero status, thus causing"
-        ),
-        example="mpirun detected that one or more processes exited with non-zero status, thus causing",
-        near_miss="INFO 3 processes exited with non-zero status before",
-        says="mpirun ended the job because a process failed; its own error is not in the log",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.CASCADE,
         literal="process name: [",
         pattern=re.compile(
             rf"^\s*Process name: {_OF_OPEN_MPI}\n\s*"
