@@ -281,7 +281,10 @@ class LogReader:
         self._incidents.start_over(stream)
 
     def _ranks_of(self, stream: str) -> RankLines:
-        return self._ranks.setdefault(stream, RankLines())
+        of_stream = self._ranks.get(stream)
+        if of_stream is None:
+            of_stream = self._ranks[stream] = RankLines()
+        return of_stream
 
     def _forget_symptoms(self, stream: str) -> None:
         self._symptoms = {(mode, of) for mode, of in self._symptoms if of != stream}

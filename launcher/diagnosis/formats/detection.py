@@ -100,6 +100,6 @@ def _events(decoder: AsEvents) -> AsEvents:
 
 def _holds_objects(lines: list[str]) -> bool:
     """Whether many of the lines are what a log driver or a structured logger writes."""
-    filled = [line for line in lines if line.strip()]
-    objects = sum(line.rstrip().endswith("}") and within(line) is not None for line in filled)
-    return objects > 0 and objects >= _SHARE * len(filled)
+    closed = [line for line in lines if line.rstrip().endswith("}")]
+    objects = sum(within(line) is not None for line in closed)
+    return objects > 0 and objects >= _SHARE * sum(bool(line.strip()) for line in lines)
