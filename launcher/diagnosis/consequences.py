@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from launcher.diagnosis.reason import BEFORE_ALL_LINES
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
 from launcher.diagnosis.tracebacks import Traceback
@@ -86,6 +87,7 @@ def with_consequences(signs: Sequence[Sighting]) -> list[Sighting]:
     """The signs of one incident, those that followed from another one's failure as such, and the end that
     all others only noticed as the failure."""
     signs = _with_tables_in_order(signs)
+    signs = [replace(sign, role=LineRole.CASCADE) if _was_ended(sign, signs) else sign for sign in signs]
     failures = [sign for sign in signs if _is_a_failure(sign)]
     waited = [
         sign for sign in signs if sign.mode is nccl.COLLECTIVE_TIMED_OUT and sign.role is LineRole.SYMPTOM
@@ -122,6 +124,15 @@ def _with_tables_in_order(signs: Sequence[Sighting]) -> list[Sighting]:
     return ordered
 
 
+def _was_ended(sign: Sighting, signs: Sequence[Sighting]) -> bool:
+    """Whether the boot's watchdog (slipway/watchdog/wording.py) speaks of ranks that have ended, and one of
+    them ended of itself with an exit code that is no exception's: the others stood still because of it."""
+    gone = {int(rank) for rank in _GONE.findall(sign.captured.get("what", ""))}
+    return any(
+        other.rank in gone and other.captured.get("exitcode", "0") not in _OF_NO_OWN for other in signs
+    )
+
+
 def _seconds_of_table(sign: Sighting) -> float | None:
     """When the failure of a table of torchrun's was, None for other signs."""
     if "exitcode" not in sign.captured:
@@ -140,6 +151,8 @@ def _followed(sign: Sighting, failures: Sequence[Sighting]) -> bool:
 
 
 def _is_a_failure(sign: Sighting) -> bool:
+    if sign.index == BEFORE_ALL_LINES and sign.vague and sign.mode is nccl.COLLECTIVE_TIMED_OUT:
+        return False  # The dumps that are there show who waits and not for whom: for whoever is gone as well.
     return not sign.plumbing and sign.role in (LineRole.INITIATOR, LineRole.SYMPTOM)
 
 
@@ -179,6 +192,11 @@ def _came_of_waiting(sign: Sighting, waited: Sequence[Sighting]) -> bool:
 
 _TERMINATED = "-15"
 """What torchrun does to the others."""
+
+_OF_NO_OWN = ("0", "1", _TERMINATED)
+"""The exit codes of ranks that came to their end, met an exception or were ended."""
+
+_GONE = re.compile(r"\brank (\d{1,6}) has ended\b")
 
 
 _OF_COMMUNICATION = re.compile(r"c10|gloo|nccl|dist|system_error|runtime_error", re.IGNORECASE)

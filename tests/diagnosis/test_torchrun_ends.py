@@ -38,6 +38,23 @@ def test_the_rank_that_ended_without_a_word_is_the_root(code: str, mode: str, na
     assert root(of_two_hosts(code, name)) == (mode, 2)
 
 
+STOOD = (
+    "slipway: DATA001 ranks 1, 2, 3 on algo-1, algo-2 have not entered all_reduce #25 [17] (train.py:50), in "
+    "which rank 0 waits; rank 1 is behind the script's end, process state R; rank 2 has ended; rank 3 has "
+    "ended; no rank has made a step for 6 s (limit 5 s)"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [("3", ("CODE001", 2)), ("-9", ("MEM002", 2)), ("0", ("DATA001", 1)), ("-15", ("DATA001", 1))],
+)
+def test_what_stood_still_because_a_rank_ended_is_not_the_root(code: str, found: tuple[str, int]) -> None:
+    on_first = f"{raised(0, GONE, 'loss.backward()')}\n{STOOD}"
+    told = story(algo_1=on_first, algo_2=f"{raised(3, GONE, 'loss.backward()')}\n{ended(2, 0, code)}")
+    assert root(told) == found
+
+
 def test_an_exit_code_of_one_may_have_followed() -> None:
     assert root(of_two_hosts("1")) not in [("CODE001", 2), ("NCCL006", 2)]
 

@@ -8,6 +8,7 @@ from launcher.diagnosis.evidence.model import FileEvidence
 from launcher.diagnosis.model import Verdict
 from launcher.diagnosis.record import Record
 from tests.diagnosis.evidence.recorders import recorded
+from tests.diagnosis.stories import raised, root
 
 
 def test_dumps_alone_name_the_rank_and_the_collective() -> None:
@@ -35,6 +36,20 @@ def test_dumps_of_a_job_that_stands_still_by_nobody_name_no_rank() -> None:
     cause = diagnose([], evidence=[FileEvidence(recordings=(recorded("never")[0],))]).root_cause
     assert cause is not None
     assert cause.rank is None
+
+
+def test_the_dump_of_one_that_waits_hides_no_rank_that_ended_without_a_word() -> None:
+    closed = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:398"
+    lines = [
+        *(Record(None, "algo-1", line) for line in raised(0, closed, "loss.backward()").split("\n")),
+        Record(None, "algo-2", "Root Cause (first observed failure):"),
+        *(
+            Record(None, "algo-2", line)
+            for line in ("[0]:", "  rank      : 2 (local_rank: 0)", "  exitcode  : 3 (pid: 7)")
+        ),
+    ]
+    found = diagnose(lines, evidence=[FileEvidence(recordings=(recorded("exit")[0],))])
+    assert root(found) == ("CODE001", 2)
 
 
 def test_every_rank_has_a_row_also_the_one_without_a_dump() -> None:
