@@ -115,7 +115,7 @@ def unknown(run: RunReport) -> Iterator[str]:
     if not lines.loss.seen and lines.bad_loss is None:
         yield "No loss was found in the lines."
     if not lines.pace.writers and lines.clock is not None:
-        yield "No step counter was found in the lines, so step times are not known."
+        yield "No step counter was found in the lines with times, so step times are not known."
     elif lines.clock is not None and len(lines.pace.ranks()) < 2 and len(activity.printed) > 1:
         writers = ", ".join("a line without a rank" if w is None else f"rank {w}" for w in lines.pace.writers)
         yield f"Steps are printed by {writers} alone: which rank is slowest is not known."
@@ -131,7 +131,8 @@ def _silent_ranks(run: RunReport) -> Iterator[str]:
     ranks = {rank for _, rank in run.lines.activity.printed if rank is not None}
     world = run.job.world_size if run.job is not None else None
     if not ranks:
-        yield "No line tells which rank printed it: the timeline has a row for each host."
+        timed = "" if run.lines.clock is None else " with a time"
+        yield f"No line{timed} tells which rank printed it: the timeline has a row for each host."
         return
     expected = world if world is not None else max(ranks) + 1
     silent = [rank for rank in range(expected) if rank not in ranks]

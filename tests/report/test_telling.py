@@ -28,7 +28,7 @@ def test_no_times_in_the_log_is_said() -> None:
 
 def test_no_loss_no_steps_and_no_ranks_are_said() -> None:
     said = _unknown(Record(START, "algo-1", "hello"))
-    for words in ("No loss was found", "No step counter was found", "No line tells which rank"):
+    for words in ("No loss was found", "No step counter was found", "tells which rank printed it"):
         assert words in said
 
 
