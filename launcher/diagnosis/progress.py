@@ -14,11 +14,13 @@ from math import nan
 from launcher.text.printed_metrics import PrintedMetrics
 
 _COUNTERS = ("step", "epoch")
-_SKIPPED_UNSCALED = re.compile(
+_NOT_FINITE_UNSCALED = re.compile(
     r"Skipping step\. Attempted loss scale: 1(?:\.0)?, reducing to 1(?:\.0)?(?![\d.])"
+    r"|loss scale: 1\.0 \| grad norm: nan\b"
 )
 """DeepSpeed's word for a step whose gradients overflow even at the smallest loss scale, in each of its
-optimizers (deepspeed/runtime/fp16 and zero): what fits fp16 at no scale is not finite."""
+optimizers (deepspeed/runtime/fp16 and zero), and Megatron's (training_log of its training.py) for gradients
+that are NaN at that scale: what fits fp16 at no scale is not finite."""
 
 _MOST_SPEAKERS = 4096
 _MOST_MOMENTS = 64
@@ -85,11 +87,11 @@ def counters_and_loss_in(text: str) -> tuple[dict[str, float], float | None]:
     """The step and the epoch that a line prints, and the loss, which may be no finite number; None where it
     prints none.
 
-    A step that is skipped at the smallest loss scale counts as one whose loss is no number.
+    A step whose gradients are not finite at the smallest loss scale counts as one whose loss is no number.
     """
     values = _METRICS.values_in(text)
     counters = {name: values[name] for name in _COUNTERS if name in values}
-    return counters, nan if _SKIPPED_UNSCALED.search(text) else values.get(_METRICS.loss)
+    return counters, nan if _NOT_FINITE_UNSCALED.search(text) else values.get(_METRICS.loss)
 
 
 def latest(moments: Iterable[Moment | None]) -> Moment | None:

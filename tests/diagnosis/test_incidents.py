@@ -192,6 +192,30 @@ def test_a_loss_scale_that_finds_its_place_is_no_failure(lines: list[str]) -> No
     assert diagnose(records("\n".join(["step 7 loss 2.3", "step 8 loss 2.2", *lines]))).root_cause is None
 
 
+def megatrons(*steps: tuple[str, str]) -> str:
+    return "\n".join(
+        f" iteration {number:8}/  250000 | loss scale: {scale} | grad norm: {norm} | number of skipped "
+        "iterations:   0 | number of nan iterations:   0 |"
+        for number, (scale, norm) in enumerate(steps, 5426)
+    )
+
+
+def test_gradients_that_are_nan_at_the_smallest_loss_scale_to_the_end_train_nothing() -> None:
+    assert root(diagnose(records(megatrons(*[("1.0", "nan")] * 4)))) == ("NUM001", None)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        # A larger scale is lowered for it, and the step is skipped.
+        [("65536.0", "nan"), ("32768.0", "nan"), ("16384.0", "nan")],
+        [("1.0", "0.231"), ("1.0", "0.236"), ("1.0", "0.242")],
+    ],
+)
+def test_gradients_that_overflow_at_a_larger_loss_scale_are_no_failure(steps: list[tuple[str, str]]) -> None:
+    assert diagnose(records(megatrons(*steps))).root_cause is None
+
+
 def test_what_was_logged_on_one_host_is_no_failure_where_another_says_that_training_ended_well() -> None:
     found = story(algo_1=f"{steps(1, 9)}\nTraining finished", algo_2=f"starting\n{LOGGED}")
     assert (found.verdict, [finding.severity for finding in found.findings]) == (

@@ -206,6 +206,17 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
         role=LineRole.INITIATOR,
+        literal="] assertion `",
+        pattern=re.compile(r"thread: \[\d+,\d+,\d+\] Assertion `(?P<what>[^`\n]{1,120})` failed"),
+        example="../aten/src/ATen/native/cuda/Indexing.cu:1308: indexSelectLargeIndex: block: [58,0,0], "
+        "thread: [10,0,0] Assertion `srcIndex < srcSelectDimSize` failed.",
+        near_miss="INFO [rank 0] Assertion `index < size` failed before, in another run",
+        says="an assertion failed in a kernel: {what}, mostly an index (label, token) out of its range",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.INITIATOR,
         literal="illegal memory access",
         pattern=re.compile(
             r"CUDA error: an illegal memory access was encountered"

@@ -236,6 +236,17 @@ SIGNATURES = (
         vague=True,
     ),
     Signature(
+        mode=job_runtime.LOSS_NOT_FINITE,
+        role=LineRole.SYMPTOM,
+        literal="loss scale: 1.0 | grad norm: nan",
+        pattern=re.compile(r"loss scale: 1\.0 \| grad norm: nan\b"),
+        example="iteration 5426/ 250000 | global batch size: 8 | loss scale: 1.0 | grad norm: nan | "
+        "number of skipped iterations: 0 |",
+        near_miss="INFO loss scale: 1.0 | grad norm: nans 0",
+        says="the gradients are NaN at the smallest loss scale",
+        vague=True,
+    ),
+    Signature(
         mode=training_compiler.GPU_NUM_DEVICES_WRONG,
         role=LineRole.INITIATOR,
         literal="missing xla configuration",
