@@ -30,7 +30,7 @@ _SILENT_FOR = 30.0
 _ENDED = re.compile(
     r"\bexit(?:ed)?(?: with)?(?: code| status)?:? 0\b(?!\.)|\bworker group successfully finished\b"
     r"|\bprocess(?:es)? finished successfully\b|\bnormal program exit\b|\bbefore program exit\b"
-    r"|\bto finish\.\.\. \(success\)",
+    r"|\bto finish\.\.\. \(success\)|\bCompleted - Training job completed$|^Billable seconds: \d",
     re.I,
 )
 _BAR = re.compile(

@@ -104,14 +104,17 @@ def test_the_rank_that_fell_silent_long_before_all_others_is_named() -> None:
 
 CUT_OFF = {
     "ashleve-lightning-hydra-template-223": "it ends within the table of the layers",
+    "bmaltais-kohya_ss-1735": "it ends within the warnings of a start",
     "facebookresearch-detectron2-2215": "it ends while the weights are loaded",
     "lambdalabsml-examples-59": "it ends while the scheduler is set up",
     "lightning-ai-pytorch-lightning-13585": "it ends below the table of the layers, where it stood still",
+    "foundation-model-stack-fms-hf-tuning-153": "it ends within the warnings of a start",
     "horovod-horovod-308": "it ends within the warnings of a start",
     "huggingface-optimum-neuron-638": "it ends within the headings of the training",
     "lightning-ai-pytorch-lightning-4225": "it ends while the ranks meet",
     "mosaicml-llm-foundry-884": "it ends within the configuration",
     "nvidia-fuser-2497": "it ends within the frames of an error that harmed nothing",
+    "nvidia-nccl-1453": "it ends within a table of measurements",
     "nvidia-nccl-tests-128": "it ends within a table of measurements",
     "open-mpi-ompi-10693": "a warning of a start and no more",
     "pytorch-pytorch-60716": "events of workers, and none of the agent that started them",
