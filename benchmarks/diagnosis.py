@@ -5,7 +5,7 @@
 Logs of 64 hosts that are healthy but for one failure at their end, and storms: 200,000 NCCL errors of 512
 ranks; 20,000 tracebacks of one rank, of 512 ranks mixed line by line in one file, and of 512 ranks in 64
 files. They are written with fixed seeds into a temporary folder and read from there as `--log` reads them,
-each in a process of its own, without the time that importing takes. Beside it `grep -i -F -f` of the same
+each in processes of their own, without the time that importing takes, the least of three. Beside it `grep -i -F -f` of the same
 literals counts lines, which is the least that such a search must do. Bounds: 300 MB a second, 50 in storms,
 100 MB of memory, and of five times the logs no more than a tenth more memory.
 """
@@ -34,6 +34,7 @@ from launcher.session.log_files import logs_in
 
 HOSTS, RANKS, TRACEBACKS, ERRORS = 64, 512, 20_000, 200_000
 HEALTHY, STORM, MEMORY, GROWTH = 300.0, 50.0, 100.0, 1.1
+_RUNS = 3
 CULPRIT, ASKED_FOR = 131, "CUDA out of memory. Tried to allocate 1.96 GiB. GPU 3"
 STACK = (
     ("/opt/ml/code/train.py", 210, "<module>", "main()"),
@@ -150,13 +151,19 @@ def diagnosed(folder: Path) -> Measured:
 
 
 def in_a_process(folder: Path) -> Measured:
-    """The same in a process of its own, so that its memory is that of this folder."""
+    """The same in a process of its own, so that its memory is that of this folder; the least of three, as
+    other guests of the machine take caches and clock."""
     command = [sys.executable, __file__, "--of", str(folder)]
-    return Measured(**json.loads(subprocess.run(command, check=True, capture_output=True).stdout))
+    runs = [subprocess.run(command, check=True, capture_output=True).stdout for _ in range(_RUNS)]
+    return min((Measured(**json.loads(run)) for run in runs), key=lambda each: each.seconds)
 
 
 def searched(folder: Path, literals: Path) -> float:
-    """Processor time of grep over the same files, in seconds."""
+    """Processor time of grep over the same files, in seconds, the least of three."""
+    return min(_searched_once(folder, literals) for _ in range(_RUNS))
+
+
+def _searched_once(folder: Path, literals: Path) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         ["grep", "-c", "-i", "-F", "-f", str(literals), "-r", str(folder)],

@@ -12,7 +12,7 @@ from typing import Final
 from launcher.diagnosis.formats.blocks import has_longer_line
 from launcher.text.line_length import LONGEST_LINE
 
-WINDOW: Final = 1 << 20
+WINDOW: Final = 1 << 19
 """Bytes that are searched together."""
 
 AHEAD: Final = 8
