@@ -5,9 +5,9 @@
 Logs of 64 hosts that are healthy but for one failure at their end, and storms: 200,000 NCCL errors of 512
 ranks; 20,000 tracebacks of one rank, of 512 ranks mixed line by line in one file, and of 512 ranks in 64
 files. They are written with fixed seeds into a temporary folder and read from there as `--log` reads them,
-each in processes of their own, without the time that importing takes, the least of three. Beside it `grep -i -F -f` of the same
-literals counts lines, which is the least that such a search must do. Bounds: 300 MB a second, 50 in storms,
-100 MB of memory, and of five times the logs no more than a tenth more memory.
+each in processes of their own, without the time that importing takes, the least of three. Beside it
+`grep -i -F -f` of the same literals counts lines, which is the least that such a search must do. Bounds:
+300 MB a second, 50 in storms, 100 MB of memory, and of five times the logs no more than a tenth more memory.
 """
 
 from __future__ import annotations
