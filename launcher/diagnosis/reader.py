@@ -9,7 +9,6 @@ from dataclasses import replace
 from launcher.diagnosis import analysis_lines, attempts, rank_lines, stack_lines, torchrun_table
 from launcher.diagnosis.candidates import line_of, time_of, unworded
 from launcher.diagnosis.closing import LastLine
-from launcher.diagnosis.consequences import ends_in_plumbing, ends_in_rendezvous
 from launcher.diagnosis.incident_reader import IncidentReader
 from launcher.diagnosis.line_identity import is_plain
 from launcher.diagnosis.literals import finder_of
@@ -17,6 +16,7 @@ from launcher.diagnosis.matching import best_row, contexts_of, record_of, rows_m
 from launcher.diagnosis.open_tracebacks import Open, OpenTracebacks, learn
 from launcher.diagnosis.places import RankPlaces
 from launcher.diagnosis.progress import Moment
+from launcher.diagnosis.raised import sign_of_cut, sign_of_exception, with_traceback
 from launcher.diagnosis.rank_lines import RankLines
 from launcher.diagnosis.reading import Reading
 from launcher.diagnosis.record import Line, LogRecord, LogStream
@@ -27,7 +27,7 @@ from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.tracebacks import BOX_END, HEADER, Traceback, opened
 from launcher.diagnosis.world_size import LITERALS as WORLD_SIZE_LITERALS
 from launcher.diagnosis.world_size import WorldSizes
-from launcher.failure_modes import distribution, job_runtime, nccl
+from launcher.failure_modes import distribution, job_runtime
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import FailureMode, Stage
 from launcher.failure_modes.registry import finds
@@ -79,7 +79,7 @@ class LogReader:
         for candidate in self._scanner.feed(records, streams):
             self._look_at(candidate)
         for each in self._tracebacks.rest():
-            self._cut(each)
+            self._note_cut(each)
         tails = [(candidate, self._line_of(candidate)) for candidate in self._scanner.tails()]
         for candidate, line in tails:
             self._place_by_path(candidate, line)
@@ -232,7 +232,7 @@ class LogReader:
             time=candidate.time,
             stream=candidate.stream,
         )
-        self._incidents.note(row, _with_traceback(sighting, beside))
+        self._incidents.note(row, with_traceback(sighting, beside))
         self._symptoms.add((row.mode, candidate.stream))
 
     def _note_contexts(self, candidate: Candidate, line: Line) -> None:
@@ -314,55 +314,13 @@ class LogReader:
         self._tracebacks.end(stream, line.writer)
         self._want(stream)
         if not traceback.exception:
-            self._cut(under_way)
+            self._note_cut(under_way)
             return None
         known = rows_matching(record_of(candidate, line, traceback.exception))
         if not any(row.mode is not job_runtime.SCRIPT_RAISED or not row.vague for row, _ in known):
-            self._raised(traceback, candidate, line)
+            self._incidents.note(*sign_of_exception(traceback, candidate, line))
         return traceback
 
-    @finds(Stage.LOG, job_runtime.SCRIPT_RAISED, nccl.RENDEZVOUS_TIMED_OUT)
-    def _raised(self, traceback: Traceback, candidate: Candidate, line: Line) -> None:
-        """An exception that no row knows: the script's own, unless it reports another process' failure."""
-        if traceback.kind.endswith("KeyboardInterrupt"):
-            self._incidents.note("interrupted", _of_stop("interrupted with Ctrl-C (SIGINT)", candidate, line))
-            return
-        if ends_in_rendezvous(traceback):
-            what = f"the hosts did not meet: {traceback.exception}"
-            met = unworded(nccl.RENDEZVOUS_TIMED_OUT, LineRole.SYMPTOM, what, candidate, line, vague=True)
-            self._incidents.note("rendezvous", _with_traceback(met, traceback))
-            return
-        role = LineRole.CASCADE if traceback.follows_from_another else LineRole.INITIATOR
-        self._incidents.note(role, _of_script(traceback.exception, role, candidate, line, traceback))
-
-    def _cut(self, cut: Open) -> None:
-        """A traceback whose exception is not in the log says only that there was one."""
+    def _note_cut(self, cut: Open) -> None:
         if cut.traceback.frames:
-            what = "an exception, of which the log has only the beginning"
-            role = LineRole.CASCADE
-            if cut.traceback.in_thread:
-                # Python ends the thread alone: whether the job got over it stood in what is not there.
-                what, role = f"{what}, in a thread of its own", LineRole.ADVISORY
-            self._incidents.note("cut", _of_script(what, role, cut.header, cut.line, cut.traceback))
-
-
-def _of_script(what: str, role: LineRole, candidate: Candidate, line: Line, traceback: Traceback) -> Sighting:
-    sighting = unworded(job_runtime.SCRIPT_RAISED, role, what, candidate, line, vague=True)
-    return _with_traceback(sighting, traceback)
-
-
-def _of_stop(what: str, candidate: Candidate, line: Line) -> Sighting:
-    return unworded(job_runtime.STOPPED, LineRole.CASCADE, what, candidate, line, vague=False)
-
-
-def _with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
-    if traceback is None:
-        return sighting
-    return replace(
-        sighting,
-        role=LineRole.ADVISORY if traceback.ignored and sighting.role.may_be_root else sighting.role,
-        details=traceback.told,
-        place=traceback.place,
-        fatal=traceback.is_fatal,
-        plumbing=sighting.mode is job_runtime.SCRIPT_RAISED and ends_in_plumbing(traceback),
-    )
+            self._incidents.note("cut", sign_of_cut(cut.traceback, cut.header, cut.line))

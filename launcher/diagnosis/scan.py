@@ -11,10 +11,10 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 from launcher.diagnosis.known_lines import KnownBounds, KnownLines
-from launcher.diagnosis.literals import Finder, Hit
+from launcher.diagnosis.literal_places import OF_A_RECORD, LiteralPlaces
+from launcher.diagnosis.literals import Finder
 from launcher.diagnosis.record import LogRecord, LogStream
 from launcher.diagnosis.windows import AHEAD, LONGEST, TAIL, WINDOW, Window, Windows
 
@@ -29,14 +29,6 @@ _DENSE = 8
 
 _FEWEST, _MOST_AT_ONCE = 16, 1 << 13
 """Lines of such a stream that are searched together: at first the fewest, then twice as many."""
-
-_SPARSE = 16
-"""Where fewer than one of so many lines can have a literal, they are found by their places in the text."""
-
-_BREAK = ord(b"\n")
-
-_OF_A_RECORD = 3
-"""Lines after a line that may be of its record."""
 
 
 @dataclass(slots=True, eq=False)
@@ -106,8 +98,7 @@ class Scanner:
     """Finds candidates; `all_of` names the streams of which every line is wanted for the moment."""
 
     def __init__(self, finder: Finder) -> None:
-        self._finder = finder
-        self._sizes = [len(literal) for literal in finder.literals]
+        self._places = LiteralPlaces(finder)
         self._streams: dict[str, _Stream] = {}
         self._bound = KnownBounds()
         self._known: dict[str, KnownLines] = {}
@@ -202,7 +193,7 @@ class Scanner:
             if stream.known.is_busy:
                 at = yield from self._search_busy(stream, window, at)
             else:
-                hits = self._hits_in(window) if hits is None else hits
+                hits = self._places.within(window) if hits is None else hits
                 at = yield from self._search_calm(stream, window, hits, at)
         last = window.last(TAIL)
         for number, line in enumerate(last, window.start + window.count - len(last)):
@@ -234,18 +225,18 @@ class Scanner:
         while at < count and known.is_busy:
             end, revision = min(count, at + stream.at_once), known.revision
             glance = known.glance(lines, at, end)
-            hits = self._hits_near(lines, glance.unknown(), end)
+            hits = self._places.near(lines, glance.unknown(), end)
             start, at, stream.at_once = at, end, min(stream.at_once * 2, _MOST_AT_ONCE)
             position = idle = 0
             for number in known.left(lines, glance, stream.time_of, window.start):
                 hit = glance.found[number - start] is not None
                 if not hit:
                     position = bisect_left(hits, number, position)
-                    near = hits[position] if position < len(hits) else number + _OF_A_RECORD + 1
+                    near = hits[position] if position < len(hits) else number + OF_A_RECORD + 1
                     if near != number and not self._is_wanted(stream):
                         idle += 1
                         continue
-                    hit = near <= number + _OF_A_RECORD
+                    hit = near <= number + OF_A_RECORD
                 yield self._candidate(stream, window, number, hit)
                 if known.revision != revision:
                     at, stream.at_once = number + 1, _FEWEST
@@ -276,70 +267,4 @@ class Scanner:
                 number = hits[position] if position < last else end
             if number >= end:
                 return
-            yield number, position < len(hits) and hits[position] <= number + _OF_A_RECORD
-
-    def _hits_near(self, lines: list[bytes], left: list[int], end: int) -> list[int]:
-        """The numbers of the lines with a literal, among those that are left and the next ones after each."""
-        if not left:
-            return []
-        first, reach = left[0], _OF_A_RECORD + 2
-        near = lines[first : end + reach]
-        if len(left) * 2 < end - first:
-            kept = [b""] * len(near)
-            for number in left:
-                at = number - first
-                kept[at : at + reach] = near[at : at + reach]
-            near = kept
-        return [first + number for number in self._lines_of_hits(near)]
-
-    def _hits_in(self, window: Window) -> list[int]:
-        """The same of a whole window, whose lines are not cut apart where few of them have a literal."""
-        text = window.text
-        found = self._finder.hits(window.joined)
-        if len(found) * _SPARSE > window.count:
-            return self._numbered(window.lines, found)
-        sizes = self._sizes
-        numbers: set[int] = set()
-        # A place in the text, and how many lines end before it.
-        at = breaks = 0
-        for behind, literal in found:
-            place = behind - sizes[literal]
-            while (back := at - breaks - place) > 0:
-                breaks -= text.count(b"\n", at - back, at)
-                at -= back
-            while (further := place + breaks - at) > 0:
-                breaks += text.count(b"\n", at, at + further)
-                at += further
-            while text[at] == _BREAK:
-                at, breaks = at + 1, breaks + 1
-            end = text.index(b"\n", at)
-            reach = text.find(b"\n", end + 1)
-            if behind <= (end - breaks if reach < 0 else reach - breaks - 1):
-                numbers.add(breaks)
-                window.note(breaks, text.rfind(b"\n", 0, at) + 1)
-        return sorted(numbers)
-
-    def _lines_of_hits(self, lines: list[bytes]) -> list[int]:
-        """The numbers of the lines in which a literal begins that ends there or in the next one."""
-        return self._numbered(lines, self._finder.hits(b"".join(lines)))
-
-    def _numbered(self, lines: list[bytes], found: list[Hit]) -> list[int]:
-        if not found:
-            return []
-        ends = list(accumulate(map(len, lines)))
-        last = len(ends) - 1
-        sizes = self._sizes
-        numbers: set[int] = set()
-        first = end = further = 0
-        # Where the line that was added last begins and ends, and where the next one ends.
-        for behind, literal in found:
-            place = behind - sizes[literal]
-            if first <= place < end and behind <= further:
-                continue  # Of the line that was added last.
-            number = bisect_right(ends, place)
-            begins, finishes = ends[number] - len(lines[number]), ends[number]
-            reach = ends[min(number + 1, last)]
-            if behind <= reach:
-                numbers.add(number)
-                first, end, further = begins, finishes, reach
-        return sorted(numbers)
+            yield number, position < len(hits) and hits[position] <= number + OF_A_RECORD

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.diagnosis import scan
+from launcher.diagnosis import literal_places
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.record import LogStream, Record
 from launcher.diagnosis.scan import Candidate, Scanner
@@ -64,10 +64,10 @@ def test_the_same_lines_are_found_where_few_have_a_literal_as_where_many_have(li
         return [(each.index, each.text, each.following()) for each in reader.feed([], streams)]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scan, "_SPARSE", 0)
+        patch.setattr(literal_places, "_SPARSE", 0)
         of_few = found()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scan, "_SPARSE", 1 << 30)
+        patch.setattr(literal_places, "_SPARSE", 1 << 30)
         of_many = found()
     assert of_few == of_many
     assert [text for _, text, _ in of_few] == [lines[index] for index, _, _ in of_few]

@@ -1,0 +1,97 @@
+"""In which lines literals begin, where the lines are searched together.
+
+Lines are joined without their breaks, so that a literal which is torn over two of them is found as well.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import Final
+
+from launcher.diagnosis.literals import Finder, Hit
+from launcher.diagnosis.windows import Window
+
+OF_A_RECORD: Final = 3
+"""Lines after a line that may be of its record."""
+
+_SPARSE = 16
+"""Where fewer than one of so many lines can have a literal, they are found by their places in the text."""
+
+_BREAK = ord(b"\n")
+
+
+class LiteralPlaces:
+    """Tells the lines in which a finder's literals begin."""
+
+    def __init__(self, finder: Finder) -> None:
+        self._finder = finder
+        self._sizes = [len(literal) for literal in finder.literals]
+
+    def near(self, lines: list[bytes], left: list[int], end: int) -> list[int]:
+        """The numbers of the lines with a literal, among those that are left and the next ones after each."""
+        if not left:
+            return []
+        first, reach = left[0], OF_A_RECORD + 2
+        near = lines[first : end + reach]
+        if len(left) * 2 < end - first:
+            kept = [b""] * len(near)
+            for number in left:
+                at = number - first
+                kept[at : at + reach] = near[at : at + reach]
+            near = kept
+        return [first + number for number in self._of_lines(near)]
+
+    def within(self, window: Window) -> list[int]:
+        """The numbers of the lines of a window in which a literal begins that ends there or in the next one.
+
+        The lines are not cut apart where few of them have one.
+        """
+        text = window.text
+        found = self._finder.hits(window.joined)
+        if len(found) * _SPARSE > window.count:
+            return self._numbered(window.lines, found)
+        sizes = self._sizes
+        numbers: set[int] = set()
+        # A place in the text, and how many lines end before it.
+        at = breaks = 0
+        for behind, literal in found:
+            place = behind - sizes[literal]
+            while (back := at - breaks - place) > 0:
+                breaks -= text.count(b"\n", at - back, at)
+                at -= back
+            while (further := place + breaks - at) > 0:
+                breaks += text.count(b"\n", at, at + further)
+                at += further
+            while text[at] == _BREAK:
+                at, breaks = at + 1, breaks + 1
+            end = text.index(b"\n", at)
+            reach = text.find(b"\n", end + 1)
+            if behind <= (end - breaks if reach < 0 else reach - breaks - 1):
+                numbers.add(breaks)
+                window.note(breaks, text.rfind(b"\n", 0, at) + 1)
+        return sorted(numbers)
+
+    def _of_lines(self, lines: list[bytes]) -> list[int]:
+        return self._numbered(lines, self._finder.hits(b"".join(lines)))
+
+    def _numbered(self, lines: list[bytes], found: list[Hit]) -> list[int]:
+        if not found:
+            return []
+        ends = list(accumulate(map(len, lines)))
+        last = len(ends) - 1
+        sizes = self._sizes
+        numbers: set[int] = set()
+        first = end = further = 0
+        # Where the line that was added last begins and ends, and where the next one ends.
+        for behind, literal in found:
+            place = behind - sizes[literal]
+            if first <= place < end and behind <= further:
+                continue  # Of the line that was added last.
+            number = bisect_right(ends, place)
+            begins, finishes = ends[number] - len(lines[number]), ends[number]
+            reach = ends[min(number + 1, last)]
+            if behind <= reach:
+                numbers.add(number)
+                first, end, further = begins, finishes, reach
+        return sorted(numbers)

@@ -1,0 +1,60 @@
+"""What a traceback says as a sign: of an exception that no row of the signatures knows, or of none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from launcher.diagnosis.candidates import unworded
+from launcher.diagnosis.consequences import ends_in_plumbing, ends_in_rendezvous
+from launcher.diagnosis.record import Line
+from launcher.diagnosis.scan import Candidate
+from launcher.diagnosis.sighting import Sighting
+from launcher.diagnosis.signatures.signature import LineRole
+from launcher.diagnosis.tracebacks import Traceback
+from launcher.failure_modes import job_runtime, nccl
+from launcher.failure_modes.model import Stage
+from launcher.failure_modes.registry import finds
+
+
+@finds(Stage.LOG, job_runtime.SCRIPT_RAISED, nccl.RENDEZVOUS_TIMED_OUT)
+def sign_of_exception(traceback: Traceback, candidate: Candidate, line: Line) -> tuple[object, Sighting]:
+    """The kind and the sign of an exception that no row knows: the script's own, unless it reports another
+    process' failure."""
+    if traceback.kind.endswith("KeyboardInterrupt"):
+        what = "interrupted with Ctrl-C (SIGINT)"
+        stop = unworded(job_runtime.STOPPED, LineRole.CASCADE, what, candidate, line, vague=False)
+        return "interrupted", stop
+    if ends_in_rendezvous(traceback):
+        what = f"the hosts did not meet: {traceback.exception}"
+        met = unworded(nccl.RENDEZVOUS_TIMED_OUT, LineRole.SYMPTOM, what, candidate, line, vague=True)
+        return "rendezvous", with_traceback(met, traceback)
+    role = LineRole.CASCADE if traceback.follows_from_another else LineRole.INITIATOR
+    return role, _of_script(traceback.exception, role, candidate, line, traceback)
+
+
+def sign_of_cut(traceback: Traceback, header: Candidate, line: Line) -> Sighting:
+    """A traceback whose exception is not in the log says only that there was one; `line` is its header."""
+    what, role = "an exception, of which the log has only the beginning", LineRole.CASCADE
+    if traceback.in_thread:
+        # Python ends the thread alone: whether the job got over it stood in what is not there.
+        what, role = f"{what}, in a thread of its own", LineRole.ADVISORY
+    return _of_script(what, role, header, line, traceback)
+
+
+def with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
+    """The sign with the traceback beside it, if there is one."""
+    if traceback is None:
+        return sighting
+    return replace(
+        sighting,
+        role=LineRole.ADVISORY if traceback.ignored and sighting.role.may_be_root else sighting.role,
+        details=traceback.told,
+        place=traceback.place,
+        fatal=traceback.is_fatal,
+        plumbing=sighting.mode is job_runtime.SCRIPT_RAISED and ends_in_plumbing(traceback),
+    )
+
+
+def _of_script(what: str, role: LineRole, candidate: Candidate, line: Line, traceback: Traceback) -> Sighting:
+    sighting = unworded(job_runtime.SCRIPT_RAISED, role, what, candidate, line, vague=True)
+    return with_traceback(sighting, traceback)
