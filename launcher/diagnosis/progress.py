@@ -14,8 +14,11 @@ from math import nan
 from launcher.text.printed_metrics import PrintedMetrics
 
 _COUNTERS = ("step", "epoch")
+SMALLEST_SCALE = r"Attempted loss scale: 1(?:\.0)?, reducing to 1(?:\.0)?(?![\d.])"
+"""How DeepSpeed says that a loss scale can fall no further."""
+
 _NOT_FINITE_UNSCALED = re.compile(
-    r"Skipping step\. Attempted loss scale: 1(?:\.0)?, reducing to 1(?:\.0)?(?![\d.])"
+    rf"Skipping step\. {SMALLEST_SCALE}"
     r"|loss scale: 1\.0 \| grad norm: nan\b"
 )
 """DeepSpeed's word for a step whose gradients overflow even at the smallest loss scale, in each of its

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from launcher.diagnosis.progress import SMALLEST_SCALE
 from launcher.diagnosis.rank_lines import group_and_rank
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.signatures.signature import LineRole, Signature
@@ -16,7 +17,7 @@ GOES_ON = re.compile(
     r"\b(?:retrying|will (?:be )?retr(?:y|ied)|retry \d+ ?(?:/|of) ?\d+|trying (?:again|batch size)|"
     r"falling back to|(?:going on|continuing) without|attempting to recover|"
     r"(?:ignoring|skipping) (?:this |the )?(?:batch|step|sample|error))\b"
-    r"(?!\. Attempted loss scale: 1(?:\.0)?, reducing to 1(?:\.0)?(?![\d.]))",
+    rf"(?!\. {SMALLEST_SCALE})",
     re.I,
 )
 """What a program writes beside an error that it has dealt with: such a line is not a root cause. A loss scale

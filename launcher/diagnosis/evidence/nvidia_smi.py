@@ -84,25 +84,25 @@ def _gpus(text: str) -> list[_GpuText]:
 @finds(Stage.LOG, hardware.ECC_ERROR, hardware.GPU_FAULT, hardware.CLOSE_TO_MEMORY_LIMIT)
 def _signs(gpu: _GpuText, host: str | None) -> Iterator[Sighting]:
     if any(_LOST.search(value) for value in gpu.fields.values()):
-        yield _sign(
-            hardware.GPU_FAULT, LineRole.INITIATOR, f"GPU {gpu.place} is lost to its driver", gpu, host
+        yield sign_of_gpu(
+            hardware.GPU_FAULT, LineRole.INITIATOR, f"GPU {gpu.place} is lost to its driver", gpu.place, host
         )
     count = _count(gpu.fields, "Volatile")
     if count:
         text = f"GPU {gpu.place} met {count} errors of its memory that could not be corrected"
-        yield _sign(hardware.ECC_ERROR, LineRole.INITIATOR, text, gpu, host)
+        yield sign_of_gpu(hardware.ECC_ERROR, LineRole.INITIATOR, text, gpu.place, host)
     if _is(gpu.fields, "Remapped Rows", "Remapping Failure Occurred"):
         text = f"GPU {gpu.place} has no row left in place of a broken one (remapping failed)"
-        yield _sign(hardware.ECC_ERROR, LineRole.INITIATOR, text, gpu, host)
+        yield sign_of_gpu(hardware.ECC_ERROR, LineRole.INITIATOR, text, gpu.place, host)
     for section, name in _WAITS_FOR_RESET:
         if _is(gpu.fields, section, name):
             what = "row to be remapped" if section == "Remapped Rows" else "page to be retired"
             text = f"GPU {gpu.place} has a {what}, for which it must be reset"
-            yield _sign(hardware.ECC_ERROR, LineRole.SYMPTOM, text, gpu, host)
+            yield sign_of_gpu(hardware.ECC_ERROR, LineRole.SYMPTOM, text, gpu.place, host)
     held = [name for name in _HELD_DOWN if _is_active(gpu.fields, name)]
     if held:
         text = f"GPU {gpu.place} is slowed down: {', '.join(held)}"
-        yield _sign(hardware.GPU_FAULT, LineRole.ADVISORY, text, gpu, host)
+        yield sign_of_gpu(hardware.GPU_FAULT, LineRole.ADVISORY, text, gpu.place, host)
     longer = [
         f"{name} for {duration_in_words(seconds)}"
         for name in _COUNTED
@@ -110,7 +110,7 @@ def _signs(gpu: _GpuText, host: str | None) -> Iterator[Sighting]:
     ]
     if longer:
         text = f"GPU {gpu.place} was slowed down since its driver was loaded: {', '.join(longer)}"
-        yield _sign(hardware.GPU_FAULT, LineRole.ADVISORY, text, gpu, host)
+        yield sign_of_gpu(hardware.GPU_FAULT, LineRole.ADVISORY, text, gpu.place, host)
     retired = sum(
         _number(value)
         for names, value in gpu.fields.items()
@@ -119,7 +119,7 @@ def _signs(gpu: _GpuText, host: str | None) -> Iterator[Sighting]:
     )
     if retired:
         text = f"GPU {gpu.place} has {retired} pages or rows of memory less than it had"
-        yield _sign(hardware.CLOSE_TO_MEMORY_LIMIT, LineRole.ADVISORY, text, gpu, host)
+        yield sign_of_gpu(hardware.CLOSE_TO_MEMORY_LIMIT, LineRole.ADVISORY, text, gpu.place, host)
 
 
 def _count(fields: Mapping[tuple[str, ...], str], life: str) -> int:
@@ -150,7 +150,8 @@ def _number(value: str) -> int:
     return int(value) if value.isascii() and value.isdecimal() and len(value) < 18 else 0
 
 
-def _sign(mode: FailureMode, role: LineRole, what: str, gpu: _GpuText, host: str | None) -> Sighting:
+def sign_of_gpu(mode: FailureMode, role: LineRole, what: str, gpu: str, host: str | None) -> Sighting:
+    """What nvidia-smi says of a GPU of a host, by its place or number, empty where it names none."""
     return Sighting(
         mode=mode,
         role=role,
@@ -163,5 +164,5 @@ def _sign(mode: FailureMode, role: LineRole, what: str, gpu: _GpuText, host: str
         clock=None,
         time=None,
         text=f"nvidia-smi: {what}",
-        captured={"gpu": gpu.place},
+        captured={"gpu": gpu} if gpu else {},
     )

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from launcher.diagnosis.evidence.model import FileEvidence
-from launcher.diagnosis.reason import BEFORE_ALL_LINES
+from launcher.diagnosis.evidence.nvidia_smi import sign_of_gpu
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
 from launcher.failure_modes import hardware
@@ -82,16 +82,4 @@ def _signs(samples: Counter[str], held: dict[str, Counter[str]], host: str | Non
         told = ", ".join(f"{reason} in {times} of {count} samples" for reason, times in sorted(often))
         name = f"GPU {gpu}" if gpu else "a GPU"
         what = f"{name} was slowed down: {told}"
-        yield Sighting(
-            mode=hardware.GPU_FAULT,
-            role=LineRole.ADVISORY,
-            vague=True,
-            what=what,
-            rank=None,
-            host=host,
-            index=BEFORE_ALL_LINES,
-            clock=None,
-            time=None,
-            text=f"nvidia-smi: {what}",
-            captured={"gpu": gpu} if gpu else {},
-        )
+        yield sign_of_gpu(hardware.GPU_FAULT, LineRole.ADVISORY, what, gpu, host)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from launcher.diagnosis.progress import SMALLEST_SCALE
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import data, ddp, job_runtime, training_compiler
 
@@ -198,9 +199,7 @@ SIGNATURES = (
         mode=job_runtime.LOSS_NOT_FINITE,
         role=LineRole.SYMPTOM,
         literal="attempted loss scale: 1",
-        pattern=re.compile(
-            r"Skipping step\. Attempted loss scale: 1(?:\.0)?, reducing to 1(?:\.0)?(?![\d.])"
-        ),
+        pattern=re.compile(rf"Skipping step\. {SMALLEST_SCALE}"),
         example="[2021-11-27 00:36:54,800] [INFO] [stage2.py:1628:step] [deepscale] OVERFLOW! Rank 0 "
         "Skipping step. Attempted loss scale: 1, reducing to 1",
         near_miss="[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 16, reducing to 8",
