@@ -18,6 +18,9 @@ from launcher.diagnosis.record import Line, parse
 LITERALS = ("last enqueued", "(local_rank: ", " nranks ", "srun: error: ", *places.LITERALS)
 """Lower-case parts of such lines that no row of the signatures has."""
 
+OF_NUMBERS = ("last enqueued", " nranks ")
+"""Those of them that tell nothing but numbers (see `places_of_numbers`)."""
+
 _MOST_RANKS = 100_000
 OF_COLLECTIVES = ("WorkNCCL(", "ast enqueued ", "watchdog at work", "Timeout at ")
 """Parts of the lines that tell where a rank stands in its collectives."""
@@ -189,6 +192,23 @@ class RankLines:
             self._rows[row.rank] = table_of([self._rows[row.rank], row])[0]
         elif len(self._rows) < _MOST_RANKS:
             self._rows[row.rank] = row
+
+
+def places_of_numbers(text: str) -> tuple[tuple[int, int], ...] | None:
+    """Where a line has what it tells of collectives or communicators, from and to: with the same there, and
+    from the same rank, it tells the same again. None where it may tell something else of ranks.
+
+    `RankLines.read` is the one that reads all this.
+    """
+    if any(part in text for part in OF_COLLECTIVES):
+        found = (_WORK.search(text) or _NAMED.search(text) or _AT_WORK.search(text), _LAST.search(text))
+    elif size := _COMMUNICATOR.search(text):
+        found = (size, None)
+    else:
+        return None if any(part in text.lower() for part in OF_NUMBERS) else ()
+    return tuple(
+        each.span(name) for each in found if each is not None for name in each.groupdict() if each[name]
+    )
 
 
 def told(streams: Mapping[str, RankLines]) -> tuple[tuple[Waiting, ...], tuple[RankState, ...], int]:

@@ -25,7 +25,7 @@ _BATCH = 128
 _WINDOW_OF_RECORDS = 1 << 15
 """Bytes of such a stream that are searched together: less than of files, as there are many at one time."""
 
-_DENSE = 8
+_DENSE = 32
 """Where one of so many lines is looked at, what is known is looked up before anything is searched."""
 
 _FEWEST, _MOST_AT_ONCE = 16, 1 << 13
