@@ -16,7 +16,7 @@ from launcher.diagnosis.known_shapes import (
     FollowedSoFar,
     Glance,
     Identity,
-    Kind,
+    LineKind,
     Layout,
     News,
     Shape,
@@ -60,7 +60,7 @@ class KnownLines:
         """The writers with a traceback of which every line is looked at."""
         self._under_way: dict[Writer, FollowedSoFar] = {}
         self._shapes: dict[bytes, Shape] = {}
-        self._kinds: dict[bytes, dict[Spans, Kind]] = {}
+        self._kinds: dict[bytes, dict[Spans, LineKind]] = {}
         """Those of one text, by where they tell their writer."""
         self._others: set[bytes] = set()
         """Shapes of which no kind is known."""
@@ -309,7 +309,7 @@ class KnownLines:
         layout = Layout(shape)
         # Where a prefix ends in a number it is its own; so are the lines behind it.
         places = layout.of_kind(((start, start), *spans)) or ((-1, len(shape)), *spans)
-        of_kind = self._kinds[kind].setdefault(places, Kind(kind))
+        of_kind = self._kinds[kind].setdefault(places, LineKind(kind))
         writers = self._writers.setdefault((kind_of(shape[:start]), places), {})
         known = self._shapes[shape] = Shape(of_kind, layout, getter(spans), writers, start)
         return known

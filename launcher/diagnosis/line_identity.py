@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from launcher.diagnosis import analysis_lines, attempts, rank_lines, stack_lines, torchrun_table
@@ -53,6 +54,7 @@ _NEVER_AGAIN = {
     torchrun_table.TITLE,
 } - _OF_RANKS
 _NEVER = _one_of(_NEVER_AGAIN)
+_TELLS_OF_RANKS = _one_of(_OF_RANKS)
 _SPEAKS = _one_of(_NEVER_AGAIN | _OF_RANKS)
 _OPENS = _one_of((HEADER.lower(), BOX_END))
 
@@ -63,8 +65,18 @@ def opens(raw: bytes) -> bool:
 
 
 def says_nothing(raw: bytes) -> bool:
-    """Whether a line of a stack tells nothing beside it, nor would another of its shape."""
-    return is_plain(raw) and _SPEAKS.search(shape_of(raw.lower())) is None
+    """Whether a line of a stack tells nothing beside it, nor would another of its kind."""
+    return is_plain(raw) and not _speaks(shape_of(raw.lower()))
+
+
+@lru_cache(maxsize=1024)
+def _speaks(shape: bytes) -> bool:
+    return _SPEAKS.search(shape) is not None
+
+
+@lru_cache(maxsize=1024)
+def _is_new_each_time(shape: bytes) -> bool:
+    return _NEVER.search(shape) is not None
 
 
 def is_plain(raw: bytes) -> bool:
@@ -80,7 +92,7 @@ def identity_of(raw: bytes, line: Line, row: Signature | None, *, traced: bool =
     `row` is the one that counts for it, `traced` whether it is of a traceback, below its header.
     """
     shape = shape_of(raw.lower())
-    if not is_plain(raw) or _NEVER.search(shape):
+    if not is_plain(raw) or _is_new_each_time(shape):
         return None
     if row is None and not traced and counters_in(line.text):
         return None
@@ -100,7 +112,9 @@ def identity_of(raw: bytes, line: Line, row: Signature | None, *, traced: bool =
     telling = telling_numbers(kind_of(shape))
     if telling is None:
         return Identity((*spans, (start, len(raw))))
-    return Identity((*spans, *Layout(shape).of_shape(telling)), is_own=bool(of_ranks))
+    return Identity(
+        (*spans, *Layout(shape).of_shape(telling)), is_own=_TELLS_OF_RANKS.search(shape) is not None
+    )
 
 
 def is_followed_by_another(after: Sequence[bytes], *, torn: bool) -> bool:

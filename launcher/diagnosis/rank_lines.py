@@ -195,20 +195,17 @@ class RankLines:
 
 
 def places_of_numbers(text: str) -> tuple[tuple[int, int], ...] | None:
-    """Where a line has what it tells of collectives or communicators, from and to: with the same there, and
-    from the same rank, it tells the same again. None where it may tell something else of ranks.
+    """Where a line has the numbers that tell more each time: with the same there, and from the same rank, it
+    tells nothing again. None where it may tell something else of ranks.
 
-    `RankLines.read` is the one that reads all this.
+    `RankLines.read` is the one that reads all this: of a collective it keeps what came first.
     """
     if any(part in text for part in OF_COLLECTIVES):
-        found = (_WORK.search(text) or _NAMED.search(text) or _AT_WORK.search(text), _LAST.search(text))
-    elif size := _COMMUNICATOR.search(text):
-        found = (size, None)
-    else:
-        return None if any(part in text.lower() for part in OF_NUMBERS) else ()
-    return tuple(
-        each.span(name) for each in found if each is not None for name in each.groupdict() if each[name]
-    )
+        found = _WORK.search(text) or _NAMED.search(text) or _AT_WORK.search(text)
+        return (found.span("sequence"),) if found is not None and found["sequence"] else ()
+    if size := _COMMUNICATOR.search(text):
+        return (size.span("size"),)
+    return None if any(part in text.lower() for part in OF_NUMBERS) else ()
 
 
 def told(streams: Mapping[str, RankLines]) -> tuple[tuple[Waiting, ...], tuple[RankState, ...], int]:
