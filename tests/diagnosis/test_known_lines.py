@@ -188,6 +188,18 @@ COUNTS = {
         for rank in (1, 2)
         for done in (8, 8, 8, 8, 5)
     ],
+    "a later collective of a rank": ["[Rank 1] Timeout at NCCL work: 17, last enqueued NCCL work: 18"] * 9
+    + ["[Rank 1] Timeout at NCCL work: 9000, last enqueued NCCL work: 9001"],
+    "a larger communicator": ["algo-1:70:9 [0] NCCL INFO comm 0x7f rank 0 nranks 8 busId 0 - Init START"] * 9
+    + ["algo-1:70:9 [0] NCCL INFO comm 0x7f rank 0 nranks 16 busId 0 - Init START"],
+    "what another text of the same sign leaves out": [
+        *(f"[rank{rank}]:[Rank {rank}] Watchdog caught collective operation timeout" for rank in (1, 2) * 5),
+        *(
+            f"[rank{rank}]:[Rank {rank}] Watchdog caught collective operation timeout, last enqueued work: 7, "
+            "last completed work: 6"
+            for rank in (1, 1, 1, 2)
+        ),
+    ],
     "the rest of a record": ["[rank1]: RuntimeError: failed", "[rank2]: reading"] * 9
     + ["[rank1]: RuntimeError: failed", "[rank1]:   CUDA out of memory. Tried to allocate 2.00 GiB."],
 }
