@@ -182,16 +182,16 @@ COUNTS = {
     "the same once more after a restart": ["[rank1]: ValueError: bad value 1"] * 9
     + ["will restart worker group", "[rank1]: ValueError: bad value 1"],
     "an error's number among wider ones": ["[rank1]: RuntimeError: [Errno 1040] Disk quota exceeded"] * 9
-    + ["[rank1]: RuntimeError: [Errno 122] Disk quota exceeded"],
+    + [f"[rank1]: RuntimeError: [Errno {number}] Disk quota exceeded" for number in (122, 1040)],
     "another place in the collectives": [
         f"[Rank {rank}] last enqueued work: 9, last completed work: {done}"
         for rank in (1, 2)
         for done in (8, 8, 8, 8, 5)
     ],
     "a later collective of a rank": ["[Rank 1] Timeout at NCCL work: 17, last enqueued NCCL work: 18"] * 9
-    + ["[Rank 1] Timeout at NCCL work: 9000, last enqueued NCCL work: 9001"],
+    + [f"[Rank 1] Timeout at NCCL work: {number}, last enqueued NCCL work: 9001" for number in (9000, 17)],
     "a larger communicator": ["algo-1:70:9 [0] NCCL INFO comm 0x7f rank 0 nranks 8 busId 0 - Init START"] * 9
-    + ["algo-1:70:9 [0] NCCL INFO comm 0x7f rank 0 nranks 16 busId 0 - Init START"],
+    + [f"algo-1:70:9 [0] NCCL INFO comm 0x7f rank 0 nranks {size} busId 0 - Init START" for size in (16, 8)],
     "what another text of the same sign leaves out": [
         *(f"[rank{rank}]:[Rank {rank}] Watchdog caught collective operation timeout" for rank in (1, 2) * 5),
         *(
