@@ -63,9 +63,11 @@ _SPEAKS_OF_ERROR = re.compile(
 _NO_ERROR = re.compile(
     r"\b(?:no|0|without) (?:errors?|failures?|exceptions?)\b"
     r"|(?:errors?|fail(?:ed|ures?)|exceptions?)[\w ]{0,20}[:=] ?0(?:\.0+)?%?(?![\d.])"
-    r"|[_ /](?:error|err) ?[:=] ?-?\d|\berror(?:[_ ]rate)? ?[:=] ?-?\d",
+    r"|[_ /](?:error|err) ?[:=] ?-?\d|\berror(?:[_ ]rate)? ?[:=] ?-?\d"
+    r"|NCCL WARN Failed to open libibverbs",
     re.I,
 )
+"""What speaks of no error. Without a library of InfiniBand NCCL takes sockets."""
 _DIGITS = re.compile(r"\d+|0x[0-9a-f]+")
 _DATED = ("stream", "iso")
 """The clocks that know the day and the year."""
