@@ -7,7 +7,9 @@ ranks; 20,000 tracebacks of one rank, of 512 ranks mixed line by line in one fil
 files. They are written with fixed seeds into a temporary folder and read from there as `--log` reads them,
 each in processes of their own, without the time that importing takes, the least of three. Beside it
 `grep -i -F -f` of the same literals counts lines, which is the least that such a search must do. Bounds:
-300 MB a second, 50 in storms, 100 MB of memory, and of five times the logs no more than a tenth more memory.
+300 MB a second of 500 MB (of less the beginning and the end of each file count most), 50 in storms, 100 MB of
+memory, and of five times the logs no more than a tenth more memory. Of each rank's first traceback every line
+is read: where ranks are mixed, and in many files, little is left to leave out, and the bounds are lower.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ from launcher.diagnosis.reader import LITERALS
 from launcher.session.log_files import logs_in
 
 HOSTS, RANKS, TRACEBACKS, ERRORS = 64, 512, 20_000, 200_000
-HEALTHY, STORM, MEMORY, GROWTH = 300.0, 50.0, 100.0, 1.1
+HEALTHY, STORM, MIXED, IN_FILES = 300.0, 50.0, 25.0, 10.0
+MEMORY, GROWTH = 100.0, 1.1
 _RUNS = 3
 CULPRIT, ASKED_FOR = 131, "CUDA out of memory. Tried to allocate 1.96 GiB. GPU 3"
 STACK = (
@@ -194,15 +197,15 @@ def main() -> int:
         return 0
     size = arguments.megabytes
     kinds: list[tuple[str, Callable[[Path], None], float, tuple[str, int | None]]] = [
-        (f"{size // 5} MB of healthy hosts", lambda to: healthy(to, size // 5), HEALTHY, ("MEM001", CULPRIT)),
+        (f"{size // 5} MB of healthy hosts", lambda to: healthy(to, size // 5), 0.0, ("MEM001", CULPRIT)),
         (f"{size} MB of healthy hosts", lambda to: healthy(to, size), HEALTHY, ("MEM001", CULPRIT)),
-        ("NCCL errors of 512 ranks", nccl_errors, STORM, ("NCCL006", None)),
+        ("NCCL errors of 512 ranks", nccl_errors, STORM, ("NCCL004", None)),
         ("tracebacks of a rank", lambda to: tracebacks(to, 1, 1), STORM, ("CODE001", 0)),
-        ("tracebacks of 512 ranks, mixed", lambda to: tracebacks(to, 1, RANKS), STORM, ("CODE001", None)),
+        ("tracebacks of 512 ranks, mixed", lambda to: tracebacks(to, 1, RANKS), MIXED, ("CODE001", None)),
         (
             "tracebacks of 512 ranks, 64 files",
             lambda to: tracebacks(to, HOSTS, RANKS),
-            STORM,
+            IN_FILES,
             ("CODE001", None),
         ),
     ]
@@ -221,8 +224,9 @@ def main() -> int:
         rate = megabytes / own.seconds
         memory.append(own.memory)
         missed |= rate < bound or own.memory > MEMORY
+        wanted_rate = f" (bound {bound:.0f})" if bound else ""
         print(
-            f"{name}: {megabytes:.0f} MB in {own.seconds:.2f} s, {rate:.0f} MB/s (bound {bound:.0f}), "
+            f"{name}: {megabytes:.0f} MB in {own.seconds:.2f} s, {rate:.0f} MB/s{wanted_rate}, "
             f"{own.memory:.0f} MB of memory (bound {MEMORY:.0f}); grep {megabytes / peer:.0f} MB/s",
             flush=True,
         )

@@ -41,7 +41,7 @@ _BAR = re.compile(
 
 _MARKED = re.compile(
     r"\b(?:INFO|DEBUG|NOTICE|(?<!NCCL )WARN|WARNING)\b|^\[?[IW]\d{3,4} |<(?:info|warn)>|Warning:"
-    r"|^warning:|^#|^\[New Thread |Exception ignored in"
+    r"|^warning:|^#(?!\d{1,4} )|^\[New Thread |Exception ignored in"
 )
 """How a program marks a line as information or a warning. With NCCL, WARN is the level of errors."""
 
