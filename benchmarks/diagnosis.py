@@ -1,12 +1,13 @@
 """How many megabytes of logs `launch diagnose` reads in a second of the processor's time, in how much memory.
 
-    python benchmarks/diagnosis.py [--megabytes 500]
+    python benchmarks/diagnosis.py [--megabytes 500] [--nvrx PYTHON]
 
 Logs of 64 hosts that are healthy but for one failure at their end, and storms: 200,000 NCCL errors of 512
 ranks; 20,000 tracebacks of one rank, of 512 ranks mixed line by line in one file, and of 512 ranks in 64
 files. They are written with fixed seeds into a temporary folder and read from there as `--log` reads them,
 each in processes of their own, without the time that importing takes, the least of three. Beside it
-`grep -i -F -f` of the same literals counts lines, which is the least that such a search must do. Bounds:
+`grep -i -F -f` of the same literals counts lines, which is the least that such a search must do, and with
+`--nvrx` the deterministic layer of nvidia-resiliency-ext's restart agent reads the first 2 MB. Bounds:
 300 MB a second of 500 MB (of less the beginning and the end of each file count most), 50 in storms, 100 MB of
 memory, and of five times the logs no more than a tenth more memory. Of each rank's first traceback every line
 is read: where ranks are mixed, and in many files, little is left to leave out, and the bounds are lower.
@@ -186,10 +187,30 @@ def _searched_once(folder: Path, literals: Path) -> float:
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
+def read_by_nvrx(python: Path, folder: Path, copy: Path) -> float:
+    """Megabytes that nvidia-resiliency-ext reads in a second of processor time. No wheel has its restart
+    agent: `python` is one that finds it, by PYTHONPATH in the sources."""
+    with min(folder.iterdir()).open("rb") as file:
+        copy.write_bytes(file.read(_MOST_OF_NVRX))
+    run = subprocess.run([python, "-c", _NVRX, str(copy)], check=True, capture_output=True)
+    return copy.stat().st_size / 1e6 / float(run.stdout)
+
+
+_MOST_OF_NVRX = 2_000_000
+_NVRX = """
+import sys, time
+from nvidia_resiliency_ext.attribution.restart_agent.l0.assembly import build_l0_bundle
+start = time.process_time()
+build_l0_bundle(sys.argv[1])
+print(time.process_time() - start)
+"""
+
+
 def main() -> int:
     """Measure each kind of log, print a line for each, exit with 1 where one is over a bound."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=500, help="how much of the healthy logs")
+    parser.add_argument("--nvrx", type=Path, help="a Python that imports nvidia_resiliency_ext.attribution")
     parser.add_argument("--of", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.of is not None:
@@ -219,15 +240,17 @@ def main() -> int:
             literals.write_bytes(b"\n".join(distinct(LITERALS)) + b"\n")
             megabytes = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
             own, peer = in_a_process(folder), searched(folder, literals)
+            other = arguments.nvrx and read_by_nvrx(arguments.nvrx, folder, Path(temporary, "beginning"))
         if (own.code, own.rank) != wanted:
             raise AssertionError(f"{name}: {own.code} of rank {own.rank} was found, not {wanted}")
         rate = megabytes / own.seconds
         memory.append(own.memory)
         missed |= rate < bound or own.memory > MEMORY
+        beside = f", nvidia-resiliency-ext {other:.1f}" if other else ""
         wanted_rate = f" (bound {bound:.0f})" if bound else ""
         print(
             f"{name}: {megabytes:.0f} MB in {own.seconds:.2f} s, {rate:.0f} MB/s{wanted_rate}, "
-            f"{own.memory:.0f} MB of memory (bound {MEMORY:.0f}); grep {megabytes / peer:.0f} MB/s",
+            f"{own.memory:.0f} MB of memory (bound {MEMORY:.0f}); grep {megabytes / peer:.0f}{beside} MB/s",
             flush=True,
         )
     growth = memory[1] / memory[0]
