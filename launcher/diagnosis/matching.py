@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.record import Line, parse
@@ -27,15 +27,20 @@ _UNKNOWN_PREFIX = re.compile(
 number alone, as of a piece of what srun labels (`formats.task_labels` reads the whole). The images' toolkit
 tells so of the last lines of the script."""
 _MOST_UNKNOWN = 3
+_PLACES = {id(row): place for place, row in enumerate(SIGNATURES)}
 _AT_START = tuple(row for row in SIGNATURES if row.pattern.pattern.startswith("^"))
 
 
-def best_row(candidate: Candidate, line: Line) -> tuple[Signature, dict[str, str]] | None:
-    """The weightiest row that the line matches and what it captured, or None.
+def best_row(
+    candidate: Candidate, line: Line, uncovered: Callable[[str], str] = str
+) -> tuple[Signature, dict[str, str]] | None:
+    """The weightiest row that the line matches and what it captured, or None; of several the first one of
+    the table.
 
     Where the line alone says little, its record is tried together with the next line, as if torn.
+    `uncovered` as in `record_of`.
     """
-    text = record_of(candidate, line, line.text)
+    text = record_of(candidate, line, line.text, uncovered)
     matches = [*_behind_unknown(text), *rows_matching(text)]
     if all(_says_little(row) for row, _ in matches) and candidate.after:
         following = parse(candidate.following(1)[0])
@@ -43,7 +48,9 @@ def best_row(candidate: Candidate, line: Line) -> tuple[Signature, dict[str, str
             of_the_next = [row for row, _ in rows_matching(following.text)]
             torn = rows_matching(line.text + following.text)
             matches += [match for match in torn if match[0] not in of_the_next]
-    return min(matches, key=lambda match: (ROLES[match[0].role], match[0].vague), default=None)
+    return min(
+        matches, key=lambda match: (ROLES[match[0].role], match[0].vague, _PLACES[id(match[0])]), default=None
+    )
 
 
 def _behind_unknown(text: str) -> list[tuple[Signature, dict[str, str]]]:
@@ -98,12 +105,16 @@ def are_of_two(line: Line, following: Line) -> bool:
     return None not in (line.writer, following.writer) and line.writer != following.writer
 
 
-def record_of(candidate: Candidate, line: Line, text: str) -> str:
-    """What a line says, as `text`, and the indented lines of the same process that follow it."""
+def record_of(candidate: Candidate, line: Line, text: str, uncovered: Callable[[str], str] = str) -> str:
+    """What a line says, as `text`, and the indented lines of the same process that follow it.
+
+    `uncovered` takes off what stands before each of them and is no known prefix.
+    """
     lines = [text]
     for text in candidate.following(_LINES_OF_A_RECORD):
         following = parse(text)
-        if following.writer != line.writer or not following.text.startswith((" ", "\t")):
+        below = uncovered(following.text)
+        if following.writer != line.writer or not below.startswith((" ", "\t")):
             break
-        lines.append(following.text)
+        lines.append(below)
     return "\n".join(lines)
