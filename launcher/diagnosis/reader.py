@@ -41,7 +41,9 @@ _RESTARTED = re.compile(
 )
 """What the boot of every host says (slipway/restarts/sequence.py) before it starts the ranks again."""
 
-_IGNORED = "exception ignored"
+_IGNORED = ("exception ignored", "--- logging error ---")
+"""How Python begins to tell of exceptions that harm nothing: in a destructor, or while a line is logged."""
+
 _IN_THREAD = "exception in thread"
 
 LITERALS = (
@@ -53,7 +55,7 @@ LITERALS = (
     *stack_lines.LITERALS,
     *analysis_lines.LITERALS,
     *(HEADER.lower(), BOX_END, torchrun_table.TITLE, BARRIER),
-    *(_RESTART, _SUCCESS, _FAILURE, _IGNORED, _IN_THREAD),
+    *(_RESTART, _SUCCESS, _FAILURE, *_IGNORED, _IN_THREAD),
 )
 
 
@@ -199,7 +201,7 @@ class LogReader:
         if any(part in lower for part in analysis_lines.LITERALS):
             for sign in analysis_lines.signs_of_analysis(candidate, line):
                 self._incidents.note("analysis", sign)
-        if _IGNORED in lower:
+        if any(part in lower for part in _IGNORED):
             self._tracebacks.ignore_next(candidate, line)
         if _IN_THREAD in lower:
             self._tracebacks.in_thread_next(candidate, line)

@@ -7,6 +7,9 @@ import re
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import network, storage
 
+_RAISED = r"^(?:[\w.]{1,60}|fatal error): An error occurred "
+"""How botocore's exceptions begin, and what the AWS command line says of them."""
+
 _S3 = (
     r"(?:HeadObject|GetObject|PutObject|ListObjects(?:V2)?|ListBuckets?|CreateMultipartUpload|UploadPart|"
     r"DeleteObjects?"
@@ -162,8 +165,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="nosuchbucket",
         pattern=re.compile(
-            r"\(NoSuchBucket\) when calling the (?P<operation>\w{1,60}) operation|Data download "
-            r"failed: ?NoSuchBucket"
+            _RAISED + r"\(NoSuchBucket\) when calling the (?P<operation>\w{1,60}) operation"
+            r"|Data download failed: ?NoSuchBucket"
         ),
         example="botocore.exceptions.ClientError: An error occurred (NoSuchBucket) when calling the "
         "ListObjectsV2 operation: The specified bucket does not exist",
@@ -175,8 +178,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="permanentredirect",
         pattern=re.compile(
-            r"\(PermanentRedirect\) when calling the (?P<operation>\w{1,60}) operation|Data download "
-            r"failed: ?PermanentRedirect"
+            _RAISED + r"\(PermanentRedirect\) when calling the (?P<operation>\w{1,60}) operation"
+            r"|Data download failed: ?PermanentRedirect"
         ),
         example="botocore.exceptions.ClientError: An error occurred (PermanentRedirect) when calling the "
         "ListObjectsV2 operation: The bucket you are attempting to access must be addressed "
@@ -189,8 +192,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="authorizationheadermalformed",
         pattern=re.compile(
-            r"\(AuthorizationHeaderMalformed\) when calling the \w{1,60} operation: .{0,80}the region "
-            r"'(?P<asked>[\w-]{1,30})' is wrong; expecting '(?P<region>[\w-]{1,30})'"
+            _RAISED + r"\(AuthorizationHeaderMalformed\) when calling the \w{1,60} operation: .{0,80}"
+            r"the region '(?P<asked>[\w-]{1,30})' is wrong; expecting '(?P<region>[\w-]{1,30})'"
         ),
         example="botocore.exceptions.ClientError: An error occurred (AuthorizationHeaderMalformed) when "
         "calling the ListObjectsV2 operation: The authorization header is malformed; the region "

@@ -232,7 +232,9 @@ SIGNATURES = (
         mode=nccl.INITIALISATION_STALLED,
         role=LineRole.INITIATOR,
         literal="unable to find ",
-        pattern=re.compile(r"\bUnable to find (?:address|interface) for: (?P<interface>\S{1,60})"),
+        pattern=re.compile(
+            r"/device\.cc:\d{1,6}\] .{0,80}Unable to find (?:address|interface) for: (?P<interface>\S{1,60})"
+        ),
         example="RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:83] ifa "
         "!= nullptr. Unable to find address for: eth9",
         near_miss="INFO unable to find address for: the printer",

@@ -63,7 +63,7 @@ RAISED = [
     ),
     (
         "NCCL007",
-        "RuntimeError: [enforce fail at device.cc:83] ifa != nullptr. Unable to find address for: eth9",
+        "RuntimeError: [enforce fail at /gloo/device.cc:83] ifa != nullptr. Unable to find address for: eth9",
     ),
     (
         "NCCL008",
