@@ -10,6 +10,7 @@ from launcher.diagnosis.record import Line, parse
 from launcher.diagnosis.scan import Candidate
 from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
+from launcher.failure_modes.job_runtime import SCRIPT_RAISED
 
 ROLES = {role: position for position, role in enumerate(LineRole)}
 _LINES_OF_A_RECORD = 3
@@ -48,8 +49,20 @@ def best_row(
             of_the_next = [row for row, _ in rows_matching(following.text)]
             torn = rows_matching(line.text + following.text)
             matches += [match for match in torn if match[0] not in of_the_next]
+    return weightiest(matches)
+
+
+def weightiest(
+    matches: Sequence[tuple[Signature, dict[str, str]]],
+) -> tuple[Signature, dict[str, str]] | None:
+    """Of the rows that one text matches the one that counts, and what it captured; None of none.
+
+    That something was raised says the least: where another row knows what, it counts.
+    """
+    known = any(row.mode is not SCRIPT_RAISED and row.role.may_be_root for row, _ in matches)
+    told = [match for match in matches if not (known and _says_that_something_was_raised(match[0]))]
     return min(
-        matches, key=lambda match: (ROLES[match[0].role], match[0].vague, _PLACES[id(match[0])]), default=None
+        told, key=lambda match: (ROLES[match[0].role], match[0].vague, _PLACES[id(match[0])]), default=None
     )
 
 
@@ -94,6 +107,10 @@ def contexts_of(text: str) -> list[Context]:
     """The contexts that match a line, in the order of the table."""
     lower = text.lower()
     return [row for row in CONTEXTS if row.literal in lower and row.pattern.search(text)]
+
+
+def _says_that_something_was_raised(row: Signature) -> bool:
+    return row.mode is SCRIPT_RAISED and row.vague and row.role is not LineRole.INITIATOR
 
 
 def _says_little(row: Signature) -> bool:
