@@ -126,7 +126,8 @@ SIGNATURES = (
         # c10d warns of IPv6 alone where it then listens on IPv4. The mark of a
         # warning is a prefix that a pattern from `^` on is also tried without.
         pattern=re.compile(
-            r"(?:^(?!\[W[ \d].{0,120}bind to \[)).*?(?:errno: ?-?\d+|EADDRINUSE|Errno \d+\]|RuntimeError:|code: -?\d+|\bbind:)"
+            r"(?:^(?!\[W[ \d].{0,120}bind to \[)).*?"
+            r"(?:errno: ?-?\d+|EADDRINUSE|Errno \d+\]|RuntimeError:|code: -?\d+|\bbind:)"
             r".{0,60}?[Aa]ddress already in use"
         ),
         example="RuntimeError: The server socket has failed to listen on any local network address. The "
