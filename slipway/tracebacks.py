@@ -19,7 +19,7 @@ _HEADER = "Traceback (most recent call last):"
 _MAX_MESSAGE_LINES = 8
 _FRAME = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
-_IGNORED = "Exception ignored in"
+_IGNORED = ("Exception ignored in", "--- Logging error ---")
 _AFTERWARDS = re.compile(r"\[[WEIF]\d{3,4} |/\S+Warning: |\S+:\d+: \w*Warning: ")
 _KIND = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*")
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<module>[A-Za-z_]\w*)'")
@@ -57,7 +57,7 @@ class PrintedTraceback:
 def tracebacks_of(lines: Sequence[OutputLine]) -> list[list[PrintedTraceback]]:
     """The tracebacks of each process that wrote into an output, in their order.
 
-    What Python reports of its own teardown ("Exception ignored in") is none of them.
+    What Python reports of its own teardown, or of a line that could not be logged, is none of them.
     """
     writers: dict[int | None, list[int]] = {}
     for number, line in enumerate(lines):
@@ -130,7 +130,7 @@ def _tracebacks(texts: Sequence[str], numbers: Sequence[int]) -> list[PrintedTra
         above = [*texts[previous:start], texts[start].partition(_HEADER)[0]]
         before = [text for text in above if text.strip()]
         previous = start
-        if before and _IGNORED in before[-1]:
+        if before and any(marker in before[-1] for marker in _IGNORED):
             continue
         body = start + 1
         while body < end and (texts[body].startswith((" ", "\t")) or not texts[body]):
@@ -152,7 +152,7 @@ def _tracebacks(texts: Sequence[str], numbers: Sequence[int]) -> list[PrintedTra
 def _message(texts: Sequence[str]) -> list[str]:
     message: list[str] = []
     for text in texts:
-        ends = any(marker in text for marker in (*_CHAINED, _IGNORED)) or _AFTERWARDS.match(text)
+        ends = any(marker in text for marker in (*_CHAINED, *_IGNORED)) or _AFTERWARDS.match(text)
         if ends or (message and not text.strip()):
             break
         message.append(text)

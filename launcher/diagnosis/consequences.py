@@ -186,6 +186,8 @@ def _came_of_waiting(sign: Sighting, waited: Sequence[Sighting]) -> bool:
         and other.rank is not None
         and other.rank == sign.rank
         and other.index < sign.index
+        # Whom the line itself names did not come, and waited for nobody.
+        and "rank" not in other.captured
         for other in waited
     )
 

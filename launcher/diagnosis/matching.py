@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.record import Line, parse
 from launcher.diagnosis.scan import Candidate
 from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
+from launcher.failure_modes.job_runtime import SCRIPT_RAISED
 
 ROLES = {role: position for position, role in enumerate(LineRole)}
 _LINES_OF_A_RECORD = 3
@@ -27,15 +28,20 @@ _UNKNOWN_PREFIX = re.compile(
 number alone, as of a piece of what srun labels (`formats.task_labels` reads the whole). The images' toolkit
 tells so of the last lines of the script."""
 _MOST_UNKNOWN = 3
-_AT_START = tuple(row for row in SIGNATURES if row.pattern.pattern.startswith("^"))
+_PLACES = {id(row): place for place, row in enumerate(SIGNATURES)}
+_AT_START = frozenset(id(row) for row in SIGNATURES if row.pattern.pattern.startswith("^"))
 
 
-def best_row(candidate: Candidate, line: Line) -> tuple[Signature, dict[str, str]] | None:
-    """The weightiest row that the line matches and what it captured, or None.
+def best_row(
+    candidate: Candidate, line: Line, uncovered: Callable[[str], str] = str
+) -> tuple[Signature, dict[str, str]] | None:
+    """The weightiest row that the line matches and what it captured, or None; of several the first one of
+    the table.
 
     Where the line alone says little, its record is tried together with the next line, as if torn.
+    `uncovered` as in `record_of`.
     """
-    text = record_of(candidate, line, line.text)
+    text = record_of(candidate, line, line.text, uncovered)
     matches = [*_behind_unknown(text), *rows_matching(text)]
     if all(says_little(row) for row, _ in matches) and candidate.after:
         following = parse(candidate.following(1)[0])
@@ -43,18 +49,33 @@ def best_row(candidate: Candidate, line: Line) -> tuple[Signature, dict[str, str
             of_the_next = [row for row, _ in rows_matching(following.text)]
             torn = rows_matching(line.text + following.text)
             matches += [match for match in torn if match[0] not in of_the_next]
-    return min(matches, key=lambda match: (ROLES[match[0].role], match[0].vague), default=None)
+    return weightiest(matches)
+
+
+def weightiest(
+    matches: Sequence[tuple[Signature, dict[str, str]]],
+) -> tuple[Signature, dict[str, str]] | None:
+    """Of the rows that one text matches the one that counts, and what it captured; None of none.
+
+    That something was raised says the least: where another row knows what, it counts.
+    """
+    known = any(row.mode is not SCRIPT_RAISED and row.role.may_be_root for row, _ in matches)
+    told = [match for match in matches if not (known and _says_that_something_was_raised(match[0]))]
+    return min(
+        told, key=lambda match: (ROLES[match[0].role], match[0].vague, _PLACES[id(match[0])]), default=None
+    )
 
 
 def _behind_unknown(text: str) -> list[tuple[Signature, dict[str, str]]]:
     """The rows that want the beginning of a line and match behind prefixes that nobody knows."""
+    rows = [row for row in _rows_by_literals(text) if id(row) in _AT_START]
     found: list[tuple[Signature, dict[str, str]]] = []
     for _ in range(_MOST_UNKNOWN):
-        prefix = _UNKNOWN_PREFIX.match(text)
+        prefix = _UNKNOWN_PREFIX.match(text) if rows else None
         if prefix is None:
             break
         text = text[prefix.end() :]
-        found = [*rows_matching(text, _AT_START), *found]
+        found = [*rows_matching(text, rows), *found]
     return found
 
 
@@ -89,6 +110,10 @@ def contexts_of(text: str) -> list[Context]:
     return [row for row in CONTEXTS if row.literal in lower and row.pattern.search(text)]
 
 
+def _says_that_something_was_raised(row: Signature) -> bool:
+    return row.mode is SCRIPT_RAISED and row.vague and row.role is not LineRole.INITIATOR
+
+
 def says_little(row: Signature) -> bool:
     """Whether a row says so little that the next line is looked at, as if the two were one that is torn."""
     return row.role is LineRole.CASCADE and row.vague
@@ -99,12 +124,16 @@ def are_of_two(line: Line, following: Line) -> bool:
     return None not in (line.writer, following.writer) and line.writer != following.writer
 
 
-def record_of(candidate: Candidate, line: Line, text: str) -> str:
-    """What a line says, as `text`, and the indented lines of the same process that follow it."""
+def record_of(candidate: Candidate, line: Line, text: str, uncovered: Callable[[str], str] = str) -> str:
+    """What a line says, as `text`, and the indented lines of the same process that follow it.
+
+    `uncovered` takes off what stands before each of them and is no known prefix.
+    """
     lines = [text]
     for text in candidate.following(_LINES_OF_A_RECORD):
         following = parse(text)
-        if following.writer != line.writer or not following.text.startswith((" ", "\t")):
+        below = uncovered(following.text)
+        if following.writer != line.writer or not below.startswith((" ", "\t")):
             break
-        lines.append(following.text)
+        lines.append(below)
     return "\n".join(lines)

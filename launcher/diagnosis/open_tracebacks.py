@@ -132,5 +132,10 @@ def learn(
     told = frozenset(kinds)
     if are_of_two(line, parse(candidate.after[0].decode("utf-8", "replace"))):
         known.learn(raw, identity, row, told, None, after)
-    elif is_followed_by_another(candidate.after, torn=row is None or says_little(row)):
+    elif is_followed_by_another(candidate.after, torn=_may_be_torn(line, row)):
         known.learn(raw, identity, row, told, candidate.after[0], after)
+
+
+def _may_be_torn(line: Line, row: Signature | None) -> bool:
+    """Whether what a line says was looked for in the next one too."""
+    return row is None or says_little(row) or row.pattern.search(line.text) is None

@@ -24,6 +24,7 @@ from launcher.diagnosis.scan import Candidate, Scanner
 from launcher.diagnosis.sighting import Sighting, sighting_of
 from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
+from launcher.diagnosis.store_barrier import BARRIER, sign_of_barrier
 from launcher.diagnosis.tracebacks import BOX_END, HEADER, Traceback, opened
 from launcher.diagnosis.world_size import LITERALS as WORLD_SIZE_LITERALS
 from launcher.diagnosis.world_size import WorldSizes
@@ -40,7 +41,9 @@ _RESTARTED = re.compile(
 )
 """What the boot of every host says (slipway/restarts/sequence.py) before it starts the ranks again."""
 
-_IGNORED = "exception ignored"
+_IGNORED = ("exception ignored", "--- logging error ---")
+"""How Python begins to tell of exceptions that harm nothing: in a destructor, or while a line is logged."""
+
 _IN_THREAD = "exception in thread"
 
 LITERALS = (
@@ -51,7 +54,8 @@ LITERALS = (
     *rank_lines.LITERALS,
     *stack_lines.LITERALS,
     *analysis_lines.LITERALS,
-    *(HEADER.lower(), BOX_END, torchrun_table.TITLE, _RESTART, _SUCCESS, _FAILURE, _IGNORED, _IN_THREAD),
+    *(HEADER.lower(), BOX_END, torchrun_table.TITLE, BARRIER),
+    *(_RESTART, _SUCCESS, _FAILURE, *_IGNORED, _IN_THREAD),
 )
 
 
@@ -192,16 +196,22 @@ class LogReader:
         self._reading.failure |= _FAILURE in lower
         if torchrun_table.TITLE in lower and (said := torchrun_table.first_failure(candidate, line)):
             self._incidents.note("table", said)
+        if BARRIER in lower and (barrier := sign_of_barrier(candidate, line)):
+            self._incidents.note("barrier", barrier)
         if any(part in lower for part in analysis_lines.LITERALS):
             for sign in analysis_lines.signs_of_analysis(candidate, line):
                 self._incidents.note("analysis", sign)
-        if _IGNORED in lower:
+        if any(part in lower for part in _IGNORED):
             self._tracebacks.ignore_next(candidate, line)
         if _IN_THREAD in lower:
             self._tracebacks.in_thread_next(candidate, line)
         inside = self._tracebacks.of(candidate.stream, line.writer)
         tells_where = inside is not None and inside.traceback.tells_where
-        found = best_row(candidate, line) if candidate.hit and not tells_where else None
+        if beside is not None and beside.column and beside.exception:
+            # What stands before a whole traceback is no part of what was raised.
+            line = replace(line, text=beside.exception)
+        uncovered = str if beside is None else beside.uncovered
+        found = best_row(candidate, line, uncovered) if candidate.hit and not tells_where else None
         if found is not None:
             self._note_row(*found, candidate, line, beside)
         elif not traced and self._incidents.follow(candidate, line):
@@ -316,7 +326,7 @@ class LogReader:
         if not traceback.exception:
             self._note_cut(under_way)
             return None
-        known = rows_matching(record_of(candidate, line, traceback.exception))
+        known = rows_matching(record_of(candidate, line, traceback.exception, traceback.uncovered))
         if not any(row.mode is not job_runtime.SCRIPT_RAISED or not row.vague for row, _ in known):
             self._incidents.note(*sign_of_exception(traceback, candidate, line))
         return traceback

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from launcher.diagnosis.failure_reason import finding_of
-from launcher.diagnosis.matching import ROLES, rows_matching
+from launcher.diagnosis.matching import rows_matching, weightiest
 from launcher.diagnosis.record import Line, parse
 from launcher.diagnosis.sighting import Sighting, filled, sighting_of
 from launcher.diagnosis.signatures.signature import LineRole, Signature
@@ -30,6 +30,12 @@ _SILENT_REMEDY = (
     "It printed no traceback: what it wrote last is in its log. In a shell script, `set -ex` below the first "
     "line prints each command and ends the script at the first that fails."
 )
+_CITED = re.compile(
+    r"ErrorMessage \"[: ]{0,4}(?P<lines>.{1,2000}?)(?:\"?\s{0,4}(?:ExtraInfo|Command) \"|\"?\s{0,4}$)",
+    re.DOTALL,
+)
+"""What the images' toolkit cites; SageMaker cuts a reason at 1,024 characters."""
+
 _PLACE = re.compile(r" \((?P<place>[^\s()]+:\d+)\)(?:\n|$)")
 
 
@@ -97,7 +103,20 @@ def _is_definite(row: Signature) -> bool:
 
 
 def _of_service(text: str) -> Iterator[Sighting]:
-    matches = sorted(rows_matching(text), key=lambda match: (ROLES[match[0].role], match[0].vague))
-    for row, captured in matches[:1]:
+    found = weightiest([match for part in _parts(text) for match in rows_matching(part)])
+    if found is not None:
+        row, captured = found
         line = Line(parse(text).text)
         yield sighting_of(row, captured, line, "", host="", index=BEFORE_ALL_LINES, time=None)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """A reason, and what the images' toolkit cites in it of the script's last lines: each line by itself,
+    and with those below it."""
+    yield text
+    cited = _CITED.search(text)
+    lines = cited["lines"].strip().splitlines() if cited else []
+    for number, line in enumerate(lines):
+        yield line
+        if lines[number + 1 :]:
+            yield "\n".join(lines[number:])

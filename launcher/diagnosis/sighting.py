@@ -16,7 +16,8 @@ from launcher.text.line_origin import printed_time
 GOES_ON = re.compile(
     r"\b(?:retrying|will (?:be )?retr(?:y|ied)|retry \d+ ?(?:/|of) ?\d+|trying (?:again|batch size)|"
     r"falling back to|(?:going on|continuing) without|attempting to recover|"
-    r"(?:ignoring|skipping) (?:this |the )?(?:batch|step|sample|error))\b"
+    r"(?:ignoring|skipping) (?:this |the )?(?:batch|step|sample|error)|"
+    r"(?:halving|reducing|decreasing) (?:the )?(?:micro[- ]?)?batch[ _]size)\b"
     rf"(?!\. {SMALLEST_SCALE})",
     re.I,
 )

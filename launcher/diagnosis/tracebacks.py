@@ -144,7 +144,7 @@ class Traceback:
     def add(self, text: str) -> None:
         """Take the stream's next line, without its prefixes."""
         self.taken += 1
-        text = self._uncovered(text)
+        text = self.uncovered(text)
         self.tells_where = self.alone and not self._strays and _is_of_stack(text)
         if match := _FRAME.match(text):
             self.frames.append(Frame(match["file"], match["line"], function=match["function"] or ""))
@@ -161,7 +161,8 @@ class Traceback:
         else:
             self._strays += 1 + (_STRAY_LINES if self.box else 0)
 
-    def _uncovered(self, text: str) -> str:
+    def uncovered(self, text: str) -> str:
+        """A line without what stands before the header as well, if it stands before this one."""
         covered = self.column and shape_of(text[: self.column]) == self.shape
         return text[self.column :] if covered else text
 

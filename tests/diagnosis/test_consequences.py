@@ -39,6 +39,11 @@ def test_it_is_the_root_cause_where_nothing_else_failed(end: str) -> None:
     assert story(raised(0, end)).root_cause is not None
 
 
+def test_who_did_not_come_to_a_barrier_did_not_wait_in_it() -> None:
+    missed = "[rank0]: RuntimeError: [Rank 0]: Rank 9 failed to pass monitoredBarrier in 30000 ms"
+    assert root(story(f"{missed}\n{CAUSE}")) == ("CODE001", 9)
+
+
 @pytest.mark.parametrize(
     ("file", "exception", "is_plumbing"),
     [

@@ -70,6 +70,17 @@ def test_what_python_ignores_is_advice() -> None:
     assert story(raised).verdict is Verdict.FAILED
 
 
+def test_what_could_not_be_logged_is_advice() -> None:
+    raised = (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/conda/lib/python3.11/logging/__init__.py", line 1110, in emit\n'
+        "    msg = self.format(record)\n"
+        "TypeError: not all arguments converted during string formatting"
+    )
+    assert story(f"--- Logging error ---\n{raised}").verdict is not Verdict.FAILED
+    assert story(raised).verdict is Verdict.FAILED
+
+
 AGAIN = "[default] Worker group FAILED. 3/3 attempts left; will restart worker group"
 
 

@@ -62,6 +62,32 @@ def test_the_services_own_texts_are_known(reason: str | None, code: str | None) 
 
 
 @pytest.mark.parametrize(
+    ("cited", "code"),
+    [
+        ("RuntimeError: Connection reset by peer", "NCCL006"),
+        (":MemoryError", "MEM002"),
+        (
+            "raise ValueError(x)\n OSError: [Errno 28] No space left on device: '/opt/ml/model/a.pt'",
+            "DISK001",
+        ),
+        ("step 1\nRuntimeError: received 0 items of ancdata\n", "DATA010"),
+        (
+            "RuntimeError: Error(s) in loading state_dict for Net:\n\tsize mismatch for fc.weight: copying a "
+            "param with shape torch.Size([3, 2]) from checkpoint, the shape in current model is "
+            "torch.Size([2, 2]).",
+            "CKPT009",
+        ),
+        ("KeyError: 'image'", "CODE001"),
+    ],
+)
+@pytest.mark.parametrize("end", ['"\nCommand "/opt/conda/bin/python3.11 train.py", exit code: 1', ""])
+def test_what_the_toolkit_cites_of_the_script_is_read_line_by_line(cited: str, code: str, end: str) -> None:
+    reason = f'AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage "{cited}{end}'
+    root = diagnose([], reason).root_cause
+    assert root is not None and root.finding.code == code
+
+
+@pytest.mark.parametrize(
     "what",
     [
         "Please ensure that the subnet's route table has a route to an S3 VPC endpoint",

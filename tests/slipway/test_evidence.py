@@ -141,6 +141,12 @@ def test_pythons_teardown_is_not_the_failure() -> None:
     assert judge(output, 1, CODE).message == "ValueError: x"
 
 
+def test_a_line_that_could_not_be_logged_is_not_the_failure() -> None:
+    output = traceback("ValueError: x") + "--- Logging error ---\n"
+    output += traceback("TypeError: not all arguments converted during string formatting")
+    assert judge(output, 1, CODE).message == "ValueError: x"
+
+
 def test_what_torch_recorded_counts_though_a_signal_came_later() -> None:
     evidence = judge(traceback("ValueError: x"), -6, CODE, recorded=True)
     assert (evidence.code, evidence.message) == ("CODE001", "ValueError: x")

@@ -7,6 +7,9 @@ import re
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import network, storage
 
+_RAISED = r"^(?:[\w.]{1,60}|fatal error): An error occurred "
+"""How botocore's exceptions begin, and what the AWS command line says of them."""
+
 _S3 = (
     r"(?:HeadObject|GetObject|PutObject|ListObjects(?:V2)?|ListBuckets?|CreateMultipartUpload|UploadPart|"
     r"DeleteObjects?"
@@ -156,5 +159,58 @@ SIGNATURES = (
         '"https://sts.us-west-2.amazonaws.com/"',
         near_miss='Could not connect to the endpoint URL: "http://localhost:4566/"',
         says="{url} cannot be reached",
+    ),
+    Signature(
+        mode=storage.BUCKET_UNUSABLE,
+        role=LineRole.INITIATOR,
+        literal="nosuchbucket",
+        pattern=re.compile(
+            _RAISED + r"\(NoSuchBucket\) when calling the (?P<operation>\w{1,60}) operation"
+            r"|Data download failed: ?NoSuchBucket"
+        ),
+        example="botocore.exceptions.ClientError: An error occurred (NoSuchBucket) when calling the "
+        "ListObjectsV2 operation: The specified bucket does not exist",
+        near_miss="INFO NoSuchBucket is raised for a bucket that is missing",
+        says="there is no such bucket",
+    ),
+    Signature(
+        mode=storage.BUCKET_UNUSABLE,
+        role=LineRole.INITIATOR,
+        literal="permanentredirect",
+        pattern=re.compile(
+            _RAISED + r"\(PermanentRedirect\) when calling the (?P<operation>\w{1,60}) operation"
+            r"|Data download failed: ?PermanentRedirect"
+        ),
+        example="botocore.exceptions.ClientError: An error occurred (PermanentRedirect) when calling the "
+        "ListObjectsV2 operation: The bucket you are attempting to access must be addressed "
+        "using the specified endpoint.",
+        near_miss="INFO following a PermanentRedirect",
+        says="the bucket is in another region",
+    ),
+    Signature(
+        mode=storage.BUCKET_UNUSABLE,
+        role=LineRole.INITIATOR,
+        literal="authorizationheadermalformed",
+        pattern=re.compile(
+            _RAISED + r"\(AuthorizationHeaderMalformed\) when calling the \w{1,60} operation: .{0,80}"
+            r"the region '(?P<asked>[\w-]{1,30})' is wrong; expecting '(?P<region>[\w-]{1,30})'"
+        ),
+        example="botocore.exceptions.ClientError: An error occurred (AuthorizationHeaderMalformed) when "
+        "calling the ListObjectsV2 operation: The authorization header is malformed; the region "
+        "'us-east-1' is wrong; expecting 'us-west-2'",
+        near_miss="INFO retrying after (AuthorizationHeaderMalformed)",
+        says="the bucket is in {region}, and was asked for in {asked}",
+    ),
+    Signature(
+        mode=storage.BUCKET_UNUSABLE,
+        role=LineRole.INITIATOR,
+        literal="data download failed",
+        pattern=re.compile(
+            r"Data download failed: ?(?:NoSuchKey|Failed to download data\. No S3 objects found|No S3 "
+            r"objects found|.{0,80}\(404\))"
+        ),
+        example="ClientError: Data download failed:NoSuchKey (404): The specified key does not exist.",
+        near_miss="INFO a data download failed: trying again",
+        says="there is nothing at the S3 location of an input channel",
     ),
 )

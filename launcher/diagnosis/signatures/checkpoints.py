@@ -1,7 +1,7 @@
 """Checkpoints and Debugger, which meets them.
 
-Texts: torch/nn/modules/module.py, torch/serialization.py and caffe2/serialize/inline_container.cc of PyTorch
-1.6 to 2.13, safetensors 0.3 to 0.5, SMDebug, FailureReason of the SageMaker API.
+Texts: torch/serialization.py and caffe2/serialize/inline_container.cc of PyTorch 1.6 to 2.13, safetensors 0.3
+to 0.5, Megatron-LM's core/dist_checkpointing/validation.py, SMDebug, FailureReason of the SageMaker API.
 """
 
 from __future__ import annotations
@@ -12,15 +12,6 @@ from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.failure_modes import checkpoints, debugger, nccl
 from launcher.failure_modes.model import Retry
 
-_WRAPPER = r"(?:_orig_mod|module)\."
-_MISSING, _UNEXPECTED = r"Missing key\(s\) in state_dict:", r"Unexpected key\(s\) in state_dict:"
-
-_REST = r"[^\n]*(?:\n\s*)?"
-"""The other missing keys, up to the line of the unexpected ones."""
-
-_PREFIX = r"(?:\w{1,100}\.){1,8}"
-"""Names before a key, each with its dot; bounded, as every split of a key is tried."""
-
 _TORN = (
     "Load the checkpoint before this one, and delete the torn one: its writer was killed, or the disk was "
     "full "
@@ -29,54 +20,6 @@ _TORN = (
 )
 
 SIGNATURES = (
-    Signature(
-        mode=checkpoints.UNEXPECTED_KEY_PREFIX,
-        role=LineRole.INITIATOR,
-        literal="key(s) in state_dict",
-        pattern=re.compile(
-            rf"{_MISSING} \"(?P<key>[^\"\n]+)\"{_REST}{_UNEXPECTED} \"(?P<prefix>{_PREFIX})(?P=key)\""
-        ),
-        example='Missing key(s) in state_dict: "fc.weight", "fc.bias".\n\tUnexpected key(s) in state_dict: '
-        '"model.fc.weight", "model.fc.bias".',
-        near_miss='Missing key(s) in state_dict: "module.bn.weight".\n\tUnexpected key(s) in state_dict: '
-        '"module.bn1.bias".',
-        says="the checkpoint's keys begin with '{prefix}', which the model's do not: {key} is there as "
-        "{prefix}{key}",
-        remedy="Strip it when loading, with `key.removeprefix('{prefix}')` for every key, or save the inner "
-        "model: under DistributedDataParallel `model.module.state_dict()`. Do not use "
-        "`k.partition('{prefix}')[2]`: it turns every key without the prefix into the empty string.",
-    ),
-    Signature(
-        mode=checkpoints.UNEXPECTED_KEY_PREFIX,
-        role=LineRole.INITIATOR,
-        literal="key(s) in state_dict",
-        pattern=re.compile(
-            rf"{_MISSING} \"(?P<prefix>{_PREFIX}?)(?P<key>[^\"\n]+)\"{_REST}{_UNEXPECTED} \"(?P=key)\""
-        ),
-        example='Missing key(s) in state_dict: "_orig_mod.fc.weight".\n\tUnexpected key(s) in state_dict: '
-        '"fc.weight".',
-        near_miss='Missing key(s) in state_dict: "_orig_mod.fc.weight".\n\tUnexpected key(s) in state_dict: '
-        '"fc1.weight".',
-        says="the model's keys begin with '{prefix}', which the checkpoint's do not: {prefix}{key} is there "
-        "as {key}",
-        remedy="Load into the inner model, before it is wrapped or compiled: under DistributedDataParallel "
-        "`model.module.load_state_dict(state)`. Or put the prefix before every key: "
-        "`{{'{prefix}' + key: value for key, value in state.items()}}`.",
-    ),
-    Signature(
-        mode=checkpoints.UNEXPECTED_KEY_PREFIX,
-        role=LineRole.INITIATOR,
-        literal="key(s) in state_dict",
-        pattern=re.compile(
-            rf"{_MISSING} \"(?!{_WRAPPER}){_REST}{_UNEXPECTED} \"(?P<prefix>{_WRAPPER})"
-            rf"|{_MISSING} \"(?P<missing>{_WRAPPER}){_REST}{_UNEXPECTED} \"(?!{_WRAPPER})"
-            rf"|loading state_dict for [^\n]*\n\s*{_UNEXPECTED} \"(?P<only>{_WRAPPER})"
-        ),
-        example='Missing key(s) in state_dict: "head.weight".\n\tUnexpected key(s) in state_dict: '
-        '"module.body.weight".',
-        near_miss='Missing key(s) in state_dict: "module.bn.weight".\n\tUnexpected key(s) in state_dict: '
-        '"module.bn1.bias".',
-    ),
     Signature(
         mode=checkpoints.LARGE_UPLOAD_FAILS,
         role=LineRole.SYMPTOM,
@@ -173,7 +116,9 @@ SIGNATURES = (
         mode=checkpoints.NOT_WHAT_WAS_SAVED,
         role=LineRole.INITIATOR,
         literal="error while deserializing header: ",
-        pattern=re.compile(r"SafetensorError: Error while deserializing header: (?P<what>\w[\w ]{0,80})"),
+        pattern=re.compile(
+            r"(?:SafetensorError|OSError): .{0,300}?Error while deserializing header: (?P<what>\w[\w ]{0,80})"
+        ),
         example="safetensors_rust.SafetensorError: Error while deserializing header: "
         "MetadataIncompleteBuffer",
         near_miss="INFO no error while deserializing header: 3 tensors",
@@ -200,6 +145,31 @@ SIGNATURES = (
         example="RuntimeError: unexpected EOF, expected 3302811 more bytes. The file might be corrupted.",
         near_miss="WARNING the file might be corrupted, reading it again",
         says="a file that torch.load reads ends {bytes} bytes too early",
+        remedy=_TORN,
+    ),
+    Signature(
+        mode=checkpoints.NOT_WHAT_WAS_SAVED,
+        role=LineRole.INITIATOR,
+        literal="integrity verification failed for ",
+        # megatron/core/dist_checkpointing/validation.py.
+        pattern=re.compile(r"Checkpoint integrity verification failed for (?P<files>\d{1,7}) file"),
+        example="megatron.core.dist_checkpointing.core.CheckpointingException: Checkpoint integrity "
+        "verification failed for 2 file(s) in /fsx/ck:",
+        near_miss="INFO no integrity verification failed for this job",
+        says="{files} files of the checkpoint are not as they were saved",
+        remedy=_TORN,
+    ),
+    Signature(
+        mode=checkpoints.NOT_WHAT_WAS_SAVED,
+        role=LineRole.INITIATOR,
+        literal="storage has wrong byte size: ",
+        pattern=re.compile(
+            r"^RuntimeError: storage has wrong byte size: expected (?P<bytes>-?\d{1,20}) "
+            r"got (?P<got>\d{1,20})"
+        ),
+        example="RuntimeError: storage has wrong byte size: expected 2048 got 1024",
+        near_miss="INFO a storage has wrong byte size: skipped",
+        says="a file that torch.load reads is torn: {got} bytes where {bytes} were expected",
         remedy=_TORN,
     ),
 )

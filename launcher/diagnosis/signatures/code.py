@@ -1,6 +1,6 @@
 """The user's script. Tracebacks themselves are read by `diagnosis.tracebacks`.
 
-Texts: CPython's main, argparse and os.py (os.environ); torch/nn/modules/module.py (load_state_dict).
+Texts: CPython's main, argparse and os.py (os.environ).
 """
 
 from __future__ import annotations
@@ -9,14 +9,6 @@ import re
 
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import job_runtime
-
-_SHAPE = r"torch\.Size\(\[[\d, ]*\]\)"
-
-_OTHER_MODEL = (
-    "Make the model as it was when the checkpoint was written (layers, classes, vocabulary), or take a "
-    "checkpoint of this one. To load only what both have, leave the other keys out of the state and pass "
-    "strict=False."
-)
 
 SIGNATURES = (
     Signature(
@@ -165,33 +157,6 @@ SIGNATURES = (
         example="TypeError: str expected, not int",
         near_miss="TypeError: expected str, bytes or os.PathLike object; str expected, not int",
         says="a value of the type {type} was put into os.environ, which holds strings only",
-    ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.INITIATOR,
-        literal="key(s) in state_dict",
-        pattern=re.compile(r"(?:Missing|Unexpected) key\(s\) in state_dict: \"(?P<key>[^\"]+)\""),
-        example='\tMissing key(s) in state_dict: "module.bn.weight".\n\tUnexpected key(s) in state_dict: '
-        '"module.bn1.bias".',
-        near_miss="INFO all key(s) in state_dict match",
-        says="the checkpoint is of another model: its keys differ, {key} first",
-        remedy=_OTHER_MODEL,
-    ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.INITIATOR,
-        literal="size mismatch for ",
-        pattern=re.compile(
-            # What loads without the layers that do not fit logs them at the margin (mmcv, mmengine).
-            rf"(?:^|\n)[ \t]{{1,20}}size mismatch for (?P<key>[\w.]{{1,300}}): copying a param with shape "
-            rf"(?P<saved>{_SHAPE}) from checkpoint, the shape in current model is (?P<own>{_SHAPE})"
-        ),
-        example="\tsize mismatch for fc.weight: copying a param with shape torch.Size([1000, 512]) from "
-        "checkpoint, the shape in current model is torch.Size([10, 512]).",
-        near_miss="size mismatch for fc.weight: copying a param with shape torch.Size([1000, 512]) from "
-        "checkpoint, the shape in current model is torch.Size([10, 512]).",
-        says="the checkpoint is of another model: {key} is {saved} there, and {own} in the model",
-        remedy=_OTHER_MODEL,
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,

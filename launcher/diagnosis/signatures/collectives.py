@@ -245,4 +245,51 @@ SIGNATURES = (
         says="the size of an object that another rank should have sent is garbage: the ranks are not in step",
         vague=True,
     ),
+    Signature(
+        mode=nccl.COLLECTIVE_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="terminating the process after attempting to dump",
+        pattern=re.compile(
+            r"Terminating the process after attempting to dump debug info, due to (?P<why>[^.]{1,100})"
+        ),
+        example="[PG ID 0 PG GUID 0(default_pg) Rank 3] Terminating the process after attempting to dump "
+        "debug info, due to ProcessGroupNCCL watchdog hang.",
+        near_miss="INFO not terminating the process after attempting to dump",
+        says="NCCL's watchdog ended the process: {why}",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.COLLECTIVE_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="heartbeat monitor timed out",
+        pattern=re.compile(r"\bHeartbeat monitor timed out! Process will be terminated"),
+        example="[PG 0 Rank 3] Heartbeat monitor timed out! Process will be terminated after dumping "
+        "debug info. workMetaList_.size()=2",
+        near_miss="INFO the heartbeat monitor timed out once",
+        says="NCCL's watchdog stood still",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.COLLECTIVE_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="timed out in monitoredbarrier",
+        pattern=re.compile(r"Rank (?P<late>\d{1,6}) timed out in monitoredBarrier after (?P<ms>\d{1,12}) ms"),
+        example="RuntimeError: Rank 0 timed out in monitoredBarrier after 30000 ms.",
+        near_miss="INFO nobody timed out in monitoredBarrier",
+        says="waited {ms} ms in vain for the other ranks in a barrier",
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal="successfully reached monitoredbarrier",
+        pattern=re.compile(
+            r"successfully reached monitoredBarrier, but received errors while waiting(?: for "
+            r"send/recv from rank (?P<peer>\d{1,6}))?"
+        ),
+        example="RuntimeError: Rank 3 successfully reached monitoredBarrier, but received errors while "
+        "waiting for send/recv from rank 0. Please check rank 0 logs for faulty rank.",
+        near_miss="INFO all ranks successfully reached monitoredBarrier",
+        says="came to the barrier and lost its connection to rank {peer}",
+        vague=True,
+    ),
 )

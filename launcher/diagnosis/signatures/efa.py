@@ -86,8 +86,8 @@ SIGNATURES = (
         literal="net/ofi c",
         pattern=re.compile(
             r"(?:NCCL WARN|WARN: Function: \w{1,80} Line: \d{1,6}:) NET/OFI (?:Couldn't|Could not|Creating "
-            r"new) (?P<what>(?:open|create|bind|enable|"
-            r"get|endpoint)\b.{0,120})"
+            r"new) (?P<what>(?!create user data)(?:open|create|bind|enable|"
+            r"get|allocate|endpoint)\b.{0,120})"
         ),
         example="algo-1:72593:73427 [7] create_nccl_ofi_component:459 NCCL WARN NET/OFI Couldn't open AV. "
         "RC: -22, ERROR: Invalid argument",
@@ -199,5 +199,53 @@ SIGNATURES = (
         "RDMA write.",
         near_miss="INFO FI_OPT_EFA_EMULATED_WRITE is true",
         says="the RDMA protocol is forced on a device that cannot write by RDMA",
+    ),
+    Signature(
+        mode=network.EFA_NOT_USED,
+        role=LineRole.SYMPTOM,
+        literal="nccl warn net/ofi ",
+        pattern=re.compile(
+            r"NCCL WARN NET/OFI (?P<what>EFA provider requires at least libfabric.{0,60}|Failed to "
+            r"initialize (?:rdma|sendrecv) protocol|Insufficient Libfabric devices found|Initializing "
+            r"plugin failed|Caught exception in (?:plugin init|rdma_init|sendrecv_init).{0,100}"
+            r"|Failed to create NCCL OFI topology|CUDA initialization failed)"
+        ),
+        example="algo-1:72593:73427 [7] nccl_net_ofi_create_plugin:250 NCCL WARN NET/OFI Failed to "
+        "initialize rdma protocol",
+        near_miss="algo-1:3:4 [0] nccl_net_ofi_rdma_init:100 NCCL WARN NET/OFI Failed to initialize "
+        "GDRCopy: -1",
+        says="the NCCL plugin did not start: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=network.EFA_NOT_USED,
+        role=LineRole.SYMPTOM,
+        literal="but then couldn't be configured on an endpoint",
+        pattern=re.compile(r"GDR support reported to NCCL but then couldn't be configured on an endpoint"),
+        example="NCCL WARN NET/OFI GDR support reported to NCCL but then couldn't be configured on an "
+        "endpoint.  Cannot continue.",
+        near_miss="INFO GDR was found but then couldn't be configured on an endpoint, using the host's "
+        "memory",
+        says="GPUDirect RDMA could not be set up on the EFA device",
+    ),
+    Signature(
+        mode=network.EFA_NOT_USED,
+        role=LineRole.SYMPTOM,
+        literal="error: network aws libfabric not found",
+        pattern=re.compile(r"\bError: network AWS Libfabric not found"),
+        example="algo-1:88:141 [0] plugin/net.cc:300 NCCL WARN Error: network AWS Libfabric not found.",
+        near_miss="INFO an error: network AWS Libfabric not found, is raised without the plugin",
+        says="NCCL is to use EFA (NCCL_NET) and did not load its plugin for it, aws-ofi-nccl",
+    ),
+    Signature(
+        mode=network.DEVICE_RDMA_FAILS,
+        role=LineRole.SYMPTOM,
+        literal="could not register memory on ",
+        pattern=re.compile(r"NET/OFI Could not register memory on (?:ctrl |data )?rail (?P<rail>\d{1,3})"),
+        example="algo-1:88:141 [3] reg_mr_on_device:2000 NCCL WARN NET/OFI Could not register memory on "
+        "rail 0 with flag 0",
+        near_miss="INFO could not register memory on the first try",
+        says="EFA could not register memory on rail {rail}",
+        vague=True,
     ),
 )

@@ -223,4 +223,30 @@ SIGNATURES = (
         says="the Neuron runtime: {what}",
         vague=True,
     ),
+    Signature(
+        mode=hardware.GPU_FAULT,
+        role=LineRole.INITIATOR,
+        literal="cuda driver error: ",
+        pattern=re.compile(
+            r"CUDA driver error: (?P<what>unspecified launch failure|unknown error|hardware stack "
+            r"error|Invalid access of peer GPU memory over nvlink)"
+        ),
+        example="RuntimeError: CUDA driver error: unknown error",
+        near_miss="RuntimeError: CUDA driver error: invalid device ordinal",
+        says="a fault on the GPU: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=hardware.GPU_FAULT,
+        role=LineRole.INITIATOR,
+        literal="cuda failure ",
+        pattern=re.compile(
+            r"Cuda failure (?:\d{1,4} )?'(?P<what>unspecified launch failure|unknown error|hardware "
+            r"stack error|Invalid access of peer GPU memory over nvlink)"
+        ),
+        example="algo-1:88:141 [3] enqueue.cc:200 NCCL WARN Cuda failure 719 'unspecified launch failure'",
+        near_miss="algo-1:88:141 [3] init.cc:200 NCCL WARN Cuda failure 101 'invalid device ordinal'",
+        says="a fault on the GPU: {what}",
+        vague=True,
+    ),
 )

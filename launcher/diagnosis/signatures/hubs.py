@@ -186,4 +186,14 @@ SIGNATURES = (
         remedy=_TOKEN,
         retry=Retry.NEVER,
     ),
+    Signature(
+        mode=job_runtime.HUB_UNREACHABLE,
+        role=LineRole.INITIATOR,
+        literal="httpx.readtimeout",
+        pattern=re.compile(r"^httpx\.ReadTimeout: The read operation timed out"),
+        example="httpx.ReadTimeout: The read operation timed out",
+        near_miss="INFO caught httpx.ReadTimeout, asking again",
+        says="a server did not answer in time",
+        retry=Retry.SAME,
+    ),
 )

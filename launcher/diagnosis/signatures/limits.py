@@ -17,8 +17,9 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="too many open files",
         pattern=re.compile(
-            r"\[Errno 24\] Too many open files|^RuntimeError: Too many open files\. Communication"
-            r"|NCCL WARN .{1,120}Too many open files"
+            r"\[Errno 2[34]\] Too many open files|^RuntimeError: Too many open files\. Communication"
+            r"|(?:NCCL WARN |gloo/transport/tcp/|errno: 24 - ).{0,120}Too many open files"
+            r"|unable to (?:open|mmap|write|resize)\b.{1,160}: Too many open files \(24\)"
         ),
         example="OSError: [Errno 24] Too many open files: '/opt/ml/input/data/train/part-7.tar'",
         near_miss="WARNING too many open files are bad for you",
@@ -50,6 +51,7 @@ SIGNATURES = (
             r"blas_thread_init: pthread_create(?: failed for thread \d{1,6} of \d{1,6})?: Resource "
             r"temporarily"
             r"|^libgomp: Thread creation failed: Resource temporarily"
+            r"|'std::system_error'\n\s{1,8}what\(\): {1,4}Resource temporarily"
         ),
         example="OpenBLAS blas_thread_init: pthread_create failed for thread 50 of 64: Resource temporarily "
         "unavailable",

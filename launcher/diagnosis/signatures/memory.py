@@ -48,7 +48,9 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="out of memory",
         pattern=re.compile(
-            r"CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|Cuda failure \d+ 'out of memory'"
+            r"CUDA (?:driver )?[Ee]rror: out of memory|CUDA_ERROR_OUT_OF_MEMORY"
+            r"|Cuda failure \d+ 'out of memory'"
+            r"|Triton Error \[CUDA\]: out of memory"
             r"|Cuda failure 'out of memory'|cudaErrorMemoryAllocation|cuda runtime error \(2\) : out of "
             r"memory"
         ),
@@ -58,9 +60,11 @@ SIGNATURES = (
     Signature(
         mode=hardware.CUDA_OUT_OF_MEMORY,
         role=LineRole.INITIATOR,
-        literal="out of memory while trying to allocate",
+        literal="out of memory",
         pattern=re.compile(
-            r"RESOURCE_EXHAUSTED: .{0,80}?Out of memory while trying to allocate (?P<asked>" + _FREE + ")"
+            r"RESOURCE_EXHAUSTED: .{0,80}?Out of memory (?:while trying to allocate|allocating) (?P<asked>"
+            + _FREE
+            + ")"
         ),
         example="jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to "
         "allocate 3221225472 bytes.",
@@ -70,8 +74,8 @@ SIGNATURES = (
     Signature(
         mode=hardware.CUDA_OUT_OF_MEMORY,
         role=LineRole.INITIATOR,
-        literal="cublas_status_alloc_failed",
-        pattern=re.compile(r"CUDA error: CUBLAS_STATUS_ALLOC_FAILED"),
+        literal="_status_alloc_failed",
+        pattern=re.compile(r"CUDA error: CUBLAS_STATUS_ALLOC_FAILED|cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
         example="RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
         near_miss="INFO mapping CUBLAS_STATUS_ALLOC_FAILED to code 3",
     ),
@@ -165,7 +169,9 @@ SIGNATURES = (
         mode=hardware.HOST_OUT_OF_MEMORY,
         role=LineRole.INITIATOR,
         literal="memoryerror",
-        pattern=re.compile(r"^(?:numpy\S*\.)?_?(?:Array)?MemoryError\b|torch\.\w*\.?CPUOutOfMemoryError"),
+        pattern=re.compile(
+            r"^(?:numpy\S*\.|pyarrow\.lib\.)?_?(?:Array|Arrow)?MemoryError\b|torch\.\w*\.?CPUOutOfMemoryError"
+        ),
         example="MemoryError: Unable to allocate 12.0 GiB for an array",
         near_miss="INFO except MemoryError: is handled",
         says="the host's memory is full",
@@ -227,6 +233,40 @@ SIGNATURES = (
         near_miss="srun: error: gpu20-15: task 0 was never Killed",
         says="tasks were killed (SIGKILL): by SLURM, after something else failed, or for the host's memory",
         vague=True,
+    ),
+    Signature(
+        mode=hardware.CUDA_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="would exceed allowed memory",
+        pattern=re.compile(
+            r"OutOfMemoryError: Allocation on device (?P<gpu>\d{1,3} )?would exceed allowed memory"
+        ),
+        example="torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)",
+        near_miss="INFO what would exceed allowed memory is split",
+        says="the GPU is full",
+    ),
+    Signature(
+        mode=hardware.CUDA_OUT_OF_MEMORY,
+        role=LineRole.SYMPTOM,
+        literal="nccl warn failed to cuda ",
+        pattern=re.compile(
+            r"NCCL WARN Failed to CUDA (?:[cm]alloc(?: async)?|host alloc) (?P<asked>\d{1,20}) bytes"
+        ),
+        example="algo-1:88:141 [3] include/alloc.h:200 NCCL WARN Failed to CUDA calloc async 608 bytes",
+        near_miss="INFO NCCL WARN Failed to CUDA calloc is what it says",
+        says="NCCL got no memory on the GPU: asked for {asked} bytes",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="bad_alloc",
+        pattern=re.compile(
+            r"^RuntimeError: std::bad_alloc|terminate called after throwing an instance of "
+            r"'std::bad_alloc'"
+        ),
+        example="terminate called after throwing an instance of 'std::bad_alloc'",
+        near_miss="INFO std::bad_alloc is handled",
+        says="the host's memory is full",
     ),
 )
 

@@ -155,60 +155,11 @@ SIGNATURES = (
         mode=nccl.CLOSED_BY_PEER,
         role=LineRole.CASCADE,
         literal="connection was likely closed",
-        pattern=re.compile(r"Failed to recv, got 0 bytes\. Connection was likely closed"),
+        pattern=re.compile(r"Failed to (?:recv, got|send, sent) 0 bytes\. Connection was likely closed"),
         example="torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely "
         "closed. Did the remote server shutdown or crash?",
         near_miss="database: the connection was likely closed, connecting again",
         says="the store's connection was closed by another rank, which had ended",
-    ),
-    Signature(
-        mode=nccl.INITIALISATION_STALLED,
-        role=LineRole.INITIATOR,
-        literal="no socket interface found",
-        pattern=re.compile(r"(?:Bootstrap|NET/Socket) : no socket interface found"),
-        example="algo-1:88:141 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found",
-        near_miss="INFO no socket interface found for the dashboard",
-        says="NCCL found no network interface: NCCL_SOCKET_IFNAME leaves none",
-    ),
-    Signature(
-        mode=nccl.INITIALISATION_STALLED,
-        role=LineRole.INITIATOR,
-        literal="has already checked in",
-        pattern=re.compile(
-            r"Bootstrap Root : rank (?P<rank>\d+) of (?P<ranks>\d+) ranks has already checked in"
-        ),
-        example="algo-1:18569:18835 [0] bootstrap.cc:131 NCCL WARN Bootstrap Root : rank 1 of 8 ranks has "
-        "already checked in",
-        near_miss="INFO rank 1 of 8 ranks has already checked in",
-        says="two processes of {ranks} have this rank",
-    ),
-    Signature(
-        mode=nccl.INITIALISATION_STALLED,
-        role=LineRole.SYMPTOM,
-        literal="is setting up nccl communicator",
-        pattern=re.compile(
-            r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retriev\w+ ncclUniqueId from "
-            r"\[0\].*got error: "
-            r"(?!Connection reset|Broken pipe)(?P<why>.{0,80})"
-        ),
-        example="RuntimeError: [3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] "
-        "via c10d "
-        "key-value store by key '0', but store->get('0') got error: Socket Timeout",
-        near_miss="INFO rank 3 is setting up NCCL communicator",
-        says="got no id from rank 0 while setting up NCCL: {why}",
-    ),
-    Signature(
-        mode=nccl.VERSIONS_DIFFER,
-        role=LineRole.INITIATOR,
-        literal="mismatched nccl version",
-        pattern=re.compile(
-            r"Mismatched NCCL version detected : rank (?P<one>\d+) version (?P<first>\d+) rank "
-            r"(?P<two>\d+) version (?P<second>\d+)"
-        ),
-        example="NCCL WARN Mismatched NCCL version detected : rank 0 version 21805 rank 8 version 21903 "
-        "myrank 0 cudaDev 0",
-        near_miss="INFO no mismatched NCCL version",
-        says="rank {one} runs NCCL {first}, rank {two} runs {second}",
     ),
     Signature(
         mode=nccl.CLOSED_BY_PEER,
@@ -231,6 +182,87 @@ SIGNATURES = (
         example="RuntimeError: Application timeout caused pair closure",
         near_miss="INFO no application timeout caused pair closures",
         says="another operation timed out, and gloo closed the connection",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal="failed to recv, got 0 bytes",
+        pattern=re.compile(r"\bfailed to recv, got 0 bytes"),
+        example="torch.distributed.DistBackendError: [3] is setting up NCCL communicator and retrieving "
+        "ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got "
+        "error: failed to recv, got 0 bytes",
+        near_miss="database: Failed to recv, got 0 bytes, connecting again",
+        says="the store's connection was closed by another rank, which had ended",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal="reset by peer",
+        # Of a socket of Python's it would be a ConnectionResetError: only torch's C++ says it so.
+        pattern=re.compile(r"^RuntimeError: Connection reset by peer(?:$|\. This may indicate)"),
+        example="RuntimeError: Connection reset by peer",
+        near_miss="RuntimeError: the download ended: Connection reset by peer",
+        says="the store's connection was closed by another rank, which had ended",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal="stop_waiting response is expected",
+        pattern=re.compile(r"^RuntimeError: Stop_waiting response is expected"),
+        example="RuntimeError: Stop_waiting response is expected",
+        near_miss="INFO a Stop_waiting response is expected next",
+        says="the store's connection was closed by another rank, which had ended",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal="nccl communicator was aborted on rank",
+        pattern=re.compile(r"NCCL communicator was aborted on rank (?P<aborted>\d{1,6})\."),
+        example="torch.distributed.DistBackendError: NCCL communicator was aborted on rank 3.",
+        near_miss="INFO no NCCL communicator was aborted on rank 3",
+        says="its communicator had been aborted, after another operation had failed or timed out",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.COLLECTIVE_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="message truncated : receiv",
+        pattern=re.compile(
+            r"[Mm]essage truncated : receiv(?:ed|ing) (?P<got_bytes>\d{1,18})(?:,\d{1,18})? bytes "
+            r"instead of (?P<expected_bytes>\d{1,18})"
+        ),
+        example="algo-1:88:141 [3] misc/socket.cc:700 NCCL WARN Message truncated : received 1024 bytes "
+        "instead of 256",
+        near_miss="INFO message truncated : received a long one",
+        says="ranks called different collectives, or with different sizes: {got_bytes} bytes came "
+        "where {expected_bytes} were expected",
+    ),
+    Signature(
+        mode=nccl.SYSTEM_ERROR,
+        role=LineRole.CASCADE,
+        literal="test nccl failure ",
+        pattern=re.compile(r"Test NCCL failure \S{1,100}:\d{1,6} '(?P<what>[^'/]{1,200})"),
+        example="gpu-1: Test NCCL failure common.cu:961 'internal error - please report this issue to "
+        "the NCCL developers / '",
+        near_miss="INFO a test NCCL failure is not expected",
+        says="NCCL gave up: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.SYSTEM_ERROR,
+        role=LineRole.CASCADE,
+        literal="nccl error ",
+        pattern=re.compile(
+            r"\bNCCL Error [1345]: (?P<what>unhandled cuda error|internal error|invalid argument"
+            r"|invalid usage)"
+        ),
+        example="RuntimeError: NCCL Error 1: unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+        near_miss="RuntimeError: NCCL Error 2: unhandled system error (run with NCCL_DEBUG=INFO for details)",
+        says="NCCL gave up: {what}",
         vague=True,
     ),
 )

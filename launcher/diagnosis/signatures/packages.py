@@ -164,4 +164,15 @@ SIGNATURES = (
         near_miss="INFO version '3' not found (required by nobody)",
         says="{library} wants {version}, which the image's C++ library does not have",
     ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.SYMPTOM,
+        literal="installrequirementserror",
+        pattern=re.compile(r"\bInstallRequirementsError\b:?\s"),
+        example='AlgorithmError: InstallRequirementsError: ExitCode 1 ErrorMessage "" Command '
+        '"/opt/conda/bin/python3.11 -m pip install -r requirements.txt", exit code: 1',
+        near_miss="INFO except InstallRequirementsError:pass",
+        says="pip could not install what requirements.txt asks for",
+        vague=True,
+    ),
 )

@@ -42,9 +42,10 @@ SIGNATURES = (
     Signature(
         mode=nccl.RENDEZVOUS_TIMED_OUT,
         role=LineRole.SYMPTOM,
-        literal="clients joined",
+        literal="s joined",
         pattern=re.compile(
-            r"Timed out after (?P<after>\d+) seconds waiting for clients\. (?P<came>\d+/\d+) clients joined"
+            r"Timed out after (?P<after>\d+) seconds waiting for (?:clients|workers)\. (?P<came>\d+/\d+) "
+            r"(?:clients|workers) joined"
         ),
         example="torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 7/8 "
         "clients "
@@ -97,7 +98,10 @@ SIGNATURES = (
         mode=nccl.RENDEZVOUS_TIMED_OUT,
         role=LineRole.CASCADE,
         literal="broken pipe",
-        pattern=re.compile(r"(?:sendBytes failed|TCPStore|recvValue|socket\.cpp|\bstore\b).*Broken pipe"),
+        pattern=re.compile(
+            r"(?:sendBytes failed|TCPStore|recvValue|socket\.cpp|\bstore\b|DistNetworkError).*Broken pipe"
+            r"|^RuntimeError: Broken pipe(?:$|\. This may indicate)"
+        ),
         example="[W TCPStore.cpp:106] [c10d] sendBytes failed on SocketImpl(fd=68, addr=[algo-2]:40000): "
         "Broken pipe",
         near_miss="BrokenPipeError: [Errno 32] Broken pipe in the pager",
@@ -119,9 +123,12 @@ SIGNATURES = (
         mode=nccl.PORT_IN_USE,
         role=LineRole.INITIATOR,
         literal="address already in use",
+        # c10d warns of IPv6 alone where it then listens on IPv4. The mark of a
+        # warning is a prefix that a pattern from `^` on is also tried without.
         pattern=re.compile(
-            r"(?:errno: ?-?\d+|EADDRINUSE|Errno \d+\]|RuntimeError:|code: -?\d+).{0,60}?[Aa]ddress already "
-            r"in use"
+            r"(?:^(?!\[W[ \d].{0,120}bind to \[)).*?"
+            r"(?:errno: ?-?\d+|EADDRINUSE|Errno \d+\]|RuntimeError:|code: -?\d+|\bbind:)"
+            r".{0,60}?[Aa]ddress already in use"
         ),
         example="RuntimeError: The server socket has failed to listen on any local network address. The "
         "server "
@@ -155,15 +162,16 @@ SIGNATURES = (
     Signature(
         mode=nccl.RENDEZVOUS_TIMED_OUT,
         role=LineRole.SYMPTOM,
-        literal="connection refused",
+        literal="] connect [",
         pattern=re.compile(
             r"gloo/transport/tcp/\w{1,40}\.cc:\d{1,6}\] connect \[(?P<peer>(?!127\.0\.1\.1\])[^\]\s]{1,60})\]"
-            r":\d{1,6}: Connection refused"
+            r":\d{1,6}: "
+            r"(?P<why>Connection refused|Connection timed out|No route to host|Network is unreachable)"
         ),
         example="RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:799] connect "
         "[10.0.0.7]:20000: Connection refused",
-        near_miss="INFO connect [127.0.1.1]:20000: Connection refused, trying the next address",
-        says="no rank answered at {peer} (gloo)",
+        near_miss="INFO [gloo] connect [10.0.0.7]:20000: Connection refused, trying the next address",
+        says="no rank answered at {peer} (gloo): {why}",
     ),
     Signature(
         mode=nccl.RENDEZVOUS_TIMED_OUT,
@@ -194,5 +202,80 @@ SIGNATURES = (
         example="ValueError: host not found: No address associated with hostname",
         near_miss="INFO host not found: No address associated with hostname, asking again",
         says="the master's name cannot be resolved: {why}",
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="connect timeout [",
+        pattern=re.compile(
+            r"gloo/transport/tcp/\w{1,40}\.cc:\d{1,6}\] Connect timeout \[(?P<peer>[^\]\s]{1,60})\]"
+        ),
+        example="RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:150] Connect timeout "
+        "[10.0.0.7]:24861",
+        near_miss="INFO connect timeout [s]: 60",
+        says="no rank answered at {peer} in time (gloo)",
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal="gloo/transport/tcp/",
+        pattern=re.compile(
+            r"gloo/transport/tcp/\w{1,40}\.cc:\d{1,6}\] (?P<what>Read error|Write error|writev|Read "
+            r"timeout|Socket unexpectedly closed) \[?(?P<peer>[\da-f.:]{1,60})"
+        ),
+        example="RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:276] writev "
+        "[10.0.0.7]:24861: Broken pipe",
+        near_miss="RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:799] connect "
+        "[10.0.0.7]:20000: Connection refused",
+        says="lost its connection to {peer} (gloo: {what})",
+    ),
+    Signature(
+        mode=nccl.INITIALISATION_STALLED,
+        role=LineRole.INITIATOR,
+        literal="unable to find ",
+        pattern=re.compile(
+            r"/device\.cc:\d{1,6}\] .{0,80}Unable to find (?:address|interface) for: (?P<interface>\S{1,60})"
+        ),
+        example="RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:83] ifa "
+        "!= nullptr. Unable to find address for: eth9",
+        near_miss="INFO unable to find address for: the printer",
+        says="this host has no network interface {interface}, which GLOO_SOCKET_IFNAME names",
+    ),
+    Signature(
+        mode=nccl.INITIALISATION_STALLED,
+        role=LineRole.INITIATOR,
+        literal="makedevicefor",
+        pattern=re.compile(r"^RuntimeError: makeDeviceFor(?:Interface|Hostname)\(\): (?P<what>.{1,100})"),
+        example="RuntimeError: makeDeviceForInterface(): unsupported gloo device",
+        near_miss="INFO makeDeviceForInterface(): eth0",
+        says="gloo got no network device: {what}",
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="runtimeerror: ",
+        # Of a socket of Python's it would be an OSError: only torch's C++ says it so.
+        pattern=re.compile(
+            r"^RuntimeError: (?P<why>Connection timed out|Connection refused|No route to host|Network "
+            r"is unreachable|Name or service not known|Temporary failure in name resolution"
+            r"|connect\(\) timed out\.(?: Original timeout was \d{1,12} ms\.)?)$"
+        ),
+        example="RuntimeError: connect() timed out. Original timeout was 1800000 ms.",
+        near_miss="RuntimeError: the server says: Connection refused",
+        says="could not reach the rendezvous: {why}",
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="server socket has failed to listen on",
+        pattern=re.compile(
+            r"The server socket has failed to listen on any local network "
+            r"address\..{0,300}?(?P<why>[Pp]ermission denied|[Cc]annot assign requested address)"
+        ),
+        example="torch.distributed.DistNetworkError: The server socket has failed to listen on any local "
+        "network address. The server socket has failed to bind to 10.0.0.9:29500 (errno: 99 - "
+        "Cannot assign requested address).",
+        near_miss="INFO the server socket has failed to listen on IPv6, using IPv4",
+        says="rank 0 cannot listen at the rendezvous' address: {why}",
     ),
 )

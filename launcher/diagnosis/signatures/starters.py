@@ -230,4 +230,17 @@ SIGNATURES = (
         "signal SIGTERM",
         near_miss="INFO the closing signal of the market",
     ),
+    Signature(
+        mode=job_runtime.ENTRY_POINT_MISSING,
+        role=LineRole.INITIATOR,
+        literal=" torch_distributed",
+        pattern=re.compile(
+            r"ClientError: (?P<what>Python packages are not supported for torch_distributed"
+            r"|Unsupported entry point type for torch_distributed)"
+        ),
+        example="ClientError: Python packages are not supported for torch_distributed. Please use a "
+        "python script as the entry-point",
+        near_miss="INFO using torch_distributed",
+        says="the images' toolkit starts Python scripts alone with torchrun: {what}",
+    ),
 )

@@ -1,7 +1,7 @@
-"""Disks, file systems and images.
+"""Disks and file systems.
 
-Texts: the C library's strerror, mount.lustre, the FSx CSI driver, docker, containerd and NVIDIA's container
-runtime, CUDA and its ptxas, PyTorch, FailureReason of the SageMaker API.
+Texts: the C library's strerror, mount.lustre, the FSx CSI driver, PyTorch, FailureReason of the SageMaker
+API.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import re
 
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import job_runtime, storage
-from launcher.failure_modes.model import Retry
 
 SIGNATURES = (
     Signature(
@@ -18,7 +17,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="no space left on device",
         pattern=re.compile(
-            r"^(?!.*(?:/dev/shm|shm\.h|posix_fallocate|<[^>]*torch_|NCCL WARN)).*No space left on device"
+            r"^(?!.*(?:/dev/shm|shm\.h|posix_fallocate|<[^>]*torch_|<filename not specified>|NCCL WARN))"
+            r".*No space left on device"
         ),
         example="OSError: [Errno 28] No space left on device",
         near_miss="NCCL WARN Error: failed to extend /dev/shm/nccl-x to 9637892 bytes, error: No space "
@@ -129,158 +129,6 @@ SIGNATURES = (
         says="file system {volume} was not mounted",
     ),
     Signature(
-        mode=job_runtime.IMAGE_UNAVAILABLE,
-        role=LineRole.INITIATOR,
-        literal="pull",
-        pattern=re.compile(
-            r"in pod \"(?P<host>[\w.-]+)\" is waiting to start: trying and failing to pull image"
-            r"|\bCannotPullContainer(?:Error)?\b|\bErrImagePull\b|\bImagePullBackOff\b"
-            r"|pull access denied for (?P<image>\S+)|Failed to pull image \"(?P<name>[^\"]+)\""
-        ),
-        example="CannotPullContainerError: Error response from daemon: manifest for x:1 not found",
-        near_miss="INFO pulling image x:1, pull complete",
-        says="the image could not be pulled",
-    ),
-    Signature(
-        mode=job_runtime.IMAGE_UNAVAILABLE,
-        role=LineRole.INITIATOR,
-        literal="manifest",
-        pattern=re.compile(r"manifest for (?P<image>\S+) not found|manifest unknown: "),
-        example="Error response from daemon: manifest for x/pytorch-training:9.9 not found: manifest unknown",
-        near_miss="INFO manifest for 12 shards written; not found: 0",
-        says="there is no image {image}",
-    ),
-    Signature(
-        mode=job_runtime.IMAGE_UNAVAILABLE,
-        role=LineRole.INITIATOR,
-        literal="does not exist in the registry",
-        pattern=re.compile(r"(?:repository|image) .*does not exist in the registry", re.I),
-        example="The repository with name 'train' does not exist in the registry with id '111122223333'",
-        near_miss="INFO the key does not exist in the registry",
-        says="there is no such image in the registry",
-    ),
-    Signature(
-        mode=job_runtime.IMAGE_UNAVAILABLE,
-        role=LineRole.INITIATOR,
-        literal="cannot find",
-        pattern=re.compile(r"Cannot find (?:ECR )?(?:repository|image):? (?P<image>\S+\.amazonaws\.com\S*)"),
-        example="ClientError: Cannot find image: 111122223333.dkr.ecr.us-west-2.amazonaws.com/train:1",
-        near_miss="INFO cannot find image sizes, using 224",
-        says="image {image} is missing or may not be pulled",
-    ),
-    Signature(
-        mode=job_runtime.DRIVER_MISMATCH,
-        role=LineRole.INITIATOR,
-        literal="driver",
-        pattern=re.compile(
-            r"(?:NVIDIA|CUDA) driver on your system is too old(?: \(found version (?P<version>\d+)\))?"
-            r"|CUDA driver version is insufficient for CUDA runtime version"
-            r"|unsatisfied condition: cuda>=(?P<wanted>[\d.]+)"
-        ),
-        example="The NVIDIA driver on your system is too old (found version 10010).",
-        near_miss="INFO the NVIDIA driver on your system is new",
-        says="the image's CUDA wants a newer driver than the host's ({version})",
-    ),
-    Signature(
-        mode=job_runtime.DRIVER_MISMATCH,
-        role=LineRole.INITIATOR,
-        literal="no kernel image is available",
-        pattern=re.compile(r"no kernel image is available for execution on the device"),
-        example="RuntimeError: CUDA error: no kernel image is available for execution on the device",
-        near_miss="INFO no kernel image is available for download",
-        says="torch or an extension was not built for this GPU",
-    ),
-    Signature(
-        mode=job_runtime.DRIVER_MISMATCH,
-        role=LineRole.INITIATOR,
-        literal="is not compatible with the current pytorch",
-        pattern=re.compile(
-            r"with CUDA capability (?P<architecture>sm_\d+) is not compatible with the current PyTorch"
-        ),
-        example="NVIDIA A100-PCIE-40GB with CUDA capability sm_80 is not compatible with the current PyTorch "
-        "installation.",
-        near_miss="INFO this code is not compatible with the current PyTorch",
-        says="torch was not built for this GPU ({architecture})",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.DRIVER_MISMATCH,
-        role=LineRole.INITIATOR,
-        literal="cuda error",
-        pattern=re.compile(
-            r"CUDA error: (?P<what>the provided PTX was compiled with an unsupported toolchain|device "
-            r"kernel image is "
-            r"invalid|system has unsupported display driver / cuda driver combination|forward "
-            r"compatibility was "
-            r"attempted on non supported HW)"
-        ),
-        example="RuntimeError: CUDA error: the provided PTX was compiled with an unsupported toolchain.",
-        near_miss="RuntimeError: CUDA error: unknown",
-        says="driver and CUDA do not fit: {what}",
-    ),
-    Signature(
-        mode=job_runtime.DRIVER_MISMATCH,
-        role=LineRole.INITIATOR,
-        literal="driver/library version mismatch",
-        pattern=re.compile(
-            r"(?:Failed to initialize NVML|nvml error): Driver/library version mismatch", re.I
-        ),
-        example="Failed to initialize NVML: Driver/library version mismatch",
-        near_miss="INFO 'NVML: Driver/library version mismatch' needs a reboot",
-        says="driver and driver library differ on the host",
-        remedy="The host's driver was changed while it ran: its kernel module and its library are of two "
-        "versions. Run the job again on other hosts: a new job, not the same warm pool.",
-        retry=Retry.OTHER_HOSTS,
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.DRIVER_MISMATCH,
-        role=LineRole.INITIATOR,
-        literal="system not yet initialized",
-        # CUDA's cudaErrorSystemNotReady: a daemon of the driver does not run, with NVSwitch the fabric
-        # manager.
-        pattern=re.compile(
-            r"(?:CUDA error: |[.?] Error 802: |cuda runtime error \(802\) : )system not yet initialized"
-        ),
-        example="RuntimeError: cuda runtime error (802) : system not yet initialized at "
-        "/pytorch/aten/src/THC/THCGeneral.cpp:50",
-        near_miss="INFO the system not yet initialized is algo-2",
-        says="the host's GPUs are not ready: NVIDIA's fabric manager does not run there",
-        remedy="Run the job again on other hosts: a new job, not the same warm pool. On machines of your own "
-        "start nvidia-fabricmanager, in the version of the driver.",
-        retry=Retry.OTHER_HOSTS,
-    ),
-    Signature(
-        mode=job_runtime.DRIVER_MISMATCH,
-        role=LineRole.INITIATOR,
-        literal="error 80",
-        pattern=re.compile(r"\. Error 80[34]: (?P<what>.{1,80})"),
-        example="RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 804: forward "
-        "compatibility was "
-        "attempted on non supported HW",
-        near_miss="INFO Error 800 of the printer",
-        says="driver and CUDA do not fit: {what}",
-    ),
-    Signature(
-        mode=job_runtime.DRIVER_MISMATCH,
-        role=LineRole.INITIATOR,
-        literal="cuda runtime error (80",
-        pattern=re.compile(r"cuda runtime error \((?P<code>80[34])\) : (?P<what>.{1,80}?)(?: at /|$)"),
-        example="RuntimeError: cuda runtime error (804) : forward compatibility was attempted on non "
-        "supported HW at /pytorch/aten/src/THC/THCGeneral.cpp:50",
-        near_miss="INFO cuda runtime error (801) is not an error here",
-        says="driver and CUDA do not fit: {what}",
-    ),
-    Signature(
-        mode=job_runtime.DRIVER_MISMATCH,
-        role=LineRole.INITIATOR,
-        literal="is not defined for option 'gpu-name'",
-        pattern=re.compile(r"Value '(?P<architecture>sm_\w{1,9})' is not defined for option 'gpu-name'"),
-        example="ptxas fatal   : Value 'sm_100' is not defined for option 'gpu-name'",
-        near_miss="INFO a value is not defined for option 'gpu-name'",
-        says="the image's compiler (ptxas) does not know this GPU's architecture, {architecture}",
-    ),
-    Signature(
         mode=job_runtime.SHARED_CACHE,
         role=LineRole.INITIATOR,
         literal="stale file handle",
@@ -311,5 +159,28 @@ SIGNATURES = (
         example="ClientError: Artifact upload failed:Insufficient disk space",
         near_miss="INFO checking that there is no insufficient disk space",
         says="the disk is full",
+    ),
+    Signature(
+        mode=job_runtime.SHARED_CACHE,
+        role=LineRole.INITIATOR,
+        literal="text file busy",
+        pattern=re.compile(
+            r"\[Errno 26\] Text file busy: '(?P<file>[^']{0,200}(?:\.triton|torchinductor"
+            r"|torch_extensions)[^']{0,200})'"
+        ),
+        example="OSError: [Errno 26] Text file busy: '/root/.cache/torch_extensions/py311_cu124/fused_ada"
+        "m/fused_adam.so'",
+        near_miss="OSError: [Errno 26] Text file busy: '/opt/ml/code/run.sh'",
+        says="a file of a shared cache is written while another process runs it: {file}",
+    ),
+    Signature(
+        mode=job_runtime.DISK_FULL,
+        role=LineRole.INITIATOR,
+        literal="not enough disk space",
+        pattern=re.compile(r"^OSError: Not enough disk space\. Needed: (?P<needed>.{1,40}?) \("),
+        example="OSError: Not enough disk space. Needed: 412.00 GiB (download: 205.00 GiB, generated: "
+        "207.00 GiB, post-processed: Unknown size)",
+        near_miss="WARNING not enough disk space for the cache",
+        says="the disk has no room for a data set, which needs {needed}",
     ),
 )

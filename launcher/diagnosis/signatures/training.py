@@ -47,8 +47,9 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="unable to",
         pattern=re.compile(
-            r"unable to (?:write to file|mmap \d+ bytes from file|open shared memory object|resize file) "
-            r"<[^>]*torch_"
+            r"unable to (?:write to file|mmap \d+ bytes from file|open shared memory object|resize file"
+            r"|allocate shared memory ?\(shm\) for file) <(?:/?torch_[^>]*|filename not specified)>"
+            r"(?!.*Too many open files)"
         ),
         example="RuntimeError: unable to write to file </torch_17_2356_0>: No space left on device (28)",
         near_miss="RuntimeError: unable to write to file <model.pt>: No space left on device (28)",
@@ -263,5 +264,54 @@ SIGNATURES = (
         example="AttributeError: module 'train' has no attribute '_mp_fn'",
         near_miss="AttributeError: 'Trainer' object has no attribute '_mp_fn'",
         says="the entry point {module} has no function _mp_fn, which the launcher calls on each worker",
+    ),
+    Signature(
+        mode=ddp.PARAMETERS_WITHOUT_GRADIENT,
+        role=LineRole.INITIATOR,
+        literal="were not used in producing the loss returned by",
+        pattern=re.compile(
+            r"^RuntimeError: It looks like your LightningModule has parameters that were not used in "
+            r"producing the loss returned by"
+        ),
+        example="RuntimeError: It looks like your LightningModule has parameters that were not used in "
+        "producing the loss returned by training_step. If this is intentional, you must enable "
+        "the detection of unused parameters in DDP",
+        near_miss="INFO parameters that were not used in producing the loss returned by the head",
+        says="parameters got no gradient (Lightning)",
+    ),
+    Signature(
+        mode=job_runtime.LOSS_NOT_FINITE,
+        role=LineRole.INITIATOR,
+        literal="found inf in",
+        pattern=re.compile(
+            r"^\w{1,40}(?:Error|Exception): .{0,100}?found Inf in (?:local )?(?P<what>forward loss"
+            r"|grad norm|loss)"
+        ),
+        example="RuntimeError: found Inf in local grad norm for bucket #0 in backward pass before "
+        "data-parallel communication collective. Device: 3, node: gpu-1",
+        near_miss="INFO found inf in 0 columns",
+        says="the loss or a gradient is infinite ({what})",
+    ),
+    Signature(
+        mode=job_runtime.LOSS_NOT_FINITE,
+        role=LineRole.INITIATOR,
+        literal="detected nan ",
+        pattern=re.compile(
+            r"^ValueError: (?:\[Megatron-FSDP\].{0,60} )?Detected (?:NaN or Inf|nan and/or inf "
+            r"values) in (?P<what>`[^`]{1,200}`|wgrad)"
+        ),
+        example="ValueError: Detected nan and/or inf values in `layer.weight`. Check your forward pass "
+        "for numerically unstable operations.",
+        near_miss="INFO detected nan and/or inf values in 0 columns",
+        says="NaN or infinity in {what}",
+    ),
+    Signature(
+        mode=job_runtime.LOSS_NOT_FINITE,
+        role=LineRole.INITIATOR,
+        literal="the loss returned in `",
+        pattern=re.compile(r"^ValueError: The loss returned in `(?P<where>\w{1,60})` is (?P<what>nan|inf)"),
+        example="ValueError: The loss returned in `training_step` is nan.",
+        near_miss="INFO the loss returned in `training_step` is logged",
+        says="the loss of {where} is {what}",
     ),
 )

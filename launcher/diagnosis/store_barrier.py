@@ -1,0 +1,41 @@
+"""The barrier at the store in which ranks wait for one another before their process group is made.
+
+Text: torch/distributed/distributed_c10d.py of PyTorch 1.8 to 2.13, which prints it every ten seconds. With
+fewer workers than ranks it is ordinary. More never become fewer, and until PyTorch 2.1 the barrier waited for
+their number to be equal.
+"""
+
+from __future__ import annotations
+
+import re
+
+from launcher.diagnosis.candidates import unworded
+from launcher.diagnosis.record import Line
+from launcher.diagnosis.scan import Candidate
+from launcher.diagnosis.sighting import Sighting
+from launcher.diagnosis.signatures.signature import LineRole
+from launcher.failure_modes import nccl
+from launcher.failure_modes.model import Stage
+from launcher.failure_modes.registry import finds
+
+BARRIER = "waiting in store based barrier to initialize process group"
+"""A lower-case part of its line."""
+
+_WAITS = re.compile(
+    r"Waiting in store based barrier to initialize process group for rank: (?P<rank>\d{1,6}), "
+    r"key: \S{1,200} \(world_size=(?P<ranks>\d{1,6}), "
+    r"(?:worker_count|num_workers_joined)=(?P<workers>\d{1,7})\b"
+)
+
+
+@finds(Stage.LOG, nccl.RENDEZVOUS_TIMED_OUT)
+def sign_of_barrier(candidate: Candidate, line: Line) -> Sighting | None:
+    """That more processes came to the barrier than there are ranks; None for a line that shows no such."""
+    waits = _WAITS.search(line.text)
+    if waits is None or int(waits["workers"]) <= int(waits["ranks"]):
+        return None
+    what = (
+        f"{waits['workers']} processes came to the store, where {waits['ranks']} ranks wait for one another: "
+        "ranks were started again, or another job uses the same store"
+    )
+    return unworded(nccl.RENDEZVOUS_TIMED_OUT, LineRole.SYMPTOM, what, candidate, line, vague=False)
