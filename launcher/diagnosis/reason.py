@@ -30,11 +30,8 @@ _SILENT_REMEDY = (
     "It printed no traceback: what it wrote last is in its log. In a shell script, `set -ex` below the first "
     "line prints each command and ends the script at the first that fails."
 )
-_CITED = re.compile(
-    r"ErrorMessage \"[: ]{0,4}(?P<lines>.{1,2000}?)(?:\"?\s{0,4}(?:ExtraInfo|Command) \"|\"?\s{0,4}$)",
-    re.DOTALL,
-)
-"""What the images' toolkit cites; SageMaker cuts a reason at 1,024 characters."""
+_CITATION, _AFTER_CITATION = 'ErrorMessage "', ('ExtraInfo "', 'Command "')
+"""What stands around what the images' toolkit cites; SageMaker cuts a reason at 1,024 characters."""
 
 _PLACE = re.compile(r" \((?P<place>[^\s()]+:\d+)\)(?:\n|$)")
 
@@ -114,8 +111,10 @@ def _parts(text: str) -> Iterator[str]:
     """A reason, and what the images' toolkit cites in it of the script's last lines: each line by itself,
     and with those below it."""
     yield text
-    cited = _CITED.search(text)
-    lines = cited["lines"].strip().splitlines() if cited else []
+    cited = text.partition(_CITATION)[2]
+    for end in _AFTER_CITATION:
+        cited = cited.partition(end)[0]
+    lines = cited.strip(' :"\n').splitlines()
     for number, line in enumerate(lines):
         yield line
         if lines[number + 1 :]:
