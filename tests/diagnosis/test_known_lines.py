@@ -195,8 +195,8 @@ COUNTS = {
     "what another text of the same sign leaves out": [
         *(f"[rank{rank}]:[Rank {rank}] Watchdog caught collective operation timeout" for rank in (1, 2) * 5),
         *(
-            f"[rank{rank}]:[Rank {rank}] Watchdog caught collective operation timeout, last enqueued work: 7, "
-            "last completed work: 6"
+            f"[rank{rank}]:[Rank {rank}] Watchdog caught collective operation timeout, last enqueued work: "
+            "7, last completed work: 6"
             for rank in (1, 1, 1, 2)
         ),
     ],

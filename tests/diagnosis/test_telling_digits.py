@@ -7,6 +7,7 @@ import re
 import pytest
 
 from launcher.diagnosis.known_shapes import Layout, kind_of, shape_of
+from launcher.diagnosis.signatures.table import SIGNATURES
 from launcher.diagnosis.telling_digits import parts_with_digits, telling_numbers
 
 
@@ -64,3 +65,17 @@ def test_lines_that_differ_in_their_numbers_alone_are_of_one_kind() -> None:
     one, other = b"[rank5]: 0x7f3a at 10.0.3.4", b"[rank131]: 0xc1 at 10.22.131.4"
     assert kind_of(shape_of(one)) == kind_of(shape_of(other))
     assert kind_of(shape_of(b"rank 5")) != kind_of(shape_of(b"rank 1234567"))
+
+
+def test_of_few_rows_any_digit_of_a_line_may_count() -> None:
+    """A storm of lines with the literal of such a row is not left out: so `\\d{1,6}`, and not `\\d{1,5}`."""
+    wide = {row.literal for row in SIGNATURES if parts_with_digits(row.pattern) is None}
+    assert wide == {
+        "killed due to memory pressure (oom)",
+        "death signal",
+        "signalexception",
+        "exitcode ",
+        "crashed with exit code",
+        "exited with code",
+        "process name: [",
+    }

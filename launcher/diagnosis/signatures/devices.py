@@ -160,7 +160,7 @@ SIGNATURES = (
         role=LineRole.SYMPTOM,
         literal="p2p is disabled between nvlink connected",
         pattern=re.compile(
-            r"P2P is disabled between NVLINK connected GPUs (?P<one>\d{1,3}) and (?P<other>\d{1,3})"
+            r"P2P is disabled between NVLINK connected GPUs (?P<one>\d{1,4}) and (?P<other>\d{1,4})"
         ),
         example="gpu-1:20:31 [0] graph/paths.cc:700 NCCL WARN P2P is disabled between NVLINK connected "
         "GPUs 1 and 0. This should not be the case given their connectivity, and is probably due "

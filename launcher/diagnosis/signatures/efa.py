@@ -241,7 +241,7 @@ SIGNATURES = (
         mode=network.DEVICE_RDMA_FAILS,
         role=LineRole.SYMPTOM,
         literal="could not register memory on ",
-        pattern=re.compile(r"NET/OFI Could not register memory on (?:ctrl |data )?rail (?P<rail>\d{1,3})"),
+        pattern=re.compile(r"NET/OFI Could not register memory on (?:ctrl |data )?rail (?P<rail>\d{1,4})"),
         example="algo-1:88:141 [3] reg_mr_on_device:2000 NCCL WARN NET/OFI Could not register memory on "
         "rail 0 with flag 0",
         near_miss="INFO could not register memory on the first try",

@@ -239,7 +239,7 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="would exceed allowed memory",
         pattern=re.compile(
-            r"OutOfMemoryError: Allocation on device (?P<gpu>\d{1,3} )?would exceed allowed memory"
+            r"OutOfMemoryError: Allocation on device (?P<gpu>\d{1,4} )?would exceed allowed memory"
         ),
         example="torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)",
         near_miss="INFO what would exceed allowed memory is split",

@@ -54,7 +54,7 @@ SIGNATURES = (
         literal="worker unexpectedly exits with a connection error code",
         pattern=re.compile(
             r"Worker exit type: \w{1,40} Worker exit detail: Worker unexpectedly exits with a connection "
-            r"error code \d{1,5}\. End of file"
+            r"error code \d{1,6}\. End of file"
         ),
         example="Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a "
         "connection error code 2. End of file. There are some potential root causes.",

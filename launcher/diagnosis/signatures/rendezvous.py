@@ -258,7 +258,7 @@ SIGNATURES = (
         pattern=re.compile(
             r"^RuntimeError: (?P<why>Connection timed out|Connection refused|No route to host|Network "
             r"is unreachable|Name or service not known|Temporary failure in name resolution"
-            r"|connect\(\) timed out\.(?: Original timeout was \d{1,12} ms\.)?)$"
+            r"|connect\(\) timed out\.(?: Original timeout was \d{1,10} ms\.)?)$"
         ),
         example="RuntimeError: connect() timed out. Original timeout was 1800000 ms.",
         near_miss="RuntimeError: the server says: Connection refused",
