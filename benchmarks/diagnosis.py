@@ -85,22 +85,30 @@ def _healthy_line(number: int, host: int) -> str:
 
 
 def nccl_errors(folder: Path) -> None:
-    """Lines of NCCL and of PyTorch in turn, each of any rank."""
+    """Lines of NCCL and of PyTorch, each of any rank and of numbers as wide as they come."""
     chance = random.Random(1)
-    lines = []
-    for number in range(ERRORS):
-        rank = chance.randrange(RANKS)
-        host, device = rank // 8 + 1, rank % 8
-        seconds, millis = number // 100, number % 1000
-        lines.append(
-            f"[rank{rank}]: 2026-08-20 11:{seconds // 60 % 60:02}:{seconds % 60:02},{millis:03} "
-            "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2006, remote process "
-            "exited or there was a network error, NCCL version 2.21.5 ncclRemoteError"
-            if number % 2
-            else f"algo-{host}:{77 + device}:{number % 900 + 100} [{device}] misc/socket.cc:49 NCCL WARN "
-            f"socketProgress: Connection closed by remote peer ip-10-0-{host}-{device}.ec2<{40000 + rank}>"
-        )
-    _write(folder / "all.log", lines)
+    _write(folder / "all.log", (_nccl_error(number, chance) for number in range(ERRORS)))
+
+
+def _nccl_error(number: int, chance: random.Random) -> str:
+    rank = chance.randrange(RANKS)
+    host, device, seconds = rank // 8 + 1, rank % 8, number // 100
+    nccl = f"algo-{host}:{77 + device}:{chance.randrange(90, 2000)} [{device}]"
+    time = f"2026-08-20 11:{seconds // 60 % 60:02}:{seconds % 60:02},{number % 1000:03}"
+    return (
+        f"{nccl} misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer "
+        f"ip-10-0-{host}-{device}.ec2<{40000 + rank}>",
+        f"[rank{rank}]: {time} torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2006, "
+        "remote process exited or there was a network error, NCCL version 2.21.5 ncclRemoteError",
+        f"{nccl} NCCL WARN Call to recv from 10.0.{host}.{device}<{40000 + rank}> failed : Connection reset "
+        "by peer",
+        f"{nccl} NCCL INFO comm 0x{chance.getrandbits(46):x} rank {rank} nranks {RANKS} cudaDev {device} "
+        f"busId {device}000 - Abort COMPLETE",
+        f"[rank{rank}]: RuntimeError: NCCL communicator was aborted on rank {rank}. Original reason for "
+        "failure was: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4000, "
+        f"OpType=ALLREDUCE, Timeout(ms)=600000) ran for {600000 + number % 2000} milliseconds before timing "
+        "out.",
+    )[number % 5]
 
 
 def tracebacks(folder: Path, files: int, ranks: int) -> None:

@@ -128,7 +128,7 @@ def _was_ended(sign: Sighting, signs: Sequence[Sighting]) -> bool:
     """Whether the boot's watchdog (slipway/watchdog/wording.py) speaks of ranks that have ended, and one of
     them ended of itself with an exit code that is no exception's: the others stood still because of it."""
     gone = {int(rank) for rank in _GONE.findall(sign.captured.get("what", ""))}
-    return any(
+    return bool(gone) and any(
         other.rank in gone and other.captured.get("exitcode", "0") not in _OF_NO_OWN for other in signs
     )
 

@@ -1,8 +1,8 @@
 """Lines of a storm that are known: the same again, of the same rank and host, tells nothing new.
 
-A line is known by its shape, which is the line with each digit made a zero, by whom it is about (see
-`line_identity`), and by what follows it where that may be of its record. Tracebacks are known as ways from
-shape to shape, from the header to the exception; each writer goes its own way, however its lines are mixed
+A line is known by its kind, which is the line but for its numbers (see `known_shapes`), by whom it is about
+(see `line_identity`), and by what follows it where that may be of its record. Tracebacks are known as ways
+from kind to kind, from the header to the exception; each writer goes its own way, however its lines are mixed
 with those of others. What is left out would have changed nothing, so the answers are the same without it.
 """
 
@@ -16,15 +16,19 @@ from launcher.diagnosis.known_shapes import (
     FollowedSoFar,
     Glance,
     Identity,
+    Layout,
+    LineKind,
     News,
     Shape,
     Spans,
     Step,
     Writer,
     getter,
+    kind_of,
     shape_of,
 )
 from launcher.diagnosis.signatures.signature import Signature
+from launcher.text.line_length import LONGEST_LINE
 from launcher.text.line_origin import origin_of, spans_of_origin
 
 _MOST_BYTES = 16_000_000
@@ -38,6 +42,9 @@ _LONGEST_TRACEBACK, _LARGEST_TRACEBACK = 100, 16_000
 
 _EACH = 200
 """Bytes of memory that whatever is known takes beside its text, roughly."""
+
+_MOST_NEWS = 8
+"""Ways to tell whom lines of one kind are about, which differ in the numbers of which the digits count."""
 
 _UNKNOWN: Final = object()
 
@@ -53,8 +60,12 @@ class KnownLines:
         """The writers with a traceback of which every line is looked at."""
         self._under_way: dict[Writer, FollowedSoFar] = {}
         self._shapes: dict[bytes, Shape] = {}
+        self._kinds: dict[bytes, dict[Spans, LineKind]] = {}
+        """Those of one text, by where they tell their writer."""
+        self._others: set[bytes] = set()
+        """Shapes of which no kind is known."""
         self._writers: dict[tuple[bytes, Spans], dict[object, object]] = {}
-        self._told: dict[tuple[int, int, frozenset[object]], set[object]] = {}
+        self._told: dict[tuple[object, ...], set[object]] = {}
         """To whom something is told, by the kind of prefix, how many places tell whom, and the signs."""
         self._bounds = bounds
         bounds.streams.append(self)
@@ -68,6 +79,8 @@ class KnownLines:
         """What comes now counts anew: training went on, or was started again."""
         self.revision += 1
         self._shapes.clear()
+        self._kinds.clear()
+        self._others.clear()
         self._writers.clear()
         self._told.clear()
 
@@ -85,9 +98,15 @@ class KnownLines:
     def glance(self, lines: Sequence[bytes], start: int, end: int) -> Glance:
         """What is known of the kinds of the lines from `start` to `end`."""
         shapes = shape_of(b"\n".join(lines[start : end + 1])).split(b"\n")
+        found = list(map(self._shapes.get, shapes))
         if len(lines) <= end:
             shapes.append(b"\n")  # no line has this shape
-        return Glance(start, shapes, list(map(self._shapes.get, shapes)))
+            found.append(None)
+        if self._kinds and None in found:
+            for at, shape in enumerate(shapes[: len(lines) - start]):
+                if found[at] is None:
+                    found[at] = self._of_known_kind(shape, lines[start + at])
+        return Glance(start, shapes, found)
 
     def left(
         self, lines: Sequence[bytes], glance: Glance, time_of: Callable[[int], float | None], first: int
@@ -100,26 +119,28 @@ class KnownLines:
         start, shapes, found = glance.start, glance.shapes, glance.found
         ours = lines[start : start + len(found)]
         under_way, bounds = self._under_way, self._bounds
+        kinds = [None if shape is None else shape.kind for shape in found]
         writers = [
             _UNKNOWN if shape is None else shape.writers.get(shape.of(line), _UNKNOWN)
             for line, shape in zip(ours, found, strict=False)
         ]
         writers.append(_UNKNOWN)
-        each = zip(range(len(found) - 1), found, ours, writers, strict=False)
-        for at, shape, line, writer in each:
-            if shape is None:
-                shape = found[at] = self._shapes.get(shapes[at])  # It may be known since the glance.
+        each = zip(range(len(found) - 1), found, kinds, ours, writers, strict=False)
+        for at, shape, kind, line, writer in each:
+            if shape is None or kind is None:
+                shape = found[at] = self._of_known_kind(shapes[at], line)  # It may be known since the glance.
                 if shape is None:
                     yield start + at
                     continue
+                kind = kinds[at] = shape.kind
             if writer is _UNKNOWN:
                 writer = writers[at] = self._introduced(line, shape)
             followed = under_way.get(writer)  # type: ignore[call-overload]
             if followed is not None:
-                step = followed.step.next.get(shape)
+                step = followed.step.next.get(kind)
                 if step is None:
                     yield start + at
-                elif step.news is None:
+                elif not step.news:
                     followed.step = step
                     followed.lines.append(line)
                 elif self._is_news(step.news, ours, glance, writers, at):
@@ -129,12 +150,12 @@ class KnownLines:
                     bounds.under_way -= 1
             elif writer in self.open:
                 yield start + at
-            elif shape.begins is not None and bounds.under_way < _MOST_UNDER_WAY:
-                header, index = shape.begins, first + start + at
+            elif kind.begins is not None and bounds.under_way < _MOST_UNDER_WAY:
+                header, index = kind.begins, first + start + at
                 size = len(header.usual)
                 if (
-                    header.usual_news is not None
-                    and found[at : at + size] == header.usual
+                    header.usual_news
+                    and kinds[at : at + size] == header.usual
                     and writers[at : at + size].count(writer) == size
                     and at + size < len(found)
                     and not self._is_news(header.usual_news, ours, glance, writers, at + size - 1)
@@ -143,22 +164,27 @@ class KnownLines:
                     continue
                 under_way[writer] = FollowedSoFar(header, index, time_of(index), [line])  # type: ignore[index]
                 bounds.under_way += 1
-            elif shape.alone is None or self._is_news(shape.alone, ours, glance, writers, at):
+            elif self._is_news(kind.alone, ours, glance, writers, at):
                 yield start + at
 
     def _is_news(
-        self, news: News, lines: Sequence[bytes], glance: Glance, writers: list[object], at: int
+        self, told: list[News], lines: Sequence[bytes], glance: Glance, writers: list[object], at: int
     ) -> bool:
         """Whether a line may tell something that was not told before."""
-        line = lines[at]
-        if news.of(line) not in news.whom:
-            return True
-        for start, end, literals in news.identity.unless:
-            if line[start:end].lower() in literals:
-                return True
+        line, shape = lines[at], glance.found[at]
+        for news in told:
+            of = shape.whom.get(news) or shape.whom_of(news)  # type: ignore[union-attr]
+            if of(line) in news.whom:
+                return self._may_go_on(news, lines, glance, writers, at)
+        return True
+
+    def _may_go_on(
+        self, news: News, lines: Sequence[bytes], glance: Glance, writers: list[object], at: int
+    ) -> bool:
+        """Whether the line after a known one may be of its record, and new."""
         writer, following = writers[at], writers[at + 1]
+        shape = glance.found[at + 1]
         if following is _UNKNOWN and writer is not None and at + 1 < len(lines):
-            shape = glance.found[at + 1]
             following = (
                 self._introduced(lines[at + 1], shape)
                 if shape is not None
@@ -166,7 +192,8 @@ class KnownLines:
             )
         if writer is not None and following is not None and following is not _UNKNOWN and following != writer:
             return not news.beside
-        return glance.shapes[at + 1] not in news.followed_by
+        kind = kind_of(glance.shapes[at + 1]) if shape is None else shape.kind.text
+        return kind not in news.followed_by
 
     def learn(
         self,
@@ -177,42 +204,60 @@ class KnownLines:
         following: bytes | None,
         after: Step | None = None,
     ) -> None:
-        """This line told all that another of its shape about the same could tell.
+        """This line told all that another of its kind about the same could tell.
 
         `row` is the one that counts for it, `kinds` are those of the signs in it, `following` is the line
         after it, None for one of another writer; `after` is the step before it, where it is the exception of
         a traceback.
         """
         shape = self._shape(raw)
+        spans = shape.layout.of_kind(identity.spans)
+        if spans is None:
+            return
+        told = shape.kind.alone
         if after is not None:
             step = self._step(shape, len(raw), after)
             if step is None or step.next:
                 return
-            news = step.news = step.news or self._news(shape, row, identity, kinds)
+            told = step.news
             way = step.way()
             header = way[0].begins
             if header is not None:
-                header.usual, header.usual_news = way, news
-        else:
-            news = shape.alone = shape.alone or self._news(shape, row, identity, kinds)
-        if news.row is row and news.identity == identity and news.kinds == kinds:
-            whom, follows = news.of(raw), None if following is None else shape_of(following)
-            if whom not in news.whom:
-                news.whom.add(whom)
-                self._bounds.count(_EACH)
-            if follows is None:
-                news.beside = True
-            elif follows not in news.followed_by:
-                news.followed_by.add(follows)
-                self._bounds.count(_EACH + len(follows))
+                header.usual, header.usual_news = way, told
+        news = self._news(told, shape, row, identity._replace(spans=spans), kinds)
+        if news is None:
+            return
+        whom = shape.whom_of(news)(raw)
+        if whom not in news.whom:
+            news.whom.add(whom)
+            self._bounds.count(_EACH)
+        if following is None:
+            news.beside = True
+            return
+        kind = kind_of(shape_of(following))
+        if kind not in news.followed_by:
+            news.followed_by.add(kind)
+            self._bounds.count(_EACH + len(kind))
 
     def _news(
-        self, shape: Shape, row: Signature | None, identity: Identity, kinds: frozenset[object]
-    ) -> News:
-        of_whom = (id(shape.writers), len(identity.spans), kinds)
-        whom = self._told.setdefault(of_whom, set())
+        self,
+        told: list[News],
+        shape: Shape,
+        row: Signature | None,
+        identity: Identity,
+        kinds: frozenset[object],
+    ) -> News | None:
+        """What lines like this one tell, added where there is room for it."""
+        for news in told:
+            if news.row is row and news.identity == identity and news.kinds == kinds:
+                return news
+        if len(told) >= _MOST_NEWS:
+            return None
+        of_whom = (id(shape.writers), len(identity.spans), kinds, shape.kind if identity.is_own else None)
+        news = News(row, identity, kinds, self._told.setdefault(of_whom, set()))
+        told.append(news)
         self._bounds.count(_EACH)
-        return News(row, identity, getter(identity.spans), kinds, whom)
+        return news
 
     def step(self, raw: bytes, before: Step | None) -> Step | None:
         """The step with this line, which tells nothing, of a traceback; None where it is not to be followed.
@@ -220,31 +265,53 @@ class KnownLines:
         `before` is the step before it, None for a header.
         """
         step = self._step(self._shape(raw), len(raw), before)
-        return None if step is None or step.news is not None else step
+        return None if step is None or step.news else step
 
     def _step(self, shape: Shape, size: int, before: Step | None) -> Step | None:
+        kind = shape.kind
         if before is None:
-            if shape.begins is None:
-                shape.begins = Step(shape, None, 1, size)
+            if kind.begins is None:
+                kind.begins = Step(kind, None, 1, size)
                 self._bounds.count(_EACH)
-            return shape.begins
-        step = before.next.get(shape)
+            return kind.begins
+        step = before.next.get(kind)
         if step is None:
             if before.lines >= _LONGEST_TRACEBACK or before.size + size > _LARGEST_TRACEBACK:
                 return None
-            step = before.next[shape] = Step(shape, before, before.lines + 1, before.size + size)
+            step = before.next[kind] = Step(kind, before, before.lines + 1, before.size + size)
             self._bounds.count(_EACH)
         return step
 
     def _shape(self, raw: bytes) -> Shape:
         shape = shape_of(raw)
         known = self._shapes.get(shape)
-        if known is None:
-            text = raw.decode("ascii")
-            start, spans = origin_of(text).start, spans_of_origin(text)
-            writers = self._writers.setdefault((shape[:start], spans), {})
-            known = self._shapes[shape] = Shape(getter(spans), writers, start)
-            self._bounds.count(_EACH + 2 * len(shape))
+        return self._new_shape(shape, kind_of(shape), raw) if known is None else known
+
+    def _of_known_kind(self, shape: bytes, line: bytes) -> Shape | None:
+        """The shape of a line, where its kind is known."""
+        known = self._shapes.get(shape)
+        if known is not None or shape in self._others:
+            return known
+        text = kind_of(shape)
+        if text in self._kinds and len(line) <= LONGEST_LINE:
+            return self._new_shape(shape, text, line)
+        self._others.add(shape)
+        self._bounds.count(_EACH + len(shape))
+        return None
+
+    def _new_shape(self, shape: bytes, kind: bytes, line: bytes) -> Shape:
+        self._bounds.count(2 * (_EACH + len(shape)))
+        if kind not in self._kinds:
+            self._kinds[kind] = {}
+            self._others.clear()
+        text = line.decode("ascii")
+        start, spans = origin_of(text).start, spans_of_origin(text)
+        layout = Layout(shape)
+        # Where a prefix ends in a number it is its own; so are the lines behind it.
+        places = layout.of_kind(((start, start), *spans)) or ((-1, len(shape)), *spans)
+        of_kind = self._kinds[kind].setdefault(places, LineKind(kind))
+        writers = self._writers.setdefault((kind_of(shape[:start]), places), {})
+        known = self._shapes[shape] = Shape(of_kind, layout, getter(spans), writers, start)
         return known
 
     def _introduced(self, line: bytes, shape: Shape) -> object:

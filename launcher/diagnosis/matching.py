@@ -37,7 +37,7 @@ def best_row(candidate: Candidate, line: Line) -> tuple[Signature, dict[str, str
     """
     text = record_of(candidate, line, line.text)
     matches = [*_behind_unknown(text), *rows_matching(text)]
-    if all(_says_little(row) for row, _ in matches) and candidate.after:
+    if all(says_little(row) for row, _ in matches) and candidate.after:
         following = parse(candidate.following(1)[0])
         if not are_of_two(line, following):
             of_the_next = [row for row, _ in rows_matching(following.text)]
@@ -89,7 +89,8 @@ def contexts_of(text: str) -> list[Context]:
     return [row for row in CONTEXTS if row.literal in lower and row.pattern.search(text)]
 
 
-def _says_little(row: Signature) -> bool:
+def says_little(row: Signature) -> bool:
+    """Whether a row says so little that the next line is looked at, as if the two were one that is torn."""
     return row.role is LineRole.CASCADE and row.vague
 
 

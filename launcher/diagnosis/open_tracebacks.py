@@ -9,7 +9,7 @@ from launcher.diagnosis.candidates import line_of
 from launcher.diagnosis.known_lines import KnownLines
 from launcher.diagnosis.known_shapes import Step, Writer
 from launcher.diagnosis.line_identity import identity_of, is_followed_by_another, opens, says_nothing
-from launcher.diagnosis.matching import are_of_two
+from launcher.diagnosis.matching import are_of_two, says_little
 from launcher.diagnosis.record import Line, parse
 from launcher.diagnosis.scan import Candidate, Scanner
 from launcher.diagnosis.signatures.signature import Signature
@@ -132,5 +132,5 @@ def learn(
     told = frozenset(kinds)
     if are_of_two(line, parse(candidate.after[0].decode("utf-8", "replace"))):
         known.learn(raw, identity, row, told, None, after)
-    elif is_followed_by_another(candidate.after):
+    elif is_followed_by_another(candidate.after, torn=row is None or says_little(row)):
         known.learn(raw, identity, row, told, candidate.after[0], after)

@@ -18,6 +18,9 @@ from launcher.diagnosis.record import Line, parse
 LITERALS = ("last enqueued", "(local_rank: ", " nranks ", "srun: error: ", *places.LITERALS)
 """Lower-case parts of such lines that no row of the signatures has."""
 
+OF_NUMBERS = ("last enqueued", " nranks ")
+"""Those of them that tell nothing but numbers (see `places_of_numbers`)."""
+
 _MOST_RANKS = 100_000
 OF_COLLECTIVES = ("WorkNCCL(", "ast enqueued ", "watchdog at work", "Timeout at ")
 """Parts of the lines that tell where a rank stands in its collectives."""
@@ -189,6 +192,20 @@ class RankLines:
             self._rows[row.rank] = table_of([self._rows[row.rank], row])[0]
         elif len(self._rows) < _MOST_RANKS:
             self._rows[row.rank] = row
+
+
+def places_of_numbers(text: str) -> tuple[tuple[int, int], ...] | None:
+    """Where a line has the numbers that tell more each time: with the same there, and from the same rank, it
+    tells nothing again. None where it may tell something else of ranks.
+
+    `RankLines.read` is the one that reads all this: of a collective it keeps what came first.
+    """
+    if any(part in text for part in OF_COLLECTIVES):
+        found = _WORK.search(text) or _NAMED.search(text) or _AT_WORK.search(text)
+        return (found.span("sequence"),) if found is not None and found["sequence"] else ()
+    if size := _COMMUNICATOR.search(text):
+        return (size.span("size"),)
+    return None if any(part in text.lower() for part in OF_NUMBERS) else ()
 
 
 def told(streams: Mapping[str, RankLines]) -> tuple[tuple[Waiting, ...], tuple[RankState, ...], int]:

@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from launcher.diagnosis.known_lines import KnownBounds, KnownLines
 from launcher.diagnosis.literal_places import OF_A_RECORD, LiteralPlaces
@@ -24,7 +25,7 @@ _BATCH = 128
 _WINDOW_OF_RECORDS = 1 << 15
 """Bytes of such a stream that are searched together: less than of files, as there are many at one time."""
 
-_DENSE = 8
+_DENSE = 32
 """Where one of so many lines is looked at, what is known is looked up before anything is searched."""
 
 _FEWEST, _MOST_AT_ONCE = 16, 1 << 13
@@ -93,6 +94,12 @@ class _Stream:
     def time_of(self, number: int) -> float | None:
         return self.times[number - self.timed] if self.times else None
 
+    def keep_last_of(self, window: Window) -> None:
+        """Keep the last lines of what was read until now, those of this window after those before it."""
+        last = window.last(TAIL)
+        for number, line in enumerate(last, window.start + window.count - len(last)):
+            self.tail.append((number, self.time_of(number), line))
+
 
 class Scanner:
     """Finds candidates; `all_of` names the streams of which every line is wanted for the moment."""
@@ -132,16 +139,20 @@ class Scanner:
             yield from self._take_batch(stream)
             for window in stream.windows.end():
                 yield from self._search(stream, window)
+                stream.keep_last_of(window)
         for each in streams:
             stream = _Stream(
                 each.name, each.host, each.rank, each.local_rank, WINDOW, self.known_of(each.name)
             )
             self._streams[each.name] = stream
-            for block in each.blocks:
-                for window in stream.windows.feed(block):
-                    yield from self._search(stream, window)
-            for window in stream.windows.end():
+            last = deque[Window]()
+            for window in stream.windows.cut(each.blocks):
                 yield from self._search(stream, window)
+                last.append(window)
+                while sum(after.count for after in islice(last, 1, None)) >= TAIL:
+                    last.popleft()
+            for window in last:
+                stream.keep_last_of(window)
 
     def earlier(self, stream: str, index: int, time: float | None, raw: bytes) -> Candidate:
         """A line that was left out, as a candidate."""
@@ -181,6 +192,7 @@ class Scanner:
         stream.times += times
         for window in stream.windows.feed(joined.encode("utf-8", "replace") + b"\n"):
             yield from self._search(stream, window)
+            stream.keep_last_of(window)
             gone = stream.windows.length - stream.timed
             del stream.times[:gone]
             stream.timed += gone
@@ -195,9 +207,6 @@ class Scanner:
             else:
                 hits = self._places.within(window) if hits is None else hits
                 at = yield from self._search_calm(stream, window, hits, at)
-        last = window.last(TAIL)
-        for number, line in enumerate(last, window.start + window.count - len(last)):
-            stream.tail.append((number, stream.time_of(number), line))
 
     def _search_calm(
         self, stream: _Stream, window: Window, hits: list[int], at: int

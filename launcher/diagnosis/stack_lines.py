@@ -13,7 +13,7 @@ from launcher.diagnosis.evidence.stacks import RankStack, read_stacks
 from launcher.diagnosis.record import Line, parse
 from launcher.diagnosis.scan import Candidate
 
-LITERALS = ("(most recent call first):", '"mainthread"')
+LITERALS = ("thread 0x", '"mainthread"')
 """Lower-case parts of the lines above a thread's frames."""
 
 _MOST_RANKS = 4096

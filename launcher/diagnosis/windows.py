@@ -6,7 +6,7 @@ glued to is a line of its own. Of a line only the beginning is kept that pattern
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from launcher.diagnosis.formats.blocks import has_longer_line
@@ -93,6 +93,12 @@ class Windows:
         self._waiting = 0
         self.length = 0
         """How many lines were given out to be searched."""
+
+    def cut(self, blocks: Iterable[bytes]) -> Iterator[Window]:
+        """All windows of a stream that ends with these blocks."""
+        for block in blocks:
+            yield from self.feed(block)
+        yield from self.end()
 
     def feed(self, block: bytes) -> Iterator[Window]:
         """Take the next block; the windows that are full with it, at most one for each `size` bytes."""

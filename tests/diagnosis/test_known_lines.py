@@ -61,6 +61,16 @@ STORM = (
     "{p}loading:  {n}%|   | {n}/9 " + RAISED + "{p}KeyError: 'labels'",
     "(RayTrainWorker pid=95{k}, ip=10.0.0.{n}) RuntimeError: NCCL communicator was aborted on rank {k}.",
     "  rank      : {k} (local_rank: {n})\n  exitcode  : -{n} (pid: 10{k})",
+    "algo-{k}:7{n}:10{n} [{k}] NCCL WARN Call to recv from 10.0.{k}.{n}<4{n}> failed : Connection reset by "
+    "peer",
+    "{p}RuntimeError: NCCL communicator was aborted on rank {k}. Original reason for failure was: Watchdog "
+    "caught collective operation timeout: WorkNCCL(SeqNum={n}, OpType=ALLREDUCE, Timeout(ms)=600000)",
+    "algo-{k}:7{k}:10{n} [{k}] NCCL INFO comm 0x7f{n}a{k} rank {k} nranks {k} cudaDev {k} - Abort COMPLETE",
+    "{p}last enqueued work: {n}, last completed work: {k}",
+    "{p}OSError: [Errno 1{n}] Connection reset by peer",
+    "{p}urllib.error.HTTPError: HTTP Error 4{n}: not this time",
+    "{p}failed (exitcode: -{n}) local_rank: {k} (pid: 7{n})",
+    '{p}Thread 0x7f{n} (most recent call first):\n{p}  File "/opt/ml/code/train.py", line {n} in step',
     "nccl ope",
     "ration failed: \x1b[31mRuntimeError: CUDA error: unspecified launch failure",
 )
@@ -115,7 +125,8 @@ def storm(seed: int, kinds: list[int], length: int = 250, *, mixed: bool = False
         p = chance.choice(("", f"[rank{k}]: ", f"[rank{k}]: "))
         block = under_way.setdefault(p, [])
         if not block:
-            block += STORM[chance.choice(kinds)].format(k=k, n=chance.randrange(10), p=p).split("\n")
+            n = chance.randrange(10 ** chance.choice((1, 1, 1, 2, 3, 6)))
+            block += STORM[chance.choice(kinds)].format(k=k, n=n, p=p).split("\n")
         taken = 1 if mixed else len(block)
         lines += block[:taken]
         del block[:taken]
@@ -170,6 +181,25 @@ COUNTS = {
     + ["[rank1]: RuntimeError: s3://data/a: 403 Forbidden", "[rank1]: reading"],
     "the same once more after a restart": ["[rank1]: ValueError: bad value 1"] * 9
     + ["will restart worker group", "[rank1]: ValueError: bad value 1"],
+    "an error's number among wider ones": ["[rank1]: RuntimeError: [Errno 1040] Disk quota exceeded"] * 9
+    + [f"[rank1]: RuntimeError: [Errno {number}] Disk quota exceeded" for number in (122, 1040)],
+    "another place in the collectives": [
+        f"[Rank {rank}] last enqueued work: 9, last completed work: {done}"
+        for rank in (1, 2)
+        for done in (8, 8, 8, 8, 5)
+    ],
+    "a later collective of a rank": ["[Rank 1] Timeout at NCCL work: 17, last enqueued NCCL work: 18"] * 9
+    + [f"[Rank 1] Timeout at NCCL work: {number}, last enqueued NCCL work: 9001" for number in (9000, 17)],
+    "a larger communicator": ["algo-1:70:9 [0] NCCL INFO comm 0x7f rank 0 nranks 8 busId 0 - Init START"] * 9
+    + [f"algo-1:70:9 [0] NCCL INFO comm 0x7f rank 0 nranks {size} busId 0 - Init START" for size in (16, 8)],
+    "what another text of the same sign leaves out": [
+        *(f"[rank{rank}]:[Rank {rank}] Watchdog caught collective operation timeout" for rank in (1, 2) * 5),
+        *(
+            f"[rank{rank}]:[Rank {rank}] Watchdog caught collective operation timeout, last enqueued work: 7, "
+            "last completed work: 6"
+            for rank in (1, 1, 1, 2)
+        ),
+    ],
     "the rest of a record": ["[rank1]: RuntimeError: failed", "[rank2]: reading"] * 9
     + ["[rank1]: RuntimeError: failed", "[rank1]:   CUDA out of memory. Tried to allocate 2.00 GiB."],
 }
@@ -182,6 +212,31 @@ def test_what_is_new_among_what_is_known_counts(name: str) -> None:
         be_busy(patch)
         told = answer(text)
     assert told == without_memory(text)
+
+
+# Of each number any digit and any width, as the errors of many ranks have them.
+TEXTS = {
+    "a socket": "algo-{host}:{pid}:{n} [{local}] NCCL WARN Call to recv from 10.0.{host}.{local}<4{rank}> "
+    "failed : Connection reset by peer",
+    "a communicator": "algo-{host}:{pid}:{n} [{local}] NCCL INFO comm 0x55{n:x} rank {rank} nranks 512 "
+    "cudaDev {local} busId {local}000 - Abort COMPLETE",
+    "a watchdog": "[rank{rank}]: RuntimeError: NCCL communicator was aborted on rank {rank}. Original reason "
+    "for failure was: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4000, OpType=ALLREDUCE, "
+    "Timeout(ms)=600000) ran for 600{n} milliseconds before timing out.",
+    "a GPU": "[rank{rank}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {n}.00 MiB. "
+    "GPU {local} has a total capacity of 79.15 GiB of which {n}.25 MiB is free.",
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_most_of_a_storm_is_left_out_whatever_its_numbers(name: str) -> None:
+    chance = random.Random(3)
+    lines = []
+    for _ in range(6000):
+        rank = chance.randrange(40)
+        n = chance.randrange(10 ** chance.randrange(1, 7))
+        lines.append(TEXTS[name].format(rank=rank, host=rank // 8 + 1, local=rank % 8, pid=70 + rank, n=n))
+    assert 0 < len(looked_at("\n".join(lines) + "\n")) < len(lines) / 10
 
 
 @pytest.mark.parametrize("prefix", ["", "[rank{}]: ", "[1,{}]<stderr>:"], ids=["none", "rank", "mpirun"])
@@ -199,12 +254,17 @@ def test_most_of_a_storm_of_tracebacks_is_left_out(prefix: str) -> None:
         lines.append(waiting[rank].pop(0))
         if not waiting[rank]:
             del waiting[rank]
-    looked = []
+    assert 0 < len(looked_at("\n".join(lines) + "\n")) < count / 10
+
+
+def looked_at(text: str) -> list[object]:
+    """The lines that were not left out."""
+    looked: list[object] = []
     with pytest.MonkeyPatch.context() as patch:
         look = LogReader._look_at
         patch.setattr(LogReader, "_look_at", lambda self, each: (looked.append(each), look(self, each)))
-        answer("\n".join(lines) + "\n")
-    assert 0 < len(looked) < count / 10
+        answer(text)
+    return looked
 
 
 def raised(prefix: str, number: int) -> list[str]:

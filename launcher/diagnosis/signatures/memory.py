@@ -22,7 +22,7 @@ SIGNATURES = (
         literal="out of memory",
         pattern=re.compile(
             r"(?:CUDA|HIP) out of memory\. Tried to allocate (?P<asked>" + _SIZE + r")\.? "
-            r".{0,60}?(?:\(GPU \d{1,3}; |capaci?ty of )(?P<total>" + _SIZE + r")"
+            r".{0,60}?(?:\(GPU \d{1,4}; |capaci?ty of )(?P<total>" + _SIZE + r")"
             r".{0,160}?(?P<free>" + _FREE + r")(?: is)? free"
         ),
         example="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 5 has a total "
