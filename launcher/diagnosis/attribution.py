@@ -24,8 +24,10 @@ from launcher.diagnosis.standstill import hangs, silent_before, stands_still
 from launcher.diagnosis.stops import split_by_stop, stopped, unexplained
 from launcher.diagnosis.sureness import judged_sure, runner_up
 from launcher.diagnosis.telling import grouped, root_cause, survived
-from launcher.failure_modes import distribution, job_runtime
+from launcher.failure_modes import distribution, hardware, job_runtime
 from launcher.failure_modes.model import Finding, Retry
+
+_ENDS_BY_SIGNAL = (job_runtime.NATIVE_CRASH, hardware.HOST_OUT_OF_MEMORY)
 
 CLOSE = 12
 """Lines of a host between a context and the symptom that it explains."""
@@ -65,7 +67,7 @@ def judge(
     history = [finding for sign in reading.restarts for finding in grouped([sign], warn=True)]
     history = [*survived(incident.history), *history]
     stop = stopped(signs, ending)
-    weighty = _weightiest(unexplained(signs, ending, lengths=reading.lengths, late=late or {}))
+    weighty = _telling_how(_weightiest(unexplained(signs, ending, lengths=reading.lengths, late=late or {})))
     if not weighty and stop is not None:
         earlier, later = split_by_stop(signs, ending)
         followed = tuple(grouped(later))
@@ -151,6 +153,14 @@ def _weightiest(signs: Sequence[Sighting]) -> list[Sighting]:
     """The signs of the greatest weight: the lower role, and what is definite."""
     weight = min((_weight(sign) for sign in signs), default=None)
     return [sign for sign in signs if _weight(sign) == weight]
+
+
+def _telling_how(weighty: Sequence[Sighting]) -> Sequence[Sighting]:
+    """The signs without those that tell of the end of a process and not how, where another one tells its
+    signal: starters say both, in any order."""
+    if not any(sign.mode in _ENDS_BY_SIGNAL for sign in weighty):
+        return weighty
+    return [sign for sign in weighty if sign.mode is not job_runtime.SCRIPT_RAISED or not sign.vague]
 
 
 def _weight(sign: Sighting) -> tuple[int, bool]:

@@ -40,10 +40,10 @@ _BAR = re.compile(
 """What goes on: tqdm's bars, shares at the end of a line, the headings of Composer's records."""
 
 _MARKED = re.compile(
-    r"\b(?:INFO|DEBUG|NOTICE|WARN|WARNING)\b|^\[?[IW]\d{3,4} |<(?:info|warn)>|Warning:"
+    r"\b(?:INFO|DEBUG|NOTICE|(?<!NCCL )WARN|WARNING)\b|^\[?[IW]\d{3,4} |<(?:info|warn)>|Warning:"
     r"|^warning:|^#|^\[New Thread |Exception ignored in"
 )
-"""How a program marks a line as information or a warning."""
+"""How a program marks a line as information or a warning. With NCCL, WARN is the level of errors."""
 
 _BEGINNING = 300
 _RECORD = 4
@@ -52,7 +52,7 @@ _RECORD = 4
 _LEADS_TO = 20
 """Lines before an exception that speak of it: its traceback, and the words with which it was logged."""
 
-_WAITS = re.compile(r"\bInit START\b|\bRendezvous'ing\b|\b[Ww]aiting (?:for|on)\b|\bconnecting to\b", re.I)
+_WAITS = re.compile(r"\bInit START\b|\bRendezvous'ing\b|\b[Ww]aiting (?:for|on|in)\b|\bconnecting to\b", re.I)
 """What begins something that has an end of its own: a log that ends with it just stops."""
 
 _SPEAKS_OF_ERROR = re.compile(

@@ -140,3 +140,14 @@ def test_of_two_tables_in_one_log_the_earlier_failure_counts() -> None:
 def test_tables_of_one_moment_count_in_the_order_in_which_they_stand() -> None:
     assert root(of_two_agents("45:04", "45:02")) == ("CODE001", 0)
     assert root(of_two_agents("45:0", "never")) == ("CODE001", 0)
+
+
+def test_the_signal_in_the_table_is_the_cause_and_not_the_error_above_it() -> None:
+    found = story(
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+        "Root Cause (first observed failure):\n[0]:\n"
+        "  rank      : 10 (local_rank: 2)\n  exitcode  : -6 (pid: 201877)\n"
+        "  traceback : Signal 6 (SIGABRT) received by PID 201877\n"
+        "srun: error: algo-2: task 0: Exited with exit code 1"
+    )
+    assert root(found) == ("CODE004", 10)
