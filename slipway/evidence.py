@@ -13,7 +13,7 @@ from slipway.tracebacks import PrintedTraceback, is_own_module, sign_of, that_co
 
 _TAIL_LINES = 20
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.*$")
-_CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL)
+_CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 """Signals that a process gets by its own native code."""
 
 _WHAT = re.compile(r"^\s*what\(\):\s*(\S.*)$")

@@ -14,16 +14,19 @@ from math import nan
 from launcher.text.printed_metrics import PrintedMetrics
 
 _COUNTERS = ("step", "epoch")
-SMALLEST_SCALE = r"Attempted loss scale: 1(?:\.0)?, reducing to 1(?:\.0)?(?![\d.])"
-"""How DeepSpeed says that a loss scale can fall no further."""
+SMALLEST_SCALE = r"\. Attempted loss scale: 1(?:\.0)?, reducing to 1(?:\.0)?(?![\d.])"
+"""How DeepSpeed says that a loss scale can fall no further, behind the step that it skips."""
+VANISHING_SCALE = r", loss scaler \d+ reducing loss scale to \d+(?:\.\d+)?e-\d+"
+"""How apex (amp/scaler.py), which knows no smallest one, says that it is next to nothing: Python prints what
+is below 0.0001 so."""
 
 _NOT_FINITE_UNSCALED = re.compile(
-    rf"Skipping step\. {SMALLEST_SCALE}"
+    rf"Skipping step(?:{SMALLEST_SCALE}|{VANISHING_SCALE})"
     r"|loss scale: 1\.0 \| grad norm: nan\b"
 )
 """DeepSpeed's word for a step whose gradients overflow even at the smallest loss scale, in each of its
-optimizers (deepspeed/runtime/fp16 and zero), and Megatron's (training_log of its training.py) for gradients
-that are NaN at that scale: what fits fp16 at no scale is not finite."""
+optimizers (deepspeed/runtime/fp16 and zero), apex's at one next to nothing, and Megatron's (training_log of
+its training.py) for gradients that are NaN at that scale: what fits fp16 at no scale is not finite."""
 
 _MOST_SPEAKERS = 4096
 _MOST_MOMENTS = 64

@@ -50,11 +50,12 @@ _SIGNALS: Mapping[int, str] = {
     4: "SIGILL",
     6: "SIGABRT",
     7: "SIGBUS",
+    8: "SIGFPE",
     9: "SIGKILL",
     11: "SIGSEGV",
     15: "SIGTERM",
 }
-_TASKS = re.compile(r"^srun: error: \S{1,100}: tasks? (?:[\d,-]{1,100}[,-])?(?P<last>\d{1,7}): ")
+_TASKS = re.compile(r"^srun: error: \S{1,100}: tasks? (?:[\d,-]{1,4000}[,-])?(?P<last>\d{1,7}): ")
 """srun lists the tasks of a host in rising order."""
 _COMMUNICATOR = re.compile(r"\bcomm 0x[\da-f]{1,16} rank \d{1,6} nranks (?P<size>\d{1,6})\b")
 _WORLD = re.compile(r"^\s*global_world_sizes=\[(?P<size>\d{1,6})[\],]")

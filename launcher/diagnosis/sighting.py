@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from launcher.diagnosis.progress import SMALLEST_SCALE
+from launcher.diagnosis.progress import SMALLEST_SCALE, VANISHING_SCALE
 from launcher.diagnosis.rank_lines import group_and_rank
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.signatures.signature import LineRole, Signature
@@ -18,7 +18,7 @@ GOES_ON = re.compile(
     r"falling back to|(?:going on|continuing) without|attempting to recover|"
     r"(?:ignoring|skipping) (?:this |the )?(?:batch|step|sample|error)|"
     r"(?:halving|reducing|decreasing) (?:the )?(?:micro[- ]?)?batch[ _]size)\b"
-    rf"(?!\. {SMALLEST_SCALE})",
+    rf"(?!{SMALLEST_SCALE}|{VANISHING_SCALE})",
     re.I,
 )
 """What a program writes beside an error that it has dealt with: such a line is not a root cause. A loss scale

@@ -135,12 +135,13 @@ ENVIRONMENT_VALUE_NOT_STRING = FailureMode(
 
 NATIVE_CRASH = FailureMode(
     code="CODE004",
-    title="a rank died in native code: SIGSEGV, SIGABRT, SIGBUS or SIGILL",
+    title="a rank died in native code: SIGSEGV, SIGABRT, SIGBUS, SIGILL or SIGFPE",
     cause=(
         "The process was ended by a signal of its own making, without a Python traceback: SIGSEGV (exit "
         "code 139 or -11) in a C or CUDA extension, SIGABRT (exit code 134 or -6) by an assertion or an "
         "uncaught C++ exception, which torch's watchdog also raises after a time-out, SIGBUS (exit code 135 "
-        "or -7) mostly of a full /dev/shm, SIGILL (exit code 132 or -4) of a binary built for another CPU."
+        "or -7) mostly of a full /dev/shm, SIGILL (exit code 132 or -4) of a binary built for another CPU, "
+        "SIGFPE (exit code 136 or -8) of an integer that was divided by zero."
     ),
     remedy=(
         "Set PYTHONFAULTHANDLER to '1' in `environment`: the next time each thread's Python lines are "

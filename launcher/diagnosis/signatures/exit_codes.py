@@ -6,8 +6,8 @@ torch's watchdog raises it after a time-out; SIGTERM comes from outside.
 
 Texts: torch/distributed/elastic/multiprocessing/api.py and errors/__init__.py;
 torch/multiprocessing/spawn.py; CPython's subprocess.py and faulthandler.c; sagemaker-training-toolkit's
-errors.py; FailureReason of the SageMaker API; docker compose; bash; srun; Open MPI and MPICH; DeepSpeed's
-launcher/launch.py; Composer's cli/launcher.py; glibc's malloc.
+errors.py; FailureReason of the SageMaker API; docker compose; bash; srun; Open MPI and MPICH; UCX's
+debug.c; DeepSpeed's launcher/launch.py; Composer's cli/launcher.py; glibc's malloc.
 """
 
 from __future__ import annotations
@@ -55,6 +55,9 @@ _SIGNALS = (
     _SignalSaid("SIGBUS", 7, "Bus error", *_CRASHED, "died of SIGBUS: mostly /dev/shm was full"),
     _SignalSaid(
         "SIGILL", 4, "Illegal instruction", *_CRASHED, "died of SIGILL, an instruction unknown to the CPU"
+    ),
+    _SignalSaid(
+        "SIGFPE", 8, "Floating point exception", *_CRASHED, "died of SIGFPE: an integer was divided by zero"
     ),
     _SignalSaid(
         "SIGABRT",
@@ -181,7 +184,7 @@ def _by_name(ending: _SignalSaid) -> tuple[Signature, ...]:
             "task {task}",
             f": {ending.words.lower()}",
             rf"^\s{{0,40}}srun: error: (?P<host>[\w.-]{{1,100}}): "
-            rf"(?:task (?P<task>\d{{1,7}})|tasks (?P<tasks>[\d,-]{{1,100}})): {words}\b",
+            rf"(?:task (?P<task>\d{{1,7}})|tasks (?P<tasks>[\d,-]{{1,4000}})): {words}\b",
             f"srun: error: gpu20-15: task 7: {ending.words} (core dumped)",
             f"srun: error: gpu20-15: what task 7 says: {ending.words}",
         ),
@@ -201,8 +204,9 @@ def _by_name(ending: _SignalSaid) -> tuple[Signature, ...]:
             ending,
             "a process",
             ending.words.lower(),
-            rf"{_BY_MPIRUN}exited on signal {number} \({words}\)|EXIT STRING: {words} \(signal {number}\)"
-            rf"|^\[\S{{1,100}}:\d{{1,9}}\] Signal: {words} \({number}\)"
+            rf"{_BY_MPIRUN}exited on signal {number} \({words}(?:: \d{{1,4}})?\)"
+            rf"|EXIT STRING: {words} \(signal {number}\)"
+            rf"|^\[\S{{1,100}}:\d{{1,9}}\] Signal: {words} \({number}\)|Caught signal {number} \({words}: "
             rf"|: line \d{{1,9}}: +\d{{1,9}} {words}\b"
             rf"|^{words}(?: \(core dumped\))?$|^Fatal Python error: {words}"
             # An interactive shell of one of its jobs: bash, and zsh, which tells the process.

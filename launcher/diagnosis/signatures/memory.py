@@ -202,8 +202,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="out of memory",
         pattern=re.compile(
-            r"^\s{0,40}srun: error: (?P<host>[\w.-]{1,100}): (?:task (?P<task>\d{1,7})|tasks [\d,-]{1,100}): "
-            r"Out Of Memory"
+            r"^\s{0,40}srun: error: (?P<host>[\w.-]{1,100}): (?:task (?P<task>\d{1,7})"
+            r"|tasks [\d,-]{1,4000}): Out Of Memory"
         ),
         example="srun: error: gpu20-15: task 0: Out Of Memory",
         near_miss="INFO srun: error: gpu20-15: task 0: Out Of Memory is what it says",
@@ -227,7 +227,7 @@ SIGNATURES = (
         literal="killed",
         pattern=re.compile(
             r"^\s{0,40}srun: error: (?P<host>[\w.-]{1,100}): (?:task (?P<task>\d{1,7})"
-            r"|tasks [\d,-]{1,100}): Killed\b"
+            r"|tasks [\d,-]{1,4000}): Killed\b"
         ),
         example="srun: error: gpu20-15: tasks 0-3: Killed",
         near_miss="srun: error: gpu20-15: task 0 was never Killed",

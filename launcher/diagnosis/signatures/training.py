@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from launcher.diagnosis.progress import SMALLEST_SCALE
+from launcher.diagnosis.progress import SMALLEST_SCALE, VANISHING_SCALE
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import data, ddp, job_runtime, training_compiler
 
@@ -200,11 +200,21 @@ SIGNATURES = (
         mode=job_runtime.LOSS_NOT_FINITE,
         role=LineRole.SYMPTOM,
         literal="attempted loss scale: 1",
-        pattern=re.compile(rf"Skipping step\. {SMALLEST_SCALE}"),
+        pattern=re.compile(rf"Skipping step{SMALLEST_SCALE}"),
         example="[2021-11-27 00:36:54,800] [INFO] [stage2.py:1628:step] [deepscale] OVERFLOW! Rank 0 "
         "Skipping step. Attempted loss scale: 1, reducing to 1",
         near_miss="[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 16, reducing to 8",
         says="the gradients overflow at the smallest loss scale, and the step is skipped",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.LOSS_NOT_FINITE,
+        role=LineRole.SYMPTOM,
+        literal="reducing loss scale to ",
+        pattern=re.compile(rf"Skipping step{VANISHING_SCALE}"),
+        example="Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 2.17292e-311",
+        near_miss="Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0",
+        says="the gradients overflow though the loss scale is next to nothing, and the step is skipped",
         vague=True,
     ),
     Signature(
