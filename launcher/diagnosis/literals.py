@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from threading import Lock
 from typing import Any, Protocol, TypeAlias
 
@@ -38,9 +39,13 @@ class Finder(Protocol):
 
 
 def finder_of(literals: Iterable[str]) -> Finder:
-    """The quickest finder that works here."""
-    unique = distinct(literals)
-    if hyperscan is not None:
+    """The quickest finder that works here; for the same literals the same one."""
+    return _finder_of(distinct(literals), with_hyperscan=hyperscan is not None)
+
+
+@lru_cache(maxsize=8)
+def _finder_of(unique: tuple[bytes, ...], *, with_hyperscan: bool) -> Finder:
+    if with_hyperscan:
         try:
             return AutomatonFinder(unique)
         except hyperscan.error:  # Such as a processor without the instructions that it needs.

@@ -118,6 +118,18 @@ CUT_OFF = {
     "nvidia-nccl-tests-128": "it ends within a table of measurements",
     "open-mpi-ompi-10693": "a warning of a start and no more",
     "pytorch-pytorch-60716": "events of workers, and none of the agent that started them",
+    "aws-aws-k8s-tester-503": "it ends within a table of measurements",
+    "aws-sagemaker-scikit-learn-container-81": "it ends where the toolkit has started the script",
+    "awslabs-gluonts-3157": "it ends within the warnings of a start",
+    "bigscience-workshop-megatron-deepspeed-220": "it ends within the arguments of a start",
+    "bigscience-workshop-megatron-deepspeed-356": "it ends within the arguments of a start",
+    "bottlerocket-os-bottlerocket-kernel-kit-313": "it ends within a table of measurements",
+    "dstackai-dstack-3961": "it ends within a table of measurements",
+    "espnet-espnet-1185": "it ends within the warnings of a start",
+    "kubeflow-trainer-1601": "a download that is done, and nothing of the training behind it",
+    "nvidia-nccl-527": "measurements and no more",
+    "nvidia-nemo-speech-10966": "it ends while groups are made",
+    "open-mmlab-mmdetection-11461": "it ends within the environment of a start",
 }
 """Logs without a failure in which nothing shows how the job goes on, so that unknown is right."""
 
