@@ -71,6 +71,8 @@ class AutomatonFinder:
             elements=len(literals),
             flags=[hyperscan.HS_FLAG_CASELESS] * len(literals),
         )
+        self.size: int = self._database.size()
+        """Bytes of the automaton; some literals make it many times as large."""
 
     def hits(self, text: bytes) -> list[Hit]:
         """Every occurrence of every literal, in the order in which they end."""

@@ -88,3 +88,9 @@ def test_on_a_processor_that_hyperscan_does_not_know_there_is_the_pattern(
     assert isinstance(finder_of(["error"]), AutomatonFinder)
     monkeypatch.setattr(literals, "AutomatonFinder", refuses)
     assert isinstance(finder_of(["sought by nobody else"]), PatternFinder)
+
+
+@needs_hyperscan
+def test_the_automaton_of_what_is_sought_is_small() -> None:
+    """A literal such as `--- logging error ---` makes it six times as large, in 25 MB of memory."""
+    assert AutomatonFinder(distinct(LITERALS)).size < 300_000
