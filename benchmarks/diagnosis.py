@@ -10,7 +10,8 @@ each in processes of their own, without the time that importing takes, the least
 `--nvrx` the deterministic layer of nvidia-resiliency-ext's restart agent reads the first 2 MB. Bounds:
 300 MB a second of 500 MB (of less the beginning and the end of each file count most), 50 in storms, 100 MB of
 memory, and of five times the logs no more than a tenth more memory. Of each rank's first traceback every line
-is read: where ranks are mixed, and in many files, little is left to leave out, and the bounds are lower.
+is read, and of each text its first line: where these are many, and in many files, less is left to leave out,
+and the bounds are lower.
 """
 
 from __future__ import annotations
@@ -88,13 +89,14 @@ def _healthy_line(number: int, host: int) -> str:
     )
 
 
-def nccl_errors(folder: Path) -> None:
-    """Lines of NCCL and of PyTorch, each of any rank and of numbers as wide as they come."""
+def nccl_errors(folder: Path, texts: int) -> None:
+    """Lines of NCCL and of PyTorch in turn, of so many texts, each of any rank and of numbers as wide as they
+    come."""
     chance = random.Random(1)
-    _write(folder / "all.log", (_nccl_error(number, chance) for number in range(ERRORS)))
+    _write(folder / "all.log", (_nccl_error(number, chance)[number % texts] for number in range(ERRORS)))
 
 
-def _nccl_error(number: int, chance: random.Random) -> str:
+def _nccl_error(number: int, chance: random.Random) -> tuple[str, ...]:
     rank = chance.randrange(RANKS)
     host, device, seconds = rank // 8 + 1, rank % 8, number // 100
     nccl = f"algo-{host}:{77 + device}:{chance.randrange(90, 2000)} [{device}]"
@@ -112,7 +114,7 @@ def _nccl_error(number: int, chance: random.Random) -> str:
         "failure was: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4000, "
         f"OpType=ALLREDUCE, Timeout(ms)=600000) ran for {600000 + number % 2000} milliseconds before timing "
         "out.",
-    )[number % 5]
+    )
 
 
 def tracebacks(folder: Path, files: int, ranks: int) -> None:
@@ -220,7 +222,8 @@ def main() -> int:
     kinds: list[tuple[str, Callable[[Path], None], float, tuple[str, int | None]]] = [
         (f"{size // 5} MB of healthy hosts", lambda to: healthy(to, size // 5), 0.0, ("MEM001", CULPRIT)),
         (f"{size} MB of healthy hosts", lambda to: healthy(to, size), HEALTHY, ("MEM001", CULPRIT)),
-        ("NCCL errors of 512 ranks", nccl_errors, STORM, ("NCCL004", None)),
+        ("NCCL errors of 512 ranks", lambda to: nccl_errors(to, 2), STORM, ("NCCL006", None)),
+        ("the same of five texts", lambda to: nccl_errors(to, 5), MIXED, ("NCCL004", None)),
         ("tracebacks of a rank", lambda to: tracebacks(to, 1, 1), STORM, ("CODE001", 0)),
         ("tracebacks of 512 ranks, mixed", lambda to: tracebacks(to, 1, RANKS), MIXED, ("CODE001", None)),
         (

@@ -211,9 +211,6 @@ class KnownLines:
         a traceback.
         """
         shape = self._shape(raw)
-        spans = shape.layout.of_kind(identity.spans)
-        if spans is None:
-            return
         told = shape.kind.alone
         if after is not None:
             step = self._step(shape, len(raw), after)
@@ -224,7 +221,7 @@ class KnownLines:
             header = way[0].begins
             if header is not None:
                 header.usual, header.usual_news = way, told
-        news = self._news(told, shape, row, identity._replace(spans=spans), kinds)
+        news = self._news(told, shape, row, identity, kinds)
         if news is None:
             return
         whom = shape.whom_of(news)(raw)

@@ -32,8 +32,8 @@ Writer: TypeAlias = "int | str | None"
 
 
 class Identity(NamedTuple):
-    """How a line is known again: by what stands at `spans`. `is_own` is whether only lines of this kind tell
-    what it tells."""
+    """How a line is known again: by what stands at `spans`, which are places of its kind. `is_own` is whether
+    only lines of this kind tell what it tells."""
 
     spans: Spans
     is_own: bool = False

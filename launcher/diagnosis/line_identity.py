@@ -74,11 +74,6 @@ def _speaks(shape: bytes) -> bool:
     return _SPEAKS.search(shape) is not None
 
 
-@lru_cache(maxsize=1024)
-def _is_new_each_time(shape: bytes) -> bool:
-    return _NEVER.search(shape) is not None
-
-
 def is_plain(raw: bytes) -> bool:
     """Whether a line is read as it stands: ASCII, without control characters, not too long."""
     if len(raw) > LONGEST_LINE or not raw.isascii():
@@ -87,14 +82,31 @@ def is_plain(raw: bytes) -> bool:
 
 
 def identity_of(raw: bytes, line: Line, row: Signature | None, *, traced: bool = False) -> Identity | None:
-    """How to know a line again; None where another line of its kind may bring something new.
+    """How to know a line again, by places of its kind; None where another line of its kind may bring
+    something new.
 
-    `row` is the one that counts for it, `traced` whether it is of a traceback, below its header.
+    `row` is the one that counts for it, `traced` whether it is of a traceback, below its header. Lines of one
+    kind for which the same row counts have one answer, so it is remembered.
     """
-    shape = shape_of(raw.lower())
-    if not is_plain(raw) or _is_new_each_time(shape):
+    if not is_plain(raw):
         return None
-    if row is None and not traced and counters_in(line.text):
+    shape = shape_of(raw)
+    start = len(raw) - len(line.text)
+    key = (kind_of(shape), Layout(shape).of_kind(((start, start),)), id(row), traced)
+    if key not in _IDENTITIES:
+        if len(_IDENTITIES) >= _MOST_REMEMBERED:
+            _IDENTITIES.clear()
+        _IDENTITIES[key] = _identity_of(raw, line, row, traced=traced)
+    return _IDENTITIES[key]
+
+
+_MOST_REMEMBERED = 2048
+_IDENTITIES: dict[tuple[object, ...], Identity | None] = {}
+
+
+def _identity_of(raw: bytes, line: Line, row: Signature | None, *, traced: bool) -> Identity | None:
+    shape = shape_of(raw.lower())
+    if _NEVER.search(shape) or (row is None and not traced and counters_in(line.text)):
         return None
     of_ranks = rank_lines.places_of_numbers(line.text)
     if of_ranks is None:
@@ -108,13 +120,14 @@ def identity_of(raw: bytes, line: Line, row: Signature | None, *, traced: bool =
             return None  # It is told in the lines that follow, or behind a prefix that nobody knows.
         found += [match.span(name) for name in sorted(of_whom) if match[name]]
     found += [group.span() for group in _GROUP.finditer(line.text)]
-    spans = (*spans_of_origin(text), *((start + first, start + end) for first, end in found))
     telling = telling_numbers(kind_of(shape))
     if telling is None:
-        return Identity((*spans, (start, len(raw))))
-    return Identity(
-        (*spans, *Layout(shape).of_shape(telling)), is_own=_TELLS_OF_RANKS.search(shape) is not None
-    )
+        found.append((0, len(line.text)))
+    layout = Layout(shape)
+    spans = layout.of_kind((*spans_of_origin(text), *((start + first, start + end) for first, end in found)))
+    if spans is None:
+        return None
+    return Identity((*spans, *(telling or ())), is_own=_TELLS_OF_RANKS.search(shape) is not None)
 
 
 def is_followed_by_another(after: Sequence[bytes], *, torn: bool) -> bool:
