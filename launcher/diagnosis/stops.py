@@ -99,11 +99,11 @@ def _announces(sign: Sighting, stop: Sighting) -> bool:
 
 
 def _ended_by_itself(sign: Sighting) -> bool:
-    """Whether a process is said to have ended with an exit code that no signal to end gives, or, by srun, to
-    have crashed: the tasks that srun ends itself get SIGTERM and SIGKILL."""
+    """Whether a process is said to have ended with an exit code that no signal to end gives, or, by SLURM, to
+    have failed or crashed: the tasks that srun ends itself get SIGTERM and SIGKILL."""
     codes = {sign.captured[name] for name in ("exit", "exitcode") if name in sign.captured}
     crashed = sign.mode is job_runtime.NATIVE_CRASH and not {"task", "tasks"}.isdisjoint(sign.captured)
-    return bool(codes - _BY_SIGNAL) or crashed
+    return bool(codes - _BY_SIGNAL) or crashed or "failed_task" in sign.captured
 
 
 def _follows(sign: Sighting, stop: Sighting) -> bool:

@@ -7,7 +7,8 @@ torch's watchdog raises it after a time-out; SIGTERM comes from outside.
 Texts: torch/distributed/elastic/multiprocessing/api.py and errors/__init__.py;
 torch/multiprocessing/spawn.py; CPython's subprocess.py and faulthandler.c; sagemaker-training-toolkit's
 errors.py; FailureReason of the SageMaker API; docker compose; bash; srun; Open MPI and MPICH; UCX's
-debug.c; DeepSpeed's launcher/launch.py; Composer's cli/launcher.py; glibc's malloc.
+debug.c; DeepSpeed's launcher/launch.py; Composer's cli/launcher.py; Lightning's subprocess_script.py;
+glibc's malloc.
 """
 
 from __future__ import annotations
@@ -162,6 +163,15 @@ def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
             rf"(?:\bGlobal rank (?P<rank>\d{{1,6}}) \(PID \d{{1,10}}\) )?\bexited with code {ending.codes}",
             f"algo-1-x7k2p exited with code {shell}",
             "algo-1-x7k2p exited with code 0",
+        ),
+        _row(
+            ending,
+            "a process",
+            "terminated with code",
+            r"\[rank: (?P<rank>\d{1,6})\] Child process with PID \d{1,10} terminated with code "
+            rf"{ending.codes}",
+            f"[rank: 1] Child process with PID 21418 terminated with code {negative}. Forcefully ...",
+            "[rank: 1] Child process with PID 21418 terminated with code 1. Forcefully ...",
         ),
         _row(
             ending,

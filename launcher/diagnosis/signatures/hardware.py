@@ -226,6 +226,16 @@ SIGNATURES = (
     Signature(
         mode=hardware.GPU_FAULT,
         role=LineRole.INITIATOR,
+        literal="nv_err_reset_required",
+        pattern=re.compile(r"NVRM: .{0,300}\[NV_ERR_RESET_REQUIRED\]"),
+        example="NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] "
+        "(0x00000062) returned from status @ kernel_channel.c:2874",
+        near_miss="INFO NV_ERR_RESET_REQUIRED is a status of the driver",
+        says="the driver refuses a GPU until it is reset",
+    ),
+    Signature(
+        mode=hardware.GPU_FAULT,
+        role=LineRole.INITIATOR,
         literal="cuda driver error: ",
         pattern=re.compile(
             r"CUDA driver error: (?P<what>unspecified launch failure|unknown error|hardware stack "

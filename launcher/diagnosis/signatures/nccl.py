@@ -177,6 +177,19 @@ SIGNATURES = (
     Signature(
         mode=nccl.CLOSED_BY_PEER,
         role=LineRole.CASCADE,
+        literal="failed : connection timed out",
+        pattern=re.compile(
+            r"NCCL WARN (?:Net ?: )?Call to (?:recv|send|read|write)\w{0,8} "
+            r"(?:(?:from|to) (?P<peer>[^\s<]{1,100})\S{0,20} )?failed : Connection timed out"
+        ),
+        example="worker-23:83:2526 [0] misc/socket.cc:503 NCCL WARN Net : Call to recv from "
+        "10.0.41.17<38820> failed : Connection timed out",
+        near_miss="worker-23:83:2526 [0] NCCL WARN Call to connect failed : Connection timed out",
+        says="its peer {peer} answered no more, and the kernel gave the connection up",
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
         literal="application timeout caused pair closure",
         pattern=re.compile(r"Application timeout caused pair closure"),
         example="RuntimeError: Application timeout caused pair closure",

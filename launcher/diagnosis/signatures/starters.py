@@ -179,6 +179,35 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
         role=LineRole.CASCADE,
+        literal="terminated with code",
+        # Lightning's strategies/launchers/subprocess_script.py.
+        pattern=re.compile(
+            r"\[rank: (?P<rank>\d{1,6})\] Child process with PID \d{1,10} terminated with code "
+            r"(?P<exit>-?[1-9]\d*)"
+        ),
+        example="[rank: 1] Child process with PID 21418 terminated with code 1. Forcefully terminating all "
+        "other processes to avoid zombies",
+        near_miss="INFO [rank: 1] Child process with PID 21418 terminated with code 0",
+        says="ended with exit code {exit}; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="due to task failure",
+        pattern=re.compile(
+            r"\*\*\* (?:JOB|STEP) \S{1,40} (?:ON \S{1,80} )?CANCELLED AT \S{1,40} DUE TO "
+            r"(?P<failed_task>TASK FAILURE)"
+        ),
+        example="slurmstepd: error: *** STEP 4711.0 ON gpu-1 CANCELLED AT 2026-08-20T11:30:44 DUE TO TASK "
+        "FAILURE ***",
+        near_miss="INFO a step that is cancelled due to task failure",
+        says="SLURM ended the step because a task failed; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
         literal="exited with code",
         pattern=re.compile(
             r"\bGlobal rank (?P<rank>\d{1,6}) \(PID \d{1,10}\) exited with code (?P<exit>-?[1-9]\d{0,2})"

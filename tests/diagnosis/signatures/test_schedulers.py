@@ -33,6 +33,16 @@ def test_what_slurm_cancels_was_ended_from_outside(before: str, what: str, why: 
     assert "SLURM cancelled it" in (found.root_cause.finding.message if found.root_cause else "")
 
 
+def test_what_slurm_ends_for_the_failure_of_a_task_was_not_ended_from_outside() -> None:
+    lines = (
+        f"slurmstepd: error: *** STEP 4711.0 ON gpu-1 CANCELLED AT {AT} DUE TO TASK FAILURE ***\n"
+        "srun: error: gpu-1: tasks 0-57,59-63: Terminated"
+    )
+    found = diagnose(records(lines))
+    assert found.root_cause is not None
+    assert (found.verdict, found.root_cause.finding.code) == (Verdict.FAILED, "CODE001")
+
+
 def test_a_host_that_slurm_lost_is_named() -> None:
     lines = (
         "srun: error: Node failure on gpu-17\n"
