@@ -79,7 +79,10 @@ EXCEPTIONS = {
         "gated repo": "the token may not read it",
         "GatedRepoError": "the token may not read it",
     },
-    "same": {"Read timed out": "one answer was slow"},
+    "same": {
+        "Read timed out": "one answer was slow",
+        "The read operation timed out": "one answer was slow",
+    },
     "other-hosts": {
         "Driver/library version mismatch": "that host's driver was changed while it ran",
         "system not yet initialized": "that host's fabric manager does not run",
