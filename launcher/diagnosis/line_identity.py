@@ -33,6 +33,10 @@ OF_THE_JOB: Final = (
 )
 """Lower-case parts of lines that the reader itself acts on, each time that they come."""
 
+_MOST_REMEMBERED = 2048
+_IDENTITIES: dict[tuple[object, ...], Identity | None] = {}
+"""How lines are known again, by their kind, where the message begins, the row and whether they are traced."""
+
 _GROUP = re.compile(r"\[PG [^\]\[]{0,200}Rank \d{1,6}\]|\bRank \d{1,6}\]")
 """Where lines of a process group tell the group and the rank."""
 
@@ -98,10 +102,6 @@ def identity_of(raw: bytes, line: Line, row: Signature | None, *, traced: bool =
             _IDENTITIES.clear()
         _IDENTITIES[key] = _identity_of(raw, line, row, traced=traced)
     return _IDENTITIES[key]
-
-
-_MOST_REMEMBERED = 2048
-_IDENTITIES: dict[tuple[object, ...], Identity | None] = {}
 
 
 def _identity_of(raw: bytes, line: Line, row: Signature | None, *, traced: bool) -> Identity | None:
