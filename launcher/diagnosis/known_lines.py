@@ -91,6 +91,15 @@ class KnownLines:
             self._bounds.under_way -= 1
         return under_way
 
+    def messages(self, lines: Sequence[bytes]) -> list[str]:
+        """Lines of a traceback that was followed, without their prefixes."""
+        shapes = [self._shapes.get(shape_of(line)) for line in lines]
+        texts = [line.decode("ascii") for line in lines]
+        return [
+            text[origin_of(text).start if shape is None else shape.start :]
+            for text, shape in zip(texts, shapes, strict=True)
+        ]
+
     def writers(self) -> list[Writer]:
         """Those of whom a traceback is under way."""
         return list(self._under_way)
@@ -116,8 +125,66 @@ class KnownLines:
         `first` is the number of the first of all lines in its stream, `time_of` tells the time by such a
         number.
         """
+        ours = lines[glance.start : glance.start + len(glance.found)]
+        begun = 0
+        if not (self._under_way or self.open):
+            for at in self._unsettled(ours, glance.found):
+                shape = glance.found[at] or self._of_known_kind(glance.shapes[at], ours[at])
+                glance.found[at] = shape  # It may be known since the glance.
+                begun = at
+                if shape is not None and shape.kind.begins is not None:
+                    break
+                if shape is None or self._is_news_alone(shape, ours, glance, at):
+                    yield glance.start + at
+                    begun = at + 1
+                    if self.open:
+                        break
+            else:
+                return
+        yield from self._left_of_tracebacks(ours, glance, time_of, first, begun)
+
+    def _is_news_alone(self, shape: Shape, lines: Sequence[bytes], glance: Glance, at: int) -> bool:
+        """Whether a line outside of tracebacks may tell something that was not told before; where not, it is
+        settled for what comes."""
+        news = shape.told(shape.kind.alone, lines[at])
+        if news is None:
+            return True
+        writer = self._writer_of(lines[at], shape)
+        shape.settle(lines[at], writer, news)
+        self._bounds.count(_EACH)
+        return self._may_go_on(news, writer, lines, glance, at)
+
+    def _unsettled(self, lines: Sequence[bytes], found: Sequence[Shape | None]) -> list[int]:
+        """The places of the lines that may tell something new, as far as is known by now, where no traceback
+        is followed."""
+        told = [
+            None if shape is None else shape.settled.get(shape.of_settled(line))
+            for line, shape in zip(lines, found, strict=False)
+        ]
+        told.append(None)
+        return [
+            at
+            for at, (this, after, shape) in enumerate(zip(told, told[1:], found[1:], strict=False))
+            if this is None
+            or after is None
+            or shape is None
+            or (
+                shape.kind.text not in this[1].followed_by
+                if this[0] is None or after[0] is None or this[0] == after[0]
+                else not this[1].beside
+            )
+        ]
+
+    def _left_of_tracebacks(
+        self,
+        ours: Sequence[bytes],
+        glance: Glance,
+        time_of: Callable[[int], float | None],
+        first: int,
+        begun: int,
+    ) -> Iterator[int]:
+        """Those of the lines from a place on, each of which may be of a traceback."""
         start, shapes, found = glance.start, glance.shapes, glance.found
-        ours = lines[start : start + len(found)]
         under_way, bounds = self._under_way, self._bounds
         kinds = [None if shape is None else shape.kind for shape in found]
         writers = [
@@ -126,7 +193,7 @@ class KnownLines:
         ]
         writers.append(_UNKNOWN)
         each = zip(range(len(found) - 1), found, kinds, ours, writers, strict=False)
-        for at, shape, kind, line, writer in each:
+        for at, shape, kind, line, writer in islice(each, begun, None):
             if shape is None or kind is None:
                 shape = found[at] = self._of_known_kind(shapes[at], line)  # It may be known since the glance.
                 if shape is None:
@@ -134,7 +201,7 @@ class KnownLines:
                     continue
                 kind = kinds[at] = shape.kind
             if writer is _UNKNOWN:
-                writer = writers[at] = self._introduced(line, shape)
+                writer = writers[at] = self._writer_of(line, shape)
             followed = under_way.get(writer)  # type: ignore[call-overload]
             if followed is not None:
                 step = followed.step.next.get(kind)
@@ -143,7 +210,7 @@ class KnownLines:
                 elif not step.news:
                     followed.step = step
                     followed.lines.append(line)
-                elif self._is_news(step.news, ours, glance, writers, at):
+                elif self._is_news(step.news, shape, writer, ours, glance, at):
                     yield start + at
                 else:
                     del under_way[writer]  # type: ignore[arg-type]
@@ -158,40 +225,42 @@ class KnownLines:
                     and kinds[at : at + size] == header.usual
                     and writers[at : at + size].count(writer) == size
                     and at + size < len(found)
-                    and not self._is_news(header.usual_news, ours, glance, writers, at + size - 1)
+                    and (last := found[at + size - 1]) is not None
+                    and not self._is_news(header.usual_news, last, writer, ours, glance, at + size - 1)
                 ):
                     next(islice(each, size - 2, None), None)  # All of it lies here, and is known.
                     continue
                 under_way[writer] = FollowedSoFar(header, index, time_of(index), [line])  # type: ignore[index]
                 bounds.under_way += 1
-            elif self._is_news(kind.alone, ours, glance, writers, at):
+            elif self._is_news(kind.alone, shape, writer, ours, glance, at):
                 yield start + at
 
     def _is_news(
-        self, told: list[News], lines: Sequence[bytes], glance: Glance, writers: list[object], at: int
+        self,
+        told: list[News],
+        shape: Shape,
+        writer: object,
+        lines: Sequence[bytes],
+        glance: Glance,
+        at: int,
     ) -> bool:
         """Whether a line may tell something that was not told before."""
-        line, shape = lines[at], glance.found[at]
-        for news in told:
-            of = shape.whom.get(news) or shape.whom_of(news)  # type: ignore[union-attr]
-            if of(line) in news.whom:
-                return self._may_go_on(news, lines, glance, writers, at)
-        return True
+        news = shape.told(told, lines[at])
+        return news is None or self._may_go_on(news, writer, lines, glance, at)
 
     def _may_go_on(
-        self, news: News, lines: Sequence[bytes], glance: Glance, writers: list[object], at: int
+        self, news: News, writer: object, lines: Sequence[bytes], glance: Glance, at: int
     ) -> bool:
         """Whether the line after a known one may be of its record, and new."""
-        writer, following = writers[at], writers[at + 1]
         shape = glance.found[at + 1]
-        if following is _UNKNOWN and writer is not None and at + 1 < len(lines):
+        if writer is not None and at + 1 < len(lines):
             following = (
-                self._introduced(lines[at + 1], shape)
+                self._writer_of(lines[at + 1], shape)
                 if shape is not None
                 else origin_of(lines[at + 1].decode("utf-8", "replace")).writer
             )
-        if writer is not None and following is not None and following is not _UNKNOWN and following != writer:
-            return not news.beside
+            if following is not None and following != writer:
+                return not news.beside
         kind = kind_of(glance.shapes[at + 1]) if shape is None else shape.kind.text
         return kind not in news.followed_by
 
@@ -308,17 +377,17 @@ class KnownLines:
         places = layout.of_kind(((start, start), *spans)) or ((-1, len(shape)), *spans)
         of_kind = self._kinds[kind].setdefault(places, LineKind(kind))
         writers = self._writers.setdefault((kind_of(shape[:start]), places), {})
-        known = self._shapes[shape] = Shape(of_kind, layout, getter(spans), writers, start)
+        known = self._shapes[shape] = Shape(of_kind, layout, getter(spans), spans, writers, start)
         return known
 
-    def _introduced(self, line: bytes, shape: Shape) -> object:
+    def _writer_of(self, line: bytes, shape: Shape) -> Writer:
         """The writer of a line, who is known by it from now on."""
         whom = shape.of(line)
         writer = shape.writers.get(whom, _UNKNOWN)
         if writer is _UNKNOWN:
             writer = shape.writers[whom] = origin_of(line.decode("ascii")).writer
             self._bounds.count(_EACH)
-        return writer
+        return writer  # type: ignore[return-value]
 
 
 class KnownBounds:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from launcher.diagnosis.signatures.signature import Signature
-from launcher.text.line_origin import origin_of
 
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
-_POINTER = re.compile(rb"0x(?<![0-9A-Za-z]0x)[0-9A-Fa-f]+")
+_POINTER = re.compile(rb"(0x)(?<![0-9A-Za-z]0x)([0-9A-Fa-f]+)")
 """With its literal first, ahead of what may not stand before it, it is sought twelve times as fast."""
 _RUN = re.compile(rb"0+")
 
@@ -44,12 +44,16 @@ def shape_of(text: bytes) -> bytes:
     stood."""
     shape = text.translate(_ZEROS)
     if b"0x" in shape:
-        shape = _POINTER.sub(lambda found: b"0x" + b"0" * (len(found[0]) - 2), shape)
+        # Lines of communicators have one each, so no call of ours is made for it.
+        parts = _POINTER.split(shape)
+        parts[2::3] = map(b"0".__mul__, map(len, parts[2::3]))
+        shape = b"".join(parts)
     return shape
 
 
+@lru_cache(maxsize=1024)
 def kind_of(shape: bytes) -> bytes:
-    """The shape with its numbers as wide as the kind has them."""
+    """The shape with its numbers as wide as the kind has them; lines of one shape come again and again."""
     return _RUN.sub(lambda found: b"0" * _width(len(found[0])), shape)
 
 
@@ -137,10 +141,15 @@ class Shape:
     kind: LineKind
     layout: Layout
     of: Callable[[bytes], object]
+    of_writer: Spans
     writers: dict[object, object]
     start: int
     whom: dict[News, Callable[[bytes], object]] = field(default_factory=dict)
     """Who it is about, for what it could tell."""
+    settled: dict[object, tuple[Writer, News]] = field(default_factory=dict)
+    """Of lines that told nothing new, by all that tells who they are about: the writer, and what they told."""
+    of_settled: Callable[[bytes], object] = getter(())
+    _told: int = 0
 
     def whom_of(self, news: News) -> Callable[[bytes], object]:
         """What tells, in a line of this shape, who it is about."""
@@ -148,6 +157,23 @@ class Shape:
         if found is None:
             found = self.whom[news] = getter(self.layout.of_shape(news.identity.spans))
         return found
+
+    def told(self, told: list[News], line: bytes) -> News | None:
+        """Which of these a line of this shape tells no more, as it was told of the same before."""
+        for news in told:
+            of = self.whom.get(news) or self.whom_of(news)
+            if of(line) in news.whom:
+                return news
+        return None
+
+    def settle(self, line: bytes, writer: Writer, news: News) -> None:
+        """Outside of tracebacks this line tells nothing new, nor would another one about the same."""
+        if self._told != len(self.kind.alone):
+            self._told = len(self.kind.alone)
+            self.settled.clear()
+            spans = {span for each in self.kind.alone for span in each.identity.spans}
+            self.of_settled = getter(self.layout.of_shape(tuple(sorted({*spans, *self.of_writer}))))
+        self.settled[self.of_settled(line)] = writer, news
 
 
 @dataclass(slots=True, eq=False)
@@ -182,11 +208,6 @@ class FollowedSoFar:
     index: int
     time: float | None
     lines: list[bytes]
-
-    def messages(self) -> list[str]:
-        """The lines without their prefixes."""
-        texts = [line.decode("ascii") for line in self.lines]
-        return [text[origin_of(text).start :] for text in texts]
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,11 +75,12 @@ class OpenTracebacks:
 
     def resume(self, stream: str, writer: Writer) -> bool:
         """Whether a traceback of this writer was left out so far; it is being read from now on."""
-        under_way = self._scanner.known_of(stream).take(writer)
+        known = self._scanner.known_of(stream)
+        under_way = known.take(writer)
         if under_way is None:
             return False
         header = self._scanner.earlier(stream, under_way.index, under_way.time, under_way.lines[0])
-        first, *messages = under_way.messages()
+        first, *messages = known.messages(under_way.lines)
         traceback = opened(first)
         if traceback is None:
             raise AssertionError(f"no traceback begins in {first!r}")
