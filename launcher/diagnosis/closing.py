@@ -15,7 +15,7 @@ from launcher.diagnosis.matching import rows_matching
 from launcher.diagnosis.ranks import NOT_LATELY, RankState
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.redaction import shown
-from launcher.diagnosis.sighting import GOES_ON, Sighting
+from launcher.diagnosis.sighting import Sighting, is_dealt_with
 from launcher.diagnosis.windows import TAIL
 from launcher.text.durations import duration_in_words
 from launcher.text.moments import moment_in_words
@@ -99,7 +99,7 @@ class LastLine:
     @property
     def goes_on(self) -> bool:
         """Whether it is of a job that goes on: it counts, or says that it has dealt with an error."""
-        return self.progresses or any(pattern.search(self.raw) for pattern in (_BAR, GOES_ON))
+        return self.progresses or _BAR.search(self.raw) is not None or is_dealt_with(self.raw)
 
     @property
     def told(self) -> str:
@@ -251,11 +251,11 @@ def _is_marked(each: LastLine) -> bool:
 
 def _ends_marked(lines: Sequence[LastLine], shapes: Collection[str]) -> bool:
     """Whether the last record of a stream is marked as information, or is told elsewhere."""
-    if _WAITS.search(lines[-1].text) and not GOES_ON.search(lines[-1].text):
+    if _WAITS.search(lines[-1].text) and not is_dealt_with(lines[-1].text):
         return False
     return any(
         _is_marked(each)
-        or GOES_ON.search(each.text)
+        or is_dealt_with(each.text)
         or shape_of(each.text) in shapes
         or next(rows_matching(each.text), None) is not None
         for each in lines[-_RECORD:]

@@ -248,9 +248,7 @@ class KnownLines:
         news = shape.told(told, lines[at])
         return news is None or self._may_go_on(news, writer, lines, glance, at)
 
-    def _may_go_on(
-        self, news: News, writer: object, lines: Sequence[bytes], glance: Glance, at: int
-    ) -> bool:
+    def _may_go_on(self, news: News, writer: object, lines: Sequence[bytes], glance: Glance, at: int) -> bool:
         """Whether the line after a known one may be of its record, and new."""
         shape = glance.found[at + 1]
         if writer is not None and at + 1 < len(lines):

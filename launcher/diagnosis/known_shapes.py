@@ -147,8 +147,9 @@ class Shape:
     whom: dict[News, Callable[[bytes], object]] = field(default_factory=dict)
     """Who it is about, for what it could tell."""
     settled: dict[object, tuple[Writer, News]] = field(default_factory=dict)
-    """Of lines that told nothing new, by all that tells who they are about: the writer, and what they told."""
-    of_settled: Callable[[bytes], object] = getter(())
+    """The writers of lines that told nothing new, and what these told before, by all that tells whom they are
+    about."""
+    of_settled: Callable[[bytes], object] = itemgetter(slice(0, 0))
     _told: int = 0
 
     def whom_of(self, news: News) -> Callable[[bytes], object]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from launcher.diagnosis.known_shapes import kind_of, shape_of
 from launcher.diagnosis.literals import finder_of
-from launcher.diagnosis.record import Line, parse
+from launcher.diagnosis.record import Line, may_be_indented, parse
 from launcher.diagnosis.scan import Candidate
 from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
+from launcher.diagnosis.telling_digits import telling_numbers
 from launcher.failure_modes.job_runtime import SCRIPT_RAISED
+from launcher.text.line_length import LONGEST_LINE
 
 ROLES = {role: position for position, role in enumerate(LineRole)}
 _LINES_OF_A_RECORD = 3
@@ -19,6 +22,10 @@ _FINDER = finder_of(row.literal for row in SIGNATURES)
 _NUMBERS = {literal.decode(): number for number, literal in enumerate(_FINDER.literals)}
 _ROWS_OF: dict[frozenset[int], tuple[Signature, ...]] = {}
 """The rows by the literals that stand in a line, as lines are much alike."""
+
+_MOST_SHAPES = 2048
+_MATCHING: dict[bytes, tuple[Signature, ...]] = {}
+"""The rows that match the lines of a shape, of which no pattern looks at single digits."""
 
 _UNKNOWN_PREFIX = re.compile(
     r"\s*(?:\[[^\[\]]{1,80}\]:?|\([^()]{1,80}\):?|[\w./-]{1,80} ?\|"
@@ -68,14 +75,15 @@ def weightiest(
 
 def _behind_unknown(text: str) -> list[tuple[Signature, dict[str, str]]]:
     """The rows that want the beginning of a line and match behind prefixes that nobody knows."""
-    rows = [row for row in _rows_by_literals(text) if id(row) in _AT_START]
     found: list[tuple[Signature, dict[str, str]]] = []
+    prefix = _UNKNOWN_PREFIX.match(text)
+    rows = [row for row in _rows_by_literals(text) if id(row) in _AT_START] if prefix else []
     for _ in range(_MOST_UNKNOWN):
-        prefix = _UNKNOWN_PREFIX.match(text) if rows else None
-        if prefix is None:
+        if prefix is None or not rows:
             break
         text = text[prefix.end() :]
         found = [*rows_matching(text, rows), *found]
+        prefix = _UNKNOWN_PREFIX.match(text)
     return found
 
 
@@ -84,11 +92,28 @@ def rows_matching(
 ) -> Iterator[tuple[Signature, dict[str, str]]]:
     """The rows that match a text, in the order of the table, and what they captured."""
     if rows is SIGNATURES:
-        rows = _rows_by_literals(text)
+        rows = _rows_of_shape(text)
     lower = text.lower()
     for row in rows:
         if row.literal in lower and (match := row.pattern.search(text)):
             yield row, {name: value for name, value in match.groupdict().items() if value is not None}
+
+
+def _rows_of_shape(text: str) -> Sequence[Signature]:
+    """The rows that can match a text; where the same match all that differ in their digits alone, only those
+    that do."""
+    if not text.isascii() or len(text) > LONGEST_LINE:
+        return _rows_by_literals(text)
+    shape = shape_of(text.encode("ascii"))
+    rows = _MATCHING.get(shape)
+    if rows is None:
+        rows = tuple(_rows_by_literals(text))
+        if telling_numbers(kind_of(shape.lower())) == ():
+            rows = tuple(row for row, _ in rows_matching(text, rows))
+            if len(_MATCHING) >= _MOST_SHAPES:
+                _MATCHING.clear()
+            _MATCHING[shape] = rows
+    return rows
 
 
 def _rows_by_literals(text: str) -> Sequence[Signature]:
@@ -129,6 +154,8 @@ def record_of(candidate: Candidate, line: Line, text: str, uncovered: Callable[[
 
     `uncovered` takes off what stands before each of them and is no known prefix.
     """
+    if uncovered is str and not (candidate.after and may_be_indented(candidate.after[0])):
+        return text
     lines = [text]
     for text in candidate.following(_LINES_OF_A_RECORD):
         following = parse(text)

@@ -54,6 +54,15 @@ class Notes:
         self._count += 1
         return True
 
+    def repeats(
+        self, kind: object, stream: str, host: str | None, rank: int | None, local_rank: int | None
+    ) -> bool:
+        """Whether a sign of this kind was noted of them, so that another one need not be made to be given."""
+        if (kind, host, rank, local_rank) not in self._noted.get(stream, {}):
+            return False
+        self.given.add(kind)
+        return True
+
     def forget(self, stream: str) -> None:
         """What this stream showed is told elsewhere."""
         self._count -= len(self._noted.pop(stream, {}))

@@ -110,11 +110,13 @@ def learn(
     kinds: Collection[object],
     was: Open | None,
     now: Open | None,
+    *,
+    settled: bool,
 ) -> None:
     """Have lines left out that are like this one, where they would bring nothing new.
 
     `row` is the one that counts for the line, `kinds` are those of the signs in it; `was` and `now` are the
-    tracebacks of its writer before it and with it.
+    tracebacks of its writer before it and with it; `settled` as in `identity_of`.
     """
     raw = candidate.raw
     if now is not None:
@@ -126,7 +128,7 @@ def learn(
         return
     if (was is not None and (was.step is None or not was.traceback.exception)) or opens(raw):
         return
-    identity = identity_of(raw, line, row, traced=was is not None)
+    identity = identity_of(raw, line, row, traced=was is not None, settled=settled)
     if identity is None or not candidate.after:
         return
     after = None if was is None else was.step

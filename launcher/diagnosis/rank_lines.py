@@ -128,6 +128,20 @@ class RankLines:
             old[2] if step is None else step,
         )
 
+    def is_settled(self, line: Line) -> bool:
+        """Whether a line tells of a collective and others like it tell nothing more of its rank, whatever the
+        number: of each rank and group counts what came first, and whether their numbers are far apart."""
+        if not self._waiting or not any(part in line.text for part in OF_COLLECTIVES):
+            return False
+        group, rank = group_and_rank(line)
+        known = None if rank is None else self._waiting.get((rank, group))
+        if known is None or known.sequence is None:
+            return False
+        work = _WORK.search(line.text)
+        if work is not None and (known.operation is None or None is known.elements is not work["elements"]):
+            return False
+        return self._groups_unnamed or _GROUP.search(line.text) is not None
+
     def rows(self) -> tuple[RankState, ...]:
         """What is known of each rank but for its collectives."""
         for rank, (host, time, step) in self._seen.items():

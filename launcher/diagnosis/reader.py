@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from launcher.diagnosis import analysis_lines, attempts, rank_lines, stack_lines, torchrun_table
 from launcher.diagnosis.candidates import line_of, time_of, unworded
 from launcher.diagnosis.closing import LastLine
 from launcher.diagnosis.incident_reader import IncidentReader
-from launcher.diagnosis.line_identity import is_plain
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.matching import best_row, contexts_of, record_of, rows_matching
 from launcher.diagnosis.open_tracebacks import Open, OpenTracebacks, learn
@@ -19,44 +18,30 @@ from launcher.diagnosis.progress import Moment
 from launcher.diagnosis.raised import sign_of_cut, sign_of_exception, with_traceback
 from launcher.diagnosis.rank_lines import RankLines
 from launcher.diagnosis.reading import Reading
-from launcher.diagnosis.record import Line, LogRecord, LogStream
+from launcher.diagnosis.record import Line, LogRecord, LogStream, is_plain
 from launcher.diagnosis.scan import Candidate, Scanner
-from launcher.diagnosis.sighting import Sighting, sighting_of
+from launcher.diagnosis.sighting import Sighting, sighting_of, who_of
 from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
-from launcher.diagnosis.store_barrier import BARRIER, sign_of_barrier
+from launcher.diagnosis.store_barrier import sign_of_barrier
+from launcher.diagnosis.topics import LITERALS_OF, Topic, topics_of
 from launcher.diagnosis.tracebacks import BOX_END, HEADER, Traceback, opened
-from launcher.diagnosis.world_size import LITERALS as WORLD_SIZE_LITERALS
 from launcher.diagnosis.world_size import WorldSizes
 from launcher.failure_modes import distribution, job_runtime
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import FailureMode, Stage
 from launcher.failure_modes.registry import finds
 
-_RESTART = "slipway: restart "
-_SUCCESS, _FAILURE = "reporting training success", "reporting training failure"
 _RESTARTED = re.compile(
     r"^slipway: (?P<what>restart (?P<number>\d{1,4}) of \d{1,4}: after \d{1,9} s and \d{1,12} steps "
     r"(?:(?P<code>[A-Z]{2,5}\d{3}) )?.{1,1500})$"
 )
 """What the boot of every host says (slipway/restarts/sequence.py) before it starts the ranks again."""
 
-_IGNORED = ("exception ignored", "-- logging error --")
-"""How Python begins to tell of exceptions that harm nothing: in a destructor, or while a line is logged. It
-prints three dashes, of which hyperscan would make an automaton of 25 MB."""
-
-_IN_THREAD = "exception in thread"
-
 LITERALS = (
     *(row.literal for row in SIGNATURES),
-    *(context.literal for context in CONTEXTS),
-    *WORLD_SIZE_LITERALS,
-    *attempts.LITERALS,
-    *rank_lines.LITERALS,
-    *stack_lines.LITERALS,
-    *analysis_lines.LITERALS,
-    *(HEADER.lower(), BOX_END, torchrun_table.TITLE, BARRIER),
-    *(_RESTART, _SUCCESS, _FAILURE, *_IGNORED, _IN_THREAD),
+    *(literal for literals in LITERALS_OF.values() for literal in literals),
+    *(HEADER.lower(), BOX_END),
 )
 
 
@@ -164,14 +149,11 @@ class LogReader:
         known = self._scanner.known_of(stream)
         now = self._tracebacks.of(stream, line.writer)
         if (known.is_busy or was or now) and not notes.refused:
-            learn(known, candidate, line, row, notes.given, was, now)
+            settled = self._ranks_of(stream).is_settled(line)
+            learn(known, candidate, line, row, notes.given, was, now, settled=settled)
 
     def _look_into(self, candidate: Candidate, line: Line) -> Signature | None:
         """Note what a line says; the row that counts for it."""
-        restarted = _RESTARTED.match(line.text)
-        if restarted is not None:
-            self._begin_again(restarted, candidate, line)
-            return None
         traced = self._tracebacks.of(candidate.stream, line.writer) is not None
         if not candidate.hit and is_plain(candidate.raw):
             # No literal is in it, so only a traceback or a counter can go on with it.
@@ -179,33 +161,18 @@ class LogReader:
             if not traced and self._incidents.follow(candidate, line):
                 self._go_on(candidate.stream)
             return None
-        lower = line.text.lower()
-        if any(part in lower for part in attempts.LITERALS):
+        topics = topics_of(line.text)
+        if Topic.BOOTS_RESTART in topics and (restarted := _RESTARTED.match(line.text)):
+            self._begin_again(restarted, candidate, line)
+            return None
+        if Topic.ATTEMPT in topics:
             self._scanner.known_of(candidate.stream).forget()
             if self._incidents.begins_again(candidate, line):
                 self._start_over(candidate.stream)
                 traced = False
         beside = self._trace(candidate, line)
-        if any(part in lower for part in WORLD_SIZE_LITERALS):
-            self._worlds.read(line, candidate.host, candidate.index, candidate.time)
-        self._ranks_of(candidate.stream).read(
-            line, line.host or candidate.host, candidate.following() if "(local_rank: " in lower else ()
-        )
-        if any(part in lower for part in stack_lines.LITERALS):
-            self._stacks.read(candidate, line, line.host or candidate.host)
-        self._reading.success |= _SUCCESS in lower
-        self._reading.failure |= _FAILURE in lower
-        if torchrun_table.TITLE in lower and (said := torchrun_table.first_failure(candidate, line)):
-            self._incidents.note("table", said)
-        if BARRIER in lower and (barrier := sign_of_barrier(candidate, line)):
-            self._incidents.note("barrier", barrier)
-        if any(part in lower for part in analysis_lines.LITERALS):
-            for sign in analysis_lines.signs_of_analysis(candidate, line):
-                self._incidents.note("analysis", sign)
-        if any(part in lower for part in _IGNORED):
-            self._tracebacks.ignore_next(candidate, line)
-        if _IN_THREAD in lower:
-            self._tracebacks.in_thread_next(candidate, line)
+        if topics:
+            self._take_up(topics, candidate, line)
         inside = self._tracebacks.of(candidate.stream, line.writer)
         tells_where = inside is not None and inside.traceback.tells_where
         if beside is not None and beside.column and beside.exception:
@@ -217,8 +184,33 @@ class LogReader:
             self._note_row(*found, candidate, line, beside)
         elif not traced and self._incidents.follow(candidate, line):
             self._go_on(candidate.stream)
-        self._note_contexts(candidate, line)
+        if Topic.CONTEXT in topics:
+            self._note_contexts(candidate, line)
         return found[0] if found is not None else None
+
+    def _take_up(self, topics: Collection[Topic], candidate: Candidate, line: Line) -> None:
+        """Act on what a line speaks of, whatever row it matches."""
+        host = line.host or candidate.host
+        if Topic.WORLD_SIZE in topics:
+            self._worlds.read(line, candidate.host, candidate.index, candidate.time)
+        if Topic.RANKS in topics:
+            ends = candidate.following() if "(local_rank: " in line.text else ()
+            self._ranks_of(candidate.stream).read(line, host, ends)
+        if Topic.STACK in topics:
+            self._stacks.read(candidate, line, host)
+        self._reading.success |= Topic.SUCCESS in topics
+        self._reading.failure |= Topic.FAILURE in topics
+        if Topic.TORCHRUN_TABLE in topics and (said := torchrun_table.first_failure(candidate, line)):
+            self._incidents.note("table", said)
+        if Topic.STORE_BARRIER in topics and (barrier := sign_of_barrier(candidate, line)):
+            self._incidents.note("barrier", barrier)
+        if Topic.ANALYSIS in topics:
+            for sign in analysis_lines.signs_of_analysis(candidate, line):
+                self._incidents.note("analysis", sign)
+        if Topic.IGNORED_EXCEPTION in topics:
+            self._tracebacks.ignore_next(candidate, line)
+        if Topic.EXCEPTION_IN_THREAD in topics:
+            self._tracebacks.in_thread_next(candidate, line)
 
     def _go_on(self, stream: str) -> None:
         """Something was survived: what fails from here on counts anew."""
@@ -233,26 +225,31 @@ class LogReader:
         line: Line,
         beside: Traceback | None,
     ) -> None:
-        sighting = sighting_of(
-            row,
-            captured,
-            line,
-            candidate.text,
-            host=candidate.host,
-            index=candidate.index,
-            time=candidate.time,
-            stream=candidate.stream,
-        )
-        self._incidents.note(row, with_traceback(sighting, beside))
+        who = who_of(captured, line, candidate.host)
+        if not self._incidents.notes.repeats(row, candidate.stream, *who):
+            sighting = sighting_of(
+                row,
+                captured,
+                line,
+                candidate.text,
+                host=candidate.host,
+                index=candidate.index,
+                time=candidate.time,
+                stream=candidate.stream,
+            )
+            self._incidents.note(row, with_traceback(sighting, beside))
         self._symptoms.add((row.mode, candidate.stream))
 
     def _note_contexts(self, candidate: Candidate, line: Line) -> None:
         stream = candidate.stream
-        for number, context in enumerate(CONTEXTS):
-            if context in contexts_of(line.text) and not any(
-                (mode, stream) in self._symptoms for mode in context.of
-            ):
-                self._contexts[number, stream] = (context, candidate.host, candidate.index, line.text)
+        for context in contexts_of(line.text):
+            if not any((mode, stream) in self._symptoms for mode in context.of):
+                self._contexts[CONTEXTS.index(context), stream] = (
+                    context,
+                    candidate.host,
+                    candidate.index,
+                    line.text,
+                )
 
     def _place_by_path(self, candidate: Candidate, line: Line) -> None:
         """A file of one process tells the place of the rank that its lines name."""

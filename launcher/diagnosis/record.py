@@ -96,3 +96,20 @@ def parse(text: str) -> Line:
     return Line(
         text[origin.start :], origin.rank, origin.host, origin.device, origin.writer, origin.local_rank
     )
+
+
+def is_plain(raw: bytes) -> bool:
+    """Whether a line is read as it stands: ASCII, without control characters, not too long."""
+    if len(raw) > LONGEST_LINE or not raw.isascii():
+        return False
+    return raw.decode("ascii").replace("\t", " ").isprintable()
+
+
+def may_be_indented(raw: bytes) -> bool:
+    """Whether what a line says may begin with spaces, as prefixes end before a space, or with one.
+
+    False is certain, and told without taking the prefixes off.
+    """
+    if raw[:1] in (b" ", b"\t") or b"  " in raw or b"\t" in raw:
+        return True
+    return not is_plain(raw)

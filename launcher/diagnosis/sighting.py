@@ -13,16 +13,38 @@ from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes.model import FailureMode, Retry
 from launcher.text.line_origin import printed_time
 
+_SMALLER = r"(?:the )?(?:micro[- ]?)?batch[ _]size"
+_LEFT_OUT = r"(?:this |the )?(?:batch|step|sample|error)"
+_DEALT_WITH = {
+    "retrying": "",
+    "will ": r"(?:be )?retr(?:y|ied)",
+    "retry ": r"\d+ ?(?:/|of) ?\d+",
+    "trying ": r"(?:again|batch size)",
+    "falling back to": "",
+    "going on without": "",
+    "continuing without": "",
+    "attempting to recover": "",
+    "ignoring ": _LEFT_OUT,
+    "skipping ": _LEFT_OUT,
+    "halving ": _SMALLER,
+    "reducing ": _SMALLER,
+    "decreasing ": _SMALLER,
+}
+"""What a program writes beside an error that it has dealt with, and what follows it. Such a line is not a
+root cause."""
+
 GOES_ON = re.compile(
-    r"\b(?:retrying|will (?:be )?retr(?:y|ied)|retry \d+ ?(?:/|of) ?\d+|trying (?:again|batch size)|"
-    r"falling back to|(?:going on|continuing) without|attempting to recover|"
-    r"(?:ignoring|skipping) (?:this |the )?(?:batch|step|sample|error)|"
-    r"(?:halving|reducing|decreasing) (?:the )?(?:micro[- ]?)?batch[ _]size)\b"
+    rf"\b(?:{'|'.join(word + rest for word, rest in _DEALT_WITH.items())})\b"
+    # A loss scale that can fall no further deals with nothing.
     rf"(?!{SMALLEST_SCALE}|{VANISHING_SCALE})",
     re.I,
 )
-"""What a program writes beside an error that it has dealt with: such a line is not a root cause. A loss scale
-that can fall no further deals with nothing."""
+
+
+def is_dealt_with(text: str) -> bool:
+    """Whether a program has dealt with what it writes in this line."""
+    lower = text.lower()
+    return any(word in lower for word in _DEALT_WITH) and GOES_ON.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +99,17 @@ class Sighting:
         return self.host if self.local_rank is None else f"local rank {self.local_rank}"
 
 
+def who_of(captured: Mapping[str, str], line: Line, host: str) -> tuple[str | None, int | None, int | None]:
+    """Whom a line is about that a row matches: the host, the rank and the local rank, each None where nobody
+    tells; `host` is that of the stream."""
+    # The rank that a line names in its words is a global one under `rank`; that of a process group counts in
+    # the group of all ranks, where the line has no prefix with the global one (torch before 2.2).
+    rank = int(captured["rank"]) if "rank" in captured else group_and_rank(line)[1]
+    # A host that the line names need not be the one whose local rank prints it.
+    local_rank = None if "host" in captured else line.local_rank
+    return captured.get("host") or line.host or host or None, rank, local_rank
+
+
 def sighting_of(
     row: Signature,
     captured: Mapping[str, str],
@@ -89,19 +122,17 @@ def sighting_of(
     stream: str = "",
 ) -> Sighting:
     """What a row that matches a line says, with the line's own rank and host before those of the stream."""
-    # The rank that a line names in its words is a global one under `rank`; that of a process group counts in
-    # the group of all ranks, where the line has no prefix with the global one (torch before 2.2).
-    rank = int(captured["rank"]) if "rank" in captured else group_and_rank(line)[1]
+    of_host, rank, local_rank = who_of(captured, line, host)
     clock, moment = ("stream", time) if time is not None else (printed_time(raw) or (None, None))
     if line.device is not None:
         captured = {**captured, "device": str(line.device)}
     return Sighting(
         mode=row.mode,
-        role=LineRole.ADVISORY if row.role.may_be_root and GOES_ON.search(line.text) else row.role,
+        role=LineRole.ADVISORY if row.role.may_be_root and is_dealt_with(line.text) else row.role,
         vague=row.vague,
         what=_words(row, captured, line.text),
         rank=rank,
-        host=captured.get("host") or line.host or host or None,
+        host=of_host,
         index=index,
         clock=clock,
         time=moment,
@@ -110,8 +141,7 @@ def sighting_of(
         remedy=filled(row.remedy, captured) if row.remedy is not None else None,
         retry=row.retry,
         stream=stream,
-        # A host that the line names need not be the one whose local rank prints it.
-        local_rank=None if "host" in captured else line.local_rank,
+        local_rank=local_rank,
     )
 
 
