@@ -190,6 +190,21 @@ COUNTS = {
     ],
     "a later collective of a rank": ["[Rank 1] Timeout at NCCL work: 17, last enqueued NCCL work: 18"] * 9
     + [f"[Rank 1] Timeout at NCCL work: {number}, last enqueued NCCL work: 9001" for number in (9000, 17)],
+    "places of a rank that are far apart, so of several groups": [
+        f"[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={number}, "
+        "OpType=ALLREDUCE, NumelIn=9) ran"
+        for rank in (1, 2)
+        for number in (5, 6, 7, 6, 5, 7, 6, 5, 999)
+    ],
+    "the elements of a rank that told its place without": [
+        *(f"[PG 0 Rank {rank}] Timeout at NCCL work: 4000, last enqueued" for rank in (1, 1, 1, 1, 2, 2)),
+        *(
+            f"[PG 0 Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={number}, "
+            f"OpType=ALLREDUCE, NumelIn={number}) ran"
+            for rank in (1, 2)
+            for number in (4001, 4002, 4000)
+        ),
+    ],
     "a larger communicator": ["algo-1:70:9 [0] NCCL INFO comm 0x7f rank 0 nranks 8 busId 0 - Init START"] * 9
     + [f"algo-1:70:9 [0] NCCL INFO comm 0x7f rank 0 nranks {size} busId 0 - Init START" for size in (16, 8)],
     "what another text of the same sign leaves out": [
@@ -223,6 +238,11 @@ TEXTS = {
     "a watchdog": "[rank{rank}]: RuntimeError: NCCL communicator was aborted on rank {rank}. Original reason "
     "for failure was: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4000, OpType=ALLREDUCE, "
     "Timeout(ms)=600000) ran for 600{n} milliseconds before timing out.",
+    "a collective": "[rank{rank}]:[E820 11:30:40.{n} ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught "
+    "collective operation timeout: WorkNCCL(SeqNum={n}, OpType=ALLREDUCE, NumelIn={n}, NumelOut=1, "
+    "Timeout(ms)=600000) ran for 600{n} milliseconds before timing out.",
+    "a collective of a group": "[rank{rank}]:[PG ID 0 PG GUID 0(default_pg) Rank {rank}] Timeout at NCCL "
+    "work: {n}, last enqueued NCCL work: {n}, last completed NCCL work: {n}.",
     "a GPU": "[rank{rank}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {n}.00 MiB. "
     "GPU {local} has a total capacity of 79.15 GiB of which {n}.25 MiB is free.",
 }
