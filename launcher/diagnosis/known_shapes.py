@@ -217,9 +217,13 @@ class FollowedSoFar:
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """The shapes of lines from a number on, of one more than are searched, and what is known of each."""
+    """Lines from a number on, one more than are searched, their shapes, and what is known of each.
+
+    Where there is no further line the shapes have one that no line has.
+    """
 
     start: int
+    lines: Sequence[bytes]
     shapes: list[bytes]
     found: list[Shape | None]
 

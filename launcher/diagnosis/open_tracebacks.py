@@ -80,7 +80,7 @@ class OpenTracebacks:
         if under_way is None:
             return False
         header = self._scanner.earlier(stream, under_way.index, under_way.time, under_way.lines[0])
-        first, *messages = known.messages(under_way.lines)
+        first, *messages = known.kinds.messages(under_way.lines)
         traceback = opened(first)
         if traceback is None:
             raise AssertionError(f"no traceback begins in {first!r}")
@@ -124,7 +124,7 @@ def learn(
         step = None if begins or was is None else was.step
         may_go_on = begins or step is not None
         followed = may_go_on and now.traceback.tells_where and says_nothing(raw)
-        now.step = known.step(raw, step) if followed else None
+        now.step = known.kinds.step(raw, step) if followed else None
         return
     if (was is not None and (was.step is None or not was.traceback.exception)) or opens(raw):
         return
@@ -134,9 +134,9 @@ def learn(
     after = None if was is None else was.step
     told = frozenset(kinds)
     if are_of_two(line, parse(candidate.after[0].decode("utf-8", "replace"))):
-        known.learn(raw, identity, row, told, None, after)
+        known.kinds.learn(raw, identity, row, told, None, after)
     elif is_followed_by_another(candidate.after, torn=_may_be_torn(line, row)):
-        known.learn(raw, identity, row, told, candidate.after[0], after)
+        known.kinds.learn(raw, identity, row, told, candidate.after[0], after)
 
 
 def _may_be_torn(line: Line, row: Signature | None) -> bool:

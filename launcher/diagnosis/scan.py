@@ -233,11 +233,11 @@ class Scanner:
         lines, count, known = window.lines, window.count, stream.known
         while at < count and known.is_busy:
             end, revision = min(count, at + stream.at_once), known.revision
-            glance = known.glance(lines, at, end)
+            glance = known.kinds.glance(lines, at, end)
             hits = self._places.near(lines, glance.unknown(), end)
             start, at, stream.at_once = at, end, min(stream.at_once * 2, _MOST_AT_ONCE)
             position = idle = 0
-            for number in known.left(lines, glance, stream.time_of, window.start):
+            for number in known.left(glance, stream.time_of, window.start):
                 hit = glance.found[number - start] is not None
                 if not hit:
                     position = bisect_left(hits, number, position)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from launcher.diagnosis import known_lines, literals, matching, scan
-from launcher.diagnosis.known_lines import KnownLines
+from launcher.diagnosis import known_kinds, known_lines, literals, matching, scan
+from launcher.diagnosis.known_kinds import KnownKinds
 from launcher.diagnosis.literals import PatternFinder
 from launcher.diagnosis.reader import LogReader
 from launcher.diagnosis.record import LogStream
@@ -96,7 +96,7 @@ def have_little_room(patch: pytest.MonkeyPatch) -> None:
     """Forget what is known again and again, and follow few tracebacks at a time."""
     patch.setattr(known_lines, "_MOST_BYTES", 6_000)
     patch.setattr(known_lines, "_MOST_UNDER_WAY", 2)
-    patch.setattr(known_lines, "_LONGEST_TRACEBACK", 6)
+    patch.setattr(known_kinds, "_LONGEST_TRACEBACK", 6)
 
 
 def be_busy(patch: pytest.MonkeyPatch) -> None:
@@ -107,8 +107,8 @@ def be_busy(patch: pytest.MonkeyPatch) -> None:
 
 def without_memory(text: str) -> object:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(KnownLines, "learn", lambda *_: None)
-        patch.setattr(KnownLines, "step", lambda *_: None)
+        patch.setattr(KnownKinds, "learn", lambda *_: None)
+        patch.setattr(KnownKinds, "step", lambda *_: None)
         return answer(text)
 
 
