@@ -33,6 +33,9 @@ _ENDED = re.compile(
     r"|\bto finish\.\.\. \(success\)|\bCompleted - Training job completed$|^Billable seconds: \d",
     re.I,
 )
+_OF_ENDS = ("exit", "success", "job completed", "billable")
+"""Of these one stands in each such text; a hundred lines are asked for them at once."""
+
 _BAR = re.compile(
     r"\d{1,3}%\|[^|]{0,400}\|? ?\d|\b\d{1,12}(?:/\d{1,12}|it) \[[\d:]{4,10}(?:<|,)|\b\d{1,3}%$"
     r"|^\[(?:batch|epoch)=\d{1,12}(?:/\d{1,12})?\]:"
@@ -152,7 +155,7 @@ def impression(closing: Closing, explained: Sequence[Sighting], ended_well: Coll
     odd: list[LastLine] = []
     well = False
     for name, lines in closing.streams.items():
-        if name in ended_well or any(_ENDED.search(each.text) for each in lines):
+        if name in ended_well or _has_ended(lines):
             well = True
             continue
         alive = next((at for at in reversed(range(len(lines))) if lines[at].goes_on), -1)
@@ -167,6 +170,14 @@ def impression(closing: Closing, explained: Sequence[Sighting], ended_well: Coll
     if odd:
         return Impression(False, tuple(dict.fromkeys(each.told for each in odd[-MOST_UNUSUAL:])))
     return Impression(well, () if well else rare(closing))
+
+
+def _has_ended(lines: Sequence[LastLine]) -> bool:
+    """Whether a process says that it ended well."""
+    all_of_them = "\n".join(each.text for each in lines).lower()
+    if not any(word in all_of_them for word in _OF_ENDS):
+        return False
+    return any(_ENDED.search(each.text) for each in lines)
 
 
 def unknown_in_words(

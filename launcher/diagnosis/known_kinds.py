@@ -50,6 +50,11 @@ class KnownKinds:
         self._told: dict[tuple[object, ...], set[object]] = {}
         """To whom something is told, by the kind of prefix, how many places tell whom, and the signs."""
 
+    @property
+    def any(self) -> bool:
+        """Whether any kind is known."""
+        return bool(self._kinds)
+
     def forget(self) -> None:
         """What comes now counts anew."""
         self._shapes.clear()

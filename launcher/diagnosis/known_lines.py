@@ -8,7 +8,7 @@ with those of others. What is left out would have changed nothing, so the answer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 
 from launcher.diagnosis.known_kinds import UNKNOWN, KnownKinds
@@ -55,6 +55,16 @@ class KnownLines:
     def writers(self) -> list[Writer]:
         """Those of whom a traceback is under way."""
         return list(self._under_way)
+
+    def leaves_out(self, line: bytes, after: Sequence[bytes]) -> bool:
+        """Whether a line outside of tracebacks, with those after it, tells only what was told before."""
+        if not self.kinds.any:
+            return False
+        glance = self.kinds.glance((line, *after[:1]), 0, 1)
+        shape = glance.found[0]
+        if shape is None or shape.kind.begins is not None:
+            return False
+        return not self.kinds.is_news_alone(shape, glance, 0)
 
     def left(self, glance: Glance, time_of: Callable[[int], float | None], first: int) -> Iterator[int]:
         """The numbers of the lines at a glance that are to be looked at, each before the next one is judged.

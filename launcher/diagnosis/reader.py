@@ -148,7 +148,7 @@ class LogReader:
         row = self._look_into(candidate, line)
         known = self._scanner.known_of(stream)
         now = self._tracebacks.of(stream, line.writer)
-        if (known.is_busy or was or now) and not notes.refused:
+        if not notes.refused:
             settled = self._ranks_of(stream).is_settled(line)
             learn(known, candidate, line, row, notes.given, was, now, settled=settled)
 

@@ -214,6 +214,8 @@ class Scanner:
         """The candidates of a window from a line on, until many lines are; returns where to go on."""
         since = at
         for looked, (number, hit) in enumerate(self._wanted(stream, hits, at, window.count), 1):
+            if stream.known.leaves_out(window.line(number), window.after(number)):
+                continue
             yield self._candidate(stream, window, number, hit)
             if self._is_wanted(stream):
                 stream.known.is_busy = True

@@ -277,6 +277,17 @@ def test_most_of_a_storm_of_tracebacks_is_left_out(prefix: str) -> None:
     assert 0 < len(looked_at("\n".join(lines) + "\n")) < count / 10
 
 
+def test_what_is_printed_now_and_then_is_left_out_as_well() -> None:
+    """A log of which most lines are not looked at has its own that come again and again."""
+    lines = [
+        f"[rank1]: retry {number} of 9999: Connection reset by peer"
+        if number % 200 == 0
+        else "[rank1]: reading"
+        for number in range(8000)
+    ]
+    assert 0 < len(looked_at("\n".join(lines) + "\n")) < 10
+
+
 def looked_at(text: str) -> list[object]:
     """The lines that were not left out."""
     looked: list[object] = []
