@@ -15,6 +15,10 @@ from launcher.text.line_length import LONGEST_LINE
 WINDOW: Final = 1 << 19
 """Bytes that are searched together."""
 
+_FIRST = 1 << 15
+"""Bytes that are searched first, and then twice as many each time: in a storm they show that lines may be
+left out unsearched."""
+
 AHEAD: Final = 8
 """Lines after a line that may belong to it: a traceback's frames, torchrun's table of failures."""
 
@@ -87,7 +91,8 @@ class Windows:
     """Cuts one stream; feed it with blocks and end it. The answers do not depend on where blocks end."""
 
     def __init__(self, size: int = WINDOW) -> None:
-        self._size = size
+        self._most = size
+        self._size = min(size, _FIRST)
         self._blocks: list[bytes] = []
         """The last lines of the window before, and what comes behind them."""
         self._waiting = 0
@@ -101,13 +106,16 @@ class Windows:
         yield from self.end()
 
     def feed(self, block: bytes) -> Iterator[Window]:
-        """Take the next block; the windows that are full with it, at most one for each `size` bytes."""
-        for at in range(0, len(block), self._size):
+        """Take the next block; the windows that are full with it."""
+        at = 0
+        while at < len(block):
             part = block[at : at + self._size]
+            at += len(part)
             self._blocks.append(part)
             self._waiting += len(part)
             if self._waiting >= self._size:
                 yield from self._cut(last=False)
+                self._size = min(2 * self._size, self._most)
 
     def end(self) -> Iterator[Window]:
         """What is left when the stream has ended, or its last line is known to be whole."""
