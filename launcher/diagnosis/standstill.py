@@ -15,6 +15,7 @@ from itertools import pairwise
 from launcher.diagnosis.closing import Closing, LastLine, of_those, silent_first
 from launcher.diagnosis.ending import Stop, StopCause
 from launcher.diagnosis.ranks import NOT_LATELY, RankState
+from launcher.diagnosis.store_barrier import waiting_at_end
 from launcher.text.durations import duration_in_words
 from launcher.text.moments import moment_in_words
 
@@ -121,7 +122,8 @@ def stands_still(
     `ended_well` those that say that training came to its end.
     """
     voices = _voices(closing, ended_well)
-    first = _first_silent(voices, ranks, whole)
+    waiting = waiting_at_end(lines for name, lines in closing.streams.items() if name not in ended_well)
+    first = waiting or _first_silent(voices, ranks, whole)
     if first is not None:
         return first
     for each in voices:

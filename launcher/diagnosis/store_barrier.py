@@ -1,15 +1,17 @@
 """The barrier at the store in which ranks wait for one another before their process group is made.
 
 Text: torch/distributed/distributed_c10d.py of PyTorch 1.8 to 2.13, which prints it every ten seconds. With
-fewer workers than ranks it is ordinary. More never become fewer, and until PyTorch 2.1 the barrier waited for
-their number to be equal.
+fewer workers than ranks it is ordinary, unless nothing comes after it. More never become fewer, and until
+PyTorch 2.1 the barrier waited for their number to be equal.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 from launcher.diagnosis.candidates import unworded
+from launcher.diagnosis.closing import LastLine
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.scan import Candidate
 from launcher.diagnosis.sighting import Sighting
@@ -17,6 +19,7 @@ from launcher.diagnosis.signatures.signature import LineRole
 from launcher.failure_modes import nccl
 from launcher.failure_modes.model import Stage
 from launcher.failure_modes.registry import finds
+from launcher.text.rank_ranges import ranks_text
 
 BARRIER = "waiting in store based barrier to initialize process group"
 """A lower-case part of its line."""
@@ -39,3 +42,29 @@ def sign_of_barrier(candidate: Candidate, line: Line) -> Sighting | None:
         "ranks were started again, or another job uses the same store"
     )
     return unworded(nccl.RENDEZVOUS_TIMED_OUT, LineRole.SYMPTOM, what, candidate, line, vague=False)
+
+
+def waiting_at_end(streams: Iterable[Sequence[LastLine]]) -> str | None:
+    """Who did not come to the barrier at which the others wait with their last lines, in words; None where
+    nobody waits there, or all have come.
+
+    A rank is named only where the lines of all others are there.
+    """
+    waits: dict[int, re.Match[str]] = {}
+    for lines in streams:
+        of_stream: dict[int, re.Match[str]] = {}
+        for each in lines:
+            if waiting := _WAITS.search(each.text):
+                of_stream[int(waiting["rank"])] = waiting
+            elif each.line.rank is None:
+                of_stream.clear()  # Anybody may have gone on.
+            else:
+                of_stream.pop(each.line.rank, None)
+        waits |= of_stream
+    size = max((int(each["ranks"]) for each in waits.values()), default=0)
+    came = max((int(each["workers"]) for each in waits.values()), default=0)
+    if came >= size:
+        return None
+    missing = sorted({*range(size)} - waits.keys())
+    who = f"; {ranks_text(missing)} did not come" if len(missing) == size - came else ""
+    return f"{came} of {size} ranks wait at the store for their process group to be made{who}"
