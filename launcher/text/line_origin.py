@@ -1,12 +1,13 @@
 """Who printed a log line, and when, as the line's own prefixes tell.
 
 Prefixes stack, in any order: `[1,23]<stdout>:` (mpirun), `[rank3]:` (torch), `[default3]:` and, of `--role
-trainer`, `[trainer3]:` (torchrun; the 3 is the local rank), `algo-1-ABCDE_1  | ` (docker compose),
+trainer`, `[trainer3]:` (torchrun; the 3 is the local rank), `algo-1-ABCDE_1  | ` and `trainer-1  | ` (docker
+compose), behind a time `stderr F ` (the files of Kubernetes' nodes),
 `10.0.0.1: ` (pdsh), `gpu017 ` or `gpu017: ` where `[rank3]:` follows, `[pod/trainer-0/pytorch] ` (kubectl
 logs --prefix), `train-a/algo-2-1763724000 ` (aws logs tail), `(RayTrainWorker pid=951, ip=10.0.0.2) ` (Ray),
 `algo-1:126:199 [5] ` (NCCL; the 5 is the local device, not the rank), ISO times, a clock's time with or
 without an American or syslog's date (`ts` of moreutils prints `Dec 31 23:59:59 `), seconds since the epoch,
-the kernel's seconds.
+the kernel's seconds, and behind a time what journald and syslog write, `gpu017 train.sh[1234]: `.
 
 This is the one reader of them: the diagnosis, `launch logs --rank` and `--host`, the progress of a followed
 job and the colours on the terminal all ask here, so that a line has the same rank everywhere.
@@ -44,7 +45,7 @@ _NO_ROLE = r"(?:step|epoch|iter|batch|round|phase|stage|gpu|cuda|device|node|lin
 """How other numbers in brackets are called, which are no local ranks."""
 
 PREFIX = re.compile(
-    r"\s*(?:"
+    r"\s*+(?:"
     r"(?P<mark>"
     r"\[\d+,(?:mpirank:)?(?P<mpi>\d{1,6})(?:,(?P<mpihost>[\w.-]+))?\]<std(?:out|err|diag)>:?"
     r"|(?:\[rank[ =]?|rank=)(?P<rank>\d{1,6})(?:(?<=\d)\]:?|:| \||(?= (?![\w-]+=)))"
@@ -54,8 +55,11 @@ PREFIX = re.compile(
     r"|\[ *\d+\.\d+\] |\[\w{3} \w{3} +\d+ [\d:]+ \d{4}\] "
     r"|\[?(?:[A-Z][a-z]{2} [ \d]\d |\d{1,2}/\d{1,2}/\d{4},? )?"
     r"\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?: [AP]M)?\]?[ \t]"
+    r"|(?<=\d\d:\d\d:\d\d )(?P<unit>[A-Za-z][\w.-]{0,100}) [\w.@/-]{1,60}\[\d{1,8}\]: "
     r"|\d{10}\.\d{3,9}[ \t]"
+    r"|(?<=[\dZ] )std(?:out|err) [FP] "
     r"|(?:\w+-)?(?P<algo>algo-\d+)-\w+(?:_\d+)? *\| ?"
+    r"|(?P<compose>[A-Za-z][\w.-]{0,80}[-_]\d{1,4}) +\| "
     r"|\[pod/(?P<pod>[\w.-]+)(?:/[\w.-]+)?\] "
     r"|(?:[\w.-]+/)(?P<tail>algo-\d+)-\d{6,} "
     r"|\([\w.:<>]+ pid=(?P<pid>\d{1,9})(?:, ip=(?P<ip>[\da-fA-F.:]+))?\) ?"
@@ -92,15 +96,16 @@ def origin_of(text: str) -> Origin:
         start = match.end()
         if match.lastindex is None:
             continue  # a time
-        marked, mpi, mpi_host, torch, local, algo, pod, tail, pid, ip, nccl, number, pdsh = match.groups()
+        marked, mpi, mpi_host, torch, local, *senders, pid, ip, nccl, number, pdsh = match.groups()
+        sent_by = next(filter(None, senders), None)
         if marked is not None:
             if local is None:
                 rank, mark = int(mpi or torch), match.span("mark")
             else:
                 local_rank, mark = int(local), mark or match.span("mark")
-        sender = algo or pod or tail or ip or pdsh or sender
+        sender = sent_by or ip or pdsh or sender
         process = pid or process
-        host = mpi_host or nccl or algo or pod or tail or ip or pdsh or host
+        host = mpi_host or nccl or sent_by or ip or pdsh or host
         if number is not None:
             device = int(number)
     writer = rank if rank is not None else _writer(sender, process, local_rank)

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from launcher.diagnosis.formats import json_events, pod_descriptions, table_events, task_labels, wrapping
+from launcher.diagnosis.formats import (
+    json_events,
+    margins,
+    pod_descriptions,
+    table_events,
+    task_labels,
+    wrapping,
+)
 from launcher.diagnosis.formats.event import LARGEST_EVENT, Event, object_in, within
 from launcher.diagnosis.formats.order import in_order
 from launcher.diagnosis.formats.text import bounded
@@ -45,6 +52,9 @@ def format_of(head: bytes) -> Format:
     text = head.decode("utf-8", errors="replace")
     lines = text.splitlines()
     whole = lines[:-1] if len(lines) > 1 and not text.endswith("\n") else lines
+    margin = margins.margin_of(whole[:_SAMPLE])
+    if margin is not None:
+        return _behind(margin, head)
     first = next((line for line in whole if line.strip()), "")
     for found in (_json(text, first), _table(first)):
         if found is not None:
@@ -67,6 +77,21 @@ def format_of(head: bytes) -> Format:
             as_text=lambda blocks: wrapping.joined(bounded(blocks), width),
         )
     return PLAIN
+
+
+def _behind(margin: re.Pattern[str], head: bytes) -> Format:
+    """The format of what stands behind a margin, and how to read it from there."""
+
+    def uncovered(blocks: Iterable[bytes]) -> Iterator[bytes]:
+        return margins.without_margin(bounded(blocks, LARGEST_EVENT), margin)
+
+    found = format_of(b"".join(uncovered([head])))
+    as_events = found.as_events
+    return Format(
+        f"{found.name} behind a margin",
+        None if as_events is None else lambda blocks: as_events(uncovered(blocks)),
+        lambda blocks: found.as_text(uncovered(blocks)),
+    )
 
 
 def _json(text: str, first: str) -> Format | None:

@@ -35,11 +35,10 @@ def test_the_task_is_a_node_where_it_starts_torchrun() -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        [f"{number}: a line of a listing" for number in range(90)],
         [*STEPS[:3], *["text without a label"] * 9],
         ["3: x"] * 9,
     ],
-    ids=["a listing", "some lines", "no first task"],
+    ids=["some lines", "no first task"],
 )
 def test_other_numbers_before_lines_are_left_alone(lines: list[str]) -> None:
     assert read(lines) == lines
