@@ -1,4 +1,7 @@
-"""Permissions, and the way to S3. Texts: botocore's ClientError, FailureReason of the SageMaker API."""
+"""Permissions, the way to S3, and what is there.
+
+Texts: botocore's ClientError, FailureReason of the SageMaker API.
+"""
 
 from __future__ import annotations
 
@@ -212,5 +215,37 @@ SIGNATURES = (
         example="ClientError: Data download failed:NoSuchKey (404): The specified key does not exist.",
         near_miss="INFO a data download failed: trying again",
         says="there is nothing at the S3 location of an input channel",
+    ),
+    Signature(
+        mode=storage.BUCKET_UNUSABLE,
+        role=LineRole.INITIATOR,
+        literal="matched no files on s3",
+        pattern=re.compile(r"S3 key: (?P<uri>s3://\S{1,1100}) matched no files on s3"),
+        example="ClientError: S3 key: s3://data/sets/201609-trips.csv matched no files on s3",
+        near_miss="INFO the pattern matched no files on s3 so far",
+        says="there is nothing at the S3 location of an input channel: {uri}",
+    ),
+    Signature(
+        mode=storage.BUCKET_UNUSABLE,
+        role=LineRole.INITIATOR,
+        literal="has an illegal char sub-sequence",
+        pattern=re.compile(r"has an illegal char sub-sequence '(?P<part>[^']{1,20})' in it"),
+        example="ClientError: Data download failed:Failed to download data. S3 key: s3://data//a.txt has an "
+        "illegal char sub-sequence '//' in it",
+        near_miss="INFO no key has an illegal char sub-sequence",
+        says="a key below the S3 location of an input channel has {part} in it, which no path can have",
+        remedy="Take the doubled slash out of the channel's URI, or copy the objects to keys that can be "
+        "paths: a prefix that ends with a slash, joined with another one, makes such keys.",
+    ),
+    Signature(
+        mode=storage.BUCKET_UNUSABLE,
+        role=LineRole.INITIATOR,
+        literal="partial s3 prefix is not supported",
+        pattern=re.compile(r"For FastFile mode, partial S3 prefix is not supported"),
+        example="ClientError: Data download failed:Failed to download data. For FastFile mode, partial S3 "
+        "prefix is not supported. S3 prefix has to end with a full file or folder.",
+        near_miss="INFO a partial S3 prefix is not supported by the mirror",
+        says="the S3 location of an input channel ends within a name, which FastFile mode does not read",
+        remedy="End the channel's URI with a slash, or with the whole name of an object.",
     ),
 )

@@ -240,6 +240,25 @@ SIGNATURES = (
     Signature(
         mode=network.DEVICE_RDMA_FAILS,
         role=LineRole.SYMPTOM,
+        literal="cannot allocate memory",
+        # Of another device and of a size that is too large the plugin goes on; of want of memory it does not.
+        pattern=re.compile(
+            r"\befa:.{0,80}<warn> Unable to register MR(?: of (?P<size>\d{1,15}) bytes)?: "
+            r"Cannot allocate memory|Unable to write to EQ: .{0,60}\. err: Cannot allocate memory \("
+        ),
+        example="libfabric:7:1658904526::efa:mr:efa_mr_regattr():632<warn> Unable to register MR: Cannot "
+        "allocate memory",
+        near_miss="libfabric:7:1658904526::efa:mr:efa_mr_regattr():632<warn> Unable to register MR: Bad "
+        "address, cannot allocate memory",
+        says="the EFA device could not register {size} bytes: memory cannot be locked",
+        remedy="What EFA registers is locked in the host's memory. Let the processes lock as much as they "
+        "want (`ulimit -l unlimited`, of a container its limit memlock), see that the host's memory is "
+        "not full, and update the EFA installer.",
+        vague=True,
+    ),
+    Signature(
+        mode=network.DEVICE_RDMA_FAILS,
+        role=LineRole.SYMPTOM,
         literal="could not register memory on ",
         pattern=re.compile(r"NET/OFI Could not register memory on (?:ctrl |data )?rail (?P<rail>\d{1,4})"),
         example="algo-1:88:141 [3] reg_mr_on_device:2000 NCCL WARN NET/OFI Could not register memory on "

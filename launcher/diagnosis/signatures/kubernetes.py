@@ -1,8 +1,9 @@
 """What Kubernetes writes into a pod's status, and into its events, when it ends the pod.
 
 Texts: pkg/kubelet/eviction/helpers.go of 1.8 to 1.36, active_deadline.go, preemption.go and nodeshutdown;
-pkg/util/node of the node controller (NodeLost); the scheduler's preemption; the job controller. That a
-container was killed for its memory (OOMKilled) is in `memory`, what a volume lacks in `storage`.
+pkg/util/node of the node controller (NodeLost); the scheduler's preemption; the job controller; kubectl's
+table of pods (pkg/printers/internalversion). That a container was killed for its memory (OOMKilled) is in
+`memory`, what a volume lacks in `storage`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,21 @@ from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import hardware, job_runtime
 
 SIGNATURES = (
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="crashloopbackoff",
+        # A row of `kubectl get pods`: name, containers that are ready, status, restarts.
+        pattern=re.compile(
+            r"^(?:[\w-]{1,63} +)?(?P<pod>[a-z0-9][a-z0-9.-]{0,252}) +\d{1,3}/\d{1,3} +"
+            r"(?:Init:)?CrashLoopBackOff +(?P<times>\d{1,6})\b"
+        ),
+        example="pytorchjob-example-master-0         0/2     CrashLoopBackOff   8          2m32s",
+        near_miss="pytorchjob-example-master-0 is not in CrashLoopBackOff 8 minutes later",
+        says="a container of pod {pod} ended {times} times; its own error is not in the log: see "
+        "`kubectl logs --previous`",
+        vague=True,
+    ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
         role=LineRole.INITIATOR,
