@@ -1,9 +1,9 @@
 """What Kubernetes writes into a pod's status, and into its events, when it ends the pod.
 
-Texts: pkg/kubelet/eviction/helpers.go of 1.8 to 1.36, active_deadline.go, preemption.go and nodeshutdown;
-pkg/util/node of the node controller (NodeLost); the scheduler's preemption; the job controller; kubectl's
-table of pods (pkg/printers/internalversion). That a container was killed for its memory (OOMKilled) is in
-`memory`, what a volume lacks in `storage`.
+Texts: pkg/kubelet/eviction/helpers.go of 1.8 to 1.36, active_deadline.go, preemption.go, nodeshutdown and
+kuberuntime (BackOff); pkg/util/node of the node controller (NodeLost); the scheduler's preemption; the job
+controller; kubectl's table of pods (pkg/printers/internalversion). That a container was killed for its memory
+(OOMKilled) is in `memory`, what a volume lacks in `storage`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,21 @@ SIGNATURES = (
         example="pytorchjob-example-master-0         0/2     CrashLoopBackOff   8          2m32s",
         near_miss="pytorchjob-example-master-0 is not in CrashLoopBackOff 8 minutes later",
         says="a container of pod {pod} ended {times} times; its own error is not in the log: see "
+        "`kubectl logs --previous`",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="restarting failed container",
+        pattern=re.compile(
+            r"\b[Bb]ack-off (?:[\dhms]{2,12} )?restarting failed container"
+            r"(?:[= ](?P<container>[\w.-]{1,63}))?"
+        ),
+        example="Warning  BackOff  2m (x10 over 5m)  kubelet  Back-off restarting failed container pytorch "
+        "in pod trainer-0_default(0b1c)",
+        near_miss="INFO restarting failed containers is on",
+        says="container {container} of the pod ended over and over; its own error is not in the log: see "
         "`kubectl logs --previous`",
         vague=True,
     ),
