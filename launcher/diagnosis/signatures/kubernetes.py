@@ -2,8 +2,8 @@
 
 Texts: pkg/kubelet/eviction/helpers.go of 1.8 to 1.36, active_deadline.go, preemption.go, nodeshutdown and
 kuberuntime (BackOff); pkg/util/node of the node controller (NodeLost); the scheduler's preemption; the job
-controller; kubectl's table of pods (pkg/printers/internalversion). That a container was killed for its memory
-(OOMKilled) is in `memory`, what a volume lacks in `storage`.
+controller; kubectl's table of pods (pkg/printers/internalversion), its describe.go, a pod as YAML or JSON.
+That a container was killed for its memory (OOMKilled) is in `memory`, what a volume lacks in `storage`.
 """
 
 from __future__ import annotations
@@ -43,6 +43,26 @@ SIGNATURES = (
         says="container {container} of the pod ended over and over; its own error is not in the log: see "
         "`kubectl logs --previous`",
         vague=True,
+    ),
+    *(
+        Signature(
+            mode=job_runtime.SCRIPT_RAISED,
+            role=LineRole.CASCADE,
+            literal=literal,
+            # Signals, by 128 and their number, are in `exit_codes`; with 128 nothing was started.
+            pattern=re.compile(
+                rf"(?m)^[ \t]{{0,40}}{name}(?P<exit>(?!128)(?:1[01]\d|12[0-8]|[1-9]\d?)),?\r?$"
+            ),
+            example=example,
+            near_miss=near_miss,
+            says="a container ended with exit code {exit}; its own error is not in the log: see "
+            "`kubectl logs --previous`",
+            vague=True,
+        )
+        for literal, name, example, near_miss in (
+            ("exit code: ", "Exit Code: {1,12}", "      Exit Code:    1", "      Exit Code:    0"),
+            ("exitcode", '"?exitCode"?: ', "        exitCode: 1", '        "exitCode": 0,'),
+        )
     ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
