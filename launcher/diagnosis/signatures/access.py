@@ -219,8 +219,34 @@ SIGNATURES = (
     Signature(
         mode=storage.BUCKET_UNUSABLE,
         role=LineRole.INITIATOR,
+        literal="no s3 objects found under s3 url",
+        pattern=re.compile(
+            r"No S3 objects found under S3 URL \"(?P<uri>[^\"]{1,1100})\""
+            r"(?!.{0,2000}Error message from S3: (?:Access Denied|Forbidden))"
+        ),
+        example='ValidationException: No S3 objects found under S3 URL "s3://data/train" given in input data '
+        "source. Please ensure that the bucket exists in the selected region (us-east-1), that objects exist "
+        "under that S3 prefix",
+        near_miss="INFO no S3 objects found under S3 URL so far",
+        says="there is nothing at the S3 location of an input channel: {uri}",
+    ),
+    Signature(
+        mode=storage.S3_ACCESS_DENIED,
+        role=LineRole.INITIATOR,
+        literal="artifact upload failed",
+        pattern=re.compile(
+            r"Artifact upload failed:.{0,300}(?:AccessDenied|Access Denied|\b403\b|Forbidden|not authorized)"
+        ),
+        example="ClientError: Artifact upload failed:Error 4: Error executing an HTTP request: HTTP response "
+        "code 403 with body",
+        near_miss="InternalServerError: Artifact upload failed:Error 7: The credentials have been expired",
+        says="S3 refused the upload of what the job leaves",
+    ),
+    Signature(
+        mode=storage.BUCKET_UNUSABLE,
+        role=LineRole.INITIATOR,
         literal="matched no files on s3",
-        pattern=re.compile(r"S3 key: (?P<uri>s3://\S{1,1100}) matched no files on s3"),
+        pattern=re.compile(r"S3 key:? '?(?P<uri>s3://[^\s']{1,1100})'? matched no files on s3"),
         example="ClientError: S3 key: s3://data/sets/201609-trips.csv matched no files on s3",
         near_miss="INFO the pattern matched no files on s3 so far",
         says="there is nothing at the S3 location of an input channel: {uri}",

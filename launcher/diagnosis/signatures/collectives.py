@@ -87,7 +87,7 @@ SIGNATURES = (
         literal="checktimeout",
         # Where the message of the watchdog is cut off, the frames of its exception tell the same.
         pattern=re.compile(
-            r"^(?:frame #\d{1,3}: c10d::ProcessGroupNCCL::WorkNCCL::|Exception raised from )checkTimeout\b"
+            r"^(?:frame #\d{1,6}: c10d::ProcessGroupNCCL::WorkNCCL::|Exception raised from )checkTimeout\b"
         ),
         example="Exception raised from checkTimeout at ../c10d/ProcessGroupNCCL.cpp:525",
         near_miss="INFO checkTimeout is called every 100 ms",

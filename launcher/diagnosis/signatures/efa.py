@@ -69,7 +69,7 @@ SIGNATURES = (
         # By the numbers of efa_errno.h: the peer's memory, queue or answers are gone. Those that are left
         # out are this host's own, or of a queue that is taken down.
         pattern=re.compile(
-            r"<warn> err: \d{1,4}, message: (?P<what>.{1,120}?) My EFA addr: .{1,200}? "
+            r"<warn> err: \d{1,6}, message: (?P<what>.{1,120}?) My EFA addr: .{1,200}? "
             r"Peer EFA addr: (?P<peer>\S{1,100}) .{0,100}\((?:[789]|10|12|13|14)\)"
         ),
         example="libfabric:7:17085::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, message: Invalid "
@@ -284,7 +284,7 @@ SIGNATURES = (
         literal="cannot allocate memory",
         # Of another device and of a size that is too large the plugin goes on; of want of memory it does not.
         pattern=re.compile(
-            r"\befa:.{0,80}<warn> Unable to register MR(?: of (?P<size>\d{1,15}) bytes)?: "
+            r"\befa:.{0,80}<warn> Unable to register MR(?: of (?P<size>\d{1,20}) bytes)?: "
             r"Cannot allocate memory|Unable to write to EQ: .{0,60}\. err: Cannot allocate memory \("
         ),
         example="libfabric:7:1658904526::efa:mr:efa_mr_regattr():632<warn> Unable to register MR: Cannot "

@@ -20,7 +20,7 @@ SIGNATURES = (
         literal="crashloopbackoff",
         # A row of `kubectl get pods`: name, containers that are ready, status, restarts.
         pattern=re.compile(
-            r"^(?:[\w-]{1,63} +)?(?P<pod>[a-z0-9][a-z0-9.-]{0,252}) +\d{1,3}/\d{1,3} +"
+            r"^(?:[\w-]{1,63} +)?(?P<pod>[a-z0-9][a-z0-9.-]{0,252}) +\d{1,6}/\d{1,6} +"
             r"(?:Init:)?CrashLoopBackOff +(?P<times>\d{1,6})\b"
         ),
         example="pytorchjob-example-master-0         0/2     CrashLoopBackOff   8          2m32s",
@@ -51,7 +51,7 @@ SIGNATURES = (
             literal=literal,
             # Signals, by 128 and their number, are in `exit_codes`; with 128 nothing was started.
             pattern=re.compile(
-                rf"(?m)^[ \t]{{0,40}}{name}(?P<exit>(?!128)(?:1[01]\d|12[0-8]|[1-9]\d?)),?\r?$"
+                rf"(?m)^[ \t]{{0,40}}{name}(?P<exit>(?!(?:12[89]|1[3-6]\d)(?!\d))[1-9]\d*),?\r?$"
             ),
             example=example,
             near_miss=near_miss,
