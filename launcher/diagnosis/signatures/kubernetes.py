@@ -1,9 +1,10 @@
 """What Kubernetes writes into a pod's status, and into its events, when it ends the pod.
 
 Texts: pkg/kubelet/eviction/helpers.go of 1.8 to 1.36, active_deadline.go, preemption.go, nodeshutdown and
-kuberuntime (BackOff); pkg/util/node of the node controller (NodeLost); the scheduler's preemption; the job
-controller; kubectl's table of pods (pkg/printers/internalversion), its describe.go, a pod as YAML or JSON.
-That a container was killed for its memory (OOMKilled) is in `memory`, what a volume lacks in `storage`.
+kuberuntime (BackOff); pkg/util/node of the node controller (NodeLost); the scheduler's preemption and its
+FitError; the job controller; kubectl's table of pods (pkg/printers/internalversion), its describe.go, a pod
+as YAML or JSON. That a container was killed for its memory (OOMKilled) is in `memory`, what a volume lacks in
+`storage`.
 """
 
 from __future__ import annotations
@@ -146,5 +147,21 @@ SIGNATURES = (
         example="Message:   Node gpu-17 which was running pod trainer-3 is unresponsive",
         near_miss="INFO the node is unresponsive for a moment",
         says="Kubernetes lost the host on which the pod ran (NodeLost)",
+    ),
+    Signature(
+        mode=job_runtime.NO_CAPACITY,
+        role=LineRole.SYMPTOM,
+        literal=" nodes are available: ",
+        pattern=re.compile(
+            r"\b0/(?P<hosts>\d{1,6}) nodes are available: .{0,400}?\d{1,6} Insufficient "
+            r"(?P<what>[\w.-]{1,60}/[\w.-]{1,60}|cpu|memory)"
+        ),
+        example="Warning  FailedScheduling  2m  default-scheduler  0/5 nodes are available: 1 Insufficient "
+        "nvidia.com/gpu, 4 node(s) didn't match Pod's node affinity/selector.",
+        near_miss="default-scheduler  0/5 nodes are available: 5 node(s) had untolerated taint.",
+        says="Kubernetes finds no host for the pod: of {hosts} none has enough {what} free",
+        remedy="Ask for no more than one host of the cluster has, add hosts, or wait for those that are "
+        "busy. Where hosts have such devices and offer none, their device plugin does not run.",
+        vague=True,
     ),
 )
