@@ -10,6 +10,7 @@ from launcher.diagnosis.matching import rows_matching, weightiest
 from launcher.diagnosis.record import Line, parse
 from launcher.diagnosis.sighting import Sighting, filled, sighting_of
 from launcher.diagnosis.signatures.signature import LineRole, Signature
+from launcher.diagnosis.tracebacks import HEADER, names_exception
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.job_runtime import ENTRY_POINT_MISSING, SCRIPT_RAISED
 from launcher.failure_modes.model import FailureMode, Symptom
@@ -108,9 +109,10 @@ def _of_service(text: str) -> Iterator[Sighting]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """A reason, and what the images' toolkit cites in it of the script's last lines: each line by itself,
-    and with those below it."""
+    """A reason; what was raised, where the images' toolkit gives its own traceback as one, as its trainer.py
+    does; and what it cites of the script's last lines: each line by itself, and with those below it."""
     yield text
+    yield from filter(names_exception, text.partition(HEADER)[2].splitlines())
     cited = text.partition(_CITATION)[2]
     for end in _AFTER_CITATION:
         cited = cited.partition(end)[0]

@@ -178,6 +178,11 @@ def opened(text: str) -> Traceback | None:
     return None
 
 
+def names_exception(text: str) -> bool:
+    """Whether a line says at its left margin what was raised."""
+    return _EXCEPTION.match(text) is not None
+
+
 def folded(frames: Sequence[Frame]) -> str:
     """So many frames in these libraries, such as `... 7 frames in torch`."""
     libraries = ", ".join(dict.fromkeys(frame.library for frame in frames))

@@ -130,6 +130,15 @@ CUT_OFF = {
     "nvidia-nccl-527": "measurements and no more",
     "nvidia-nemo-speech-10966": "it ends while groups are made",
     "open-mmlab-mmdetection-11461": "it ends within the environment of a start",
+    "aws-aws-ofi-nccl-33": "it ends within a table of measurements",
+    "aws-sagemaker-python-sdk-1372": "it ends while the module is installed",
+    "huggingface-notebooks-257": "a warning of each rank and no more",
+    "lightning-ai-pytorch-lightning-19045": "collectives that are announced, and no counter",
+    "lightning-ai-pytorch-lightning-19606": "it ends where the first process says that it starts",
+    "awslabs-data-on-eks-529": "pods that wait, and nothing of why",
+    "meta-pytorch-torchtune-1526": "tables of an evaluation and no more",
+    "okuvshynov-slowllama-1": "losses without a counter of steps, cut off within a line",
+    "pytorch-elastic-58": "the description of a pod, cut off before its events",
 }
 """Logs without a failure in which nothing shows how the job goes on, so that unknown is right."""
 

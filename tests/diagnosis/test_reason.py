@@ -50,6 +50,16 @@ FULL = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
             "CODE001",
         ),
         ("AlgorithmError: framework error, exit code: 1", "CODE001"),
+        (
+            'ClientError: No S3 objects found under S3 URL "s3://data/train" given in input data source.',
+            "S3001",
+        ),
+        (
+            "ClientError: Data download failed:Failed to download data. S3 key: s3://data//a has an illegal "
+            "char sub-sequence '//' in it",
+            "S3001",
+        ),
+        ("ClientError: Artifact upload failed:Error 4: HTTP response code 403", "S3002"),
         ("CannotPullContainerError: pull access denied for train, repository does not exist", "IMG001"),
         ("An error occurred (ResourceLimitExceeded) when calling CreateTrainingJob", "CAP002"),
         ("something new", None),
@@ -83,6 +93,31 @@ def test_the_services_own_texts_are_known(reason: str | None, code: str | None) 
 @pytest.mark.parametrize("end", ['"\nCommand "/opt/conda/bin/python3.11 train.py", exit code: 1', ""])
 def test_what_the_toolkit_cites_of_the_script_is_read_line_by_line(cited: str, code: str, end: str) -> None:
     reason = f'AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage "{cited}{end}'
+    root = diagnose([], reason).root_cause
+    assert root is not None and root.finding.code == code
+
+
+@pytest.mark.parametrize(
+    ("raised", "code"),
+    [
+        ("ModuleNotFoundError: No module named 'transformers'", "CODE005"),
+        (
+            "botocore.exceptions.ClientError: An error occurred (403) when calling the HeadObject operation: "
+            "Forbidden",
+            "S3002",
+        ),
+        ("ValueError: no such channel", "CODE001"),
+    ],
+)
+@pytest.mark.parametrize("indent", ["  ", ""])
+def test_what_the_toolkit_itself_raised_is_read_from_its_traceback(
+    raised: str, code: str, indent: str
+) -> None:
+    reason = (
+        "AlgorithmError: Framework Error: \nTraceback (most recent call last):\n"
+        f'{indent}File "/opt/conda/lib/python3.10/site-packages/sagemaker_training/trainer.py", line 88, in '
+        f"train\n{indent}entrypoint()\n{raised}\n\n{raised.partition(': ')[2]}, exit code: 1"
+    )
     root = diagnose([], reason).root_cause
     assert root is not None and root.finding.code == code
 

@@ -78,6 +78,8 @@ EXCEPTIONS = {
         "Name or service not known": "the subnets have no way out",
         "gated repo": "the token may not read it",
         "GatedRepoError": "the token may not read it",
+        "is not a valid model identifier": "the hub does not know the name, or the token may not read it",
+        "RepositoryNotFoundError": "the hub does not know the name, or the token may not read it",
     },
     "same": {
         "Read timed out": "one answer was slow",

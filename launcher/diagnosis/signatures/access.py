@@ -1,4 +1,7 @@
-"""Permissions, and the way to S3. Texts: botocore's ClientError, FailureReason of the SageMaker API."""
+"""Permissions, the way to S3, and what is there.
+
+Texts: botocore's ClientError, FailureReason of the SageMaker API.
+"""
 
 from __future__ import annotations
 

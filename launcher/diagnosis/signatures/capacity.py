@@ -1,4 +1,8 @@
-"""What AWS could not give: instances, quota. Texts: FailureReason and errors of the SageMaker API."""
+"""What AWS could not give: instances, quota.
+
+Texts: FailureReason and errors of the SageMaker API; the error codes of EC2's API, such as
+InsufficientReservedInstanceCapacity, which SageMaker passes on as well.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +28,11 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="insufficient",
         pattern=re.compile(
-            r"\bInsufficient(?:Instance|Host|Reserved)?Capacity(?:Exception)?\b.{0,120}|"
+            r"\b(?:EC2)?Insufficient(?:Reserved)?(?:Instance|Host)?Capacity(?:Exception|Error)?\b.{0,120}|"
             r"insufficient capacity to (?:provision|launch|fulfil)",
         ),
-        example="An error occurred (InsufficientInstanceCapacity) when calling the RunInstances operation",
+        example="EC2InsufficientCapacityError: Instance type 'ml.g5.48xlarge' is temporarily unavailable in "
+        "supported availability zones [euw1-az1].",
         near_miss="INFO insufficient capacity of the cache, growing",
         says="AWS has no instances free",
     ),

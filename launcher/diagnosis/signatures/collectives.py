@@ -84,6 +84,19 @@ SIGNATURES = (
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
         role=LineRole.SYMPTOM,
+        literal="checktimeout",
+        # Where the message of the watchdog is cut off, the frames of its exception tell the same.
+        pattern=re.compile(
+            r"^(?:frame #\d{1,6}: c10d::ProcessGroupNCCL::WorkNCCL::|Exception raised from )checkTimeout\b"
+        ),
+        example="Exception raised from checkTimeout at ../c10d/ProcessGroupNCCL.cpp:525",
+        near_miss="INFO checkTimeout is called every 100 ms",
+        says="waited in vain for the others in a collective",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.COLLECTIVE_TIMED_OUT,
+        role=LineRole.SYMPTOM,
         literal="op.preamble.length <= op.nbytes",
         # gloo, gloo/transport/tcp/pair.cc: who says it received what another one sent, and need not be who
         # is in the wrong collective.

@@ -1,7 +1,8 @@
 """EFA and the NCCL plugin aws-ofi-nccl.
 
 Texts: aws-ofi-nccl 1.0 to 1.21 (src/nccl_ofi_net.cpp, nccl_ofi_rdma.cpp, nccl_ofi_sendrecv.cpp,
-platform-aws.cpp), libfabric's EFA provider. Its `<warn>` lines are mostly harmless and have no rows.
+platform-aws.cpp), libfabric's EFA provider (prov/efa/src/efa_errno.h, rdm/efa_rdm_error.h, efa_mr.c). Its
+`<warn>` lines are mostly harmless and have no rows, but for those that tell of a failed operation.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 
 from launcher.diagnosis.signatures.signature import LineRole, Signature
-from launcher.failure_modes import network
+from launcher.failure_modes import nccl, network
 
 SIGNATURES = (
     Signature(
@@ -54,6 +55,35 @@ SIGNATURES = (
     Signature(
         mode=network.NO_INGRESS_FROM_ITSELF,
         role=LineRole.SYMPTOM,
+        literal="unreachable remote (never received",
+        pattern=re.compile(r"Unreachable remote \(never received a response\)"),
+        example="libfabric:7:1708520807::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 113, message: "
+        "Unreachable remote (never received a response) My EFA addr: fi_addr_efa://[fe80::1]:0:1",
+        near_miss="INFO no unreachable remote (never received anything else)",
+        says="a peer never answered over EFA: usually the security group blocks the peers",
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal=" my efa addr: ",
+        # By the numbers of efa_errno.h: the peer's memory, queue or answers are gone. Those that are left
+        # out are this host's own, or of a queue that is taken down.
+        pattern=re.compile(
+            r"<warn> err: \d{1,6}, message: (?P<what>.{1,120}?) My EFA addr: .{1,200}? "
+            r"Peer EFA addr: (?P<peer>\S{1,100}) .{0,100}\((?:[789]|10|12|13|14)\)"
+        ),
+        example="libfabric:7:17085::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, message: Invalid "
+        "address My EFA addr: fi_addr_efa://[fe80::1]:0:1 My host id: i-0 Peer EFA addr: "
+        "fi_addr_efa://[fe80::2]:0:9 Peer host id: i-1 (7)",
+        near_miss="libfabric:7:17085::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, message: Flushed "
+        "during queue pair destroy My EFA addr: fi_addr_efa://[fe80::1]:0:1 My host id: i-0 Peer EFA addr: "
+        "fi_addr_efa://[fe80::2]:0:9 Peer host id: i-1 (1)",
+        says="EFA cannot reach its peer {peer} any more: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=network.NO_INGRESS_FROM_ITSELF,
+        role=LineRole.SYMPTOM,
         literal="unable to insert remote address",
         pattern=re.compile(r"NET/OFI Unable to insert remote address into address vector"),
         example="NCCL WARN NET/OFI Unable to insert remote address into address vector for device 0.",
@@ -70,6 +100,17 @@ SIGNATURES = (
         "provider",
         near_miss="INFO trying to find any optimal provider",
         says="the NCCL plugin found no EFA device",
+    ),
+    Signature(
+        mode=network.EFA_NOT_USED,
+        role=LineRole.SYMPTOM,
+        literal="ofi fi_getinfo() call failed",
+        pattern=re.compile(r"NCCL WARN NET/OFI OFI fi_getinfo\(\) call failed: (?P<why>.{1,80})"),
+        example="algo-1:20:29 [0] nccl_net_ofi_rdma_init:7978 NCCL WARN NET/OFI OFI fi_getinfo() call "
+        "failed: No data available",
+        near_miss="algo-1:20:29 [0] NCCL INFO NET/OFI OFI fi_getinfo() call failed: No data available",
+        says="the NCCL plugin found no EFA device: {why}",
+        vague=True,
     ),
     Signature(
         mode=network.EFA_NOT_USED,
@@ -236,6 +277,25 @@ SIGNATURES = (
         example="algo-1:88:141 [0] plugin/net.cc:300 NCCL WARN Error: network AWS Libfabric not found.",
         near_miss="INFO an error: network AWS Libfabric not found, is raised without the plugin",
         says="NCCL is to use EFA (NCCL_NET) and did not load its plugin for it, aws-ofi-nccl",
+    ),
+    Signature(
+        mode=network.DEVICE_RDMA_FAILS,
+        role=LineRole.SYMPTOM,
+        literal="cannot allocate memory",
+        # Of another device and of a size that is too large the plugin goes on; of want of memory it does not.
+        pattern=re.compile(
+            r"\befa:.{0,80}<warn> Unable to register MR(?: of (?P<size>\d{1,20}) bytes)?: "
+            r"Cannot allocate memory|Unable to write to EQ: .{0,60}\. err: Cannot allocate memory \("
+        ),
+        example="libfabric:7:1658904526::efa:mr:efa_mr_regattr():632<warn> Unable to register MR: Cannot "
+        "allocate memory",
+        near_miss="libfabric:7:1658904526::efa:mr:efa_mr_regattr():632<warn> Unable to register MR: Bad "
+        "address, cannot allocate memory",
+        says="the EFA device could not register {size} bytes: memory cannot be locked",
+        remedy="What EFA registers is locked in the host's memory. Let the processes lock as much as they "
+        "want (`ulimit -l unlimited`, of a container its limit memlock), see that the host's memory is "
+        "not full, and update the EFA installer.",
+        vague=True,
     ),
     Signature(
         mode=network.DEVICE_RDMA_FAILS,

@@ -131,8 +131,9 @@ def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
         _row(
             ending,
             "the script",
-            "exitcode ",
-            rf"\bExitCode {ending.codes}",
+            "exitcode",
+            # The images' toolkit, and the status of a pod.
+            rf"\b(?:ExitCode |exitCode\"?: ){ending.codes}",
             f'ExitCode {shell} ErrorMessage "" Command "/opt/conda/bin/python train.py"',
             f"INFO ExitCode {shell}0 is none",
             # The line before it already says that the script failed.

@@ -29,6 +29,12 @@ _TOKEN = (
     "the account of the token, and name the secret that holds it as HF_TOKEN in the job file's `secrets`, "
     "which stores it nowhere."
 )
+_UNKNOWN = (
+    "Correct the name. The hub also says so of what is private: name the secret that holds a token as "
+    "HF_TOKEN in the job file's `secrets`, which stores it nowhere, or copy the model to S3 and read it as "
+    "an input channel (`inputs`)."
+)
+"""Of a name that a hub does not know."""
 _UNREACHABLE = (
     r"Name or service not known|Temporary failure in name resolution|Failed to resolve|Network is "
     r"unreachable|"
@@ -195,5 +201,35 @@ SIGNATURES = (
         near_miss="INFO caught httpx.ReadTimeout, asking again",
         says="a server did not answer in time",
         retry=Retry.SAME,
+    ),
+    Signature(
+        mode=job_runtime.HUB_UNREACHABLE,
+        role=LineRole.INITIATOR,
+        literal="is not a valid model identifier listed on",
+        # What begins as a path was looked for on this host.
+        pattern=re.compile(
+            r"^OSError: (?P<model>[\w-][\w./-]{0,300}) is not a local folder and is not a valid model "
+            r"identifier listed on"
+        ),
+        example="OSError: org/model-7b is not a local folder and is not a valid model identifier listed on "
+        "'https://huggingface.co/models'",
+        near_miss="OSError: /opt/ml/model is not a local folder and is not a valid model identifier listed "
+        "on 'https://huggingface.co/models'",
+        says="there is no folder {model}, and the hub knows no such model, or not for this token",
+        remedy=_UNKNOWN,
+        retry=Retry.NEVER,
+    ),
+    Signature(
+        mode=job_runtime.HUB_UNREACHABLE,
+        role=LineRole.INITIATOR,
+        literal="notfounderror: 40",
+        pattern=re.compile(
+            r"^(?:\w+\.)*(?P<what>Repository|Revision|(?:Remote)?Entry)NotFoundError: (?P<status>401|404)\b"
+        ),
+        example="huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error. (Request ID: Root=1)",
+        near_miss="INFO RepositoryNotFoundError: 401 is raised for private ones",
+        says="the hub has no such thing, or not for this token ({what}, {status})",
+        remedy=_UNKNOWN,
+        retry=Retry.NEVER,
     ),
 )

@@ -1,8 +1,10 @@
 """What Kubernetes writes into a pod's status, and into its events, when it ends the pod.
 
-Texts: pkg/kubelet/eviction/helpers.go of 1.8 to 1.36, active_deadline.go, preemption.go and nodeshutdown;
-pkg/util/node of the node controller (NodeLost); the scheduler's preemption; the job controller. That a
-container was killed for its memory (OOMKilled) is in `memory`, what a volume lacks in `storage`.
+Texts: pkg/kubelet/eviction/helpers.go of 1.8 to 1.36, active_deadline.go, preemption.go, nodeshutdown and
+kuberuntime (BackOff); pkg/util/node of the node controller (NodeLost); the scheduler's preemption and its
+FitError; the job controller; kubectl's table of pods (pkg/printers/internalversion), its describe.go, a pod
+as YAML or JSON. That a container was killed for its memory (OOMKilled) is in `memory`, what a volume lacks in
+`storage`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,56 @@ from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import hardware, job_runtime
 
 SIGNATURES = (
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="crashloopbackoff",
+        # A row of `kubectl get pods`: name, containers that are ready, status, restarts.
+        pattern=re.compile(
+            r"^(?:[\w-]{1,63} +)?(?P<pod>[a-z0-9][a-z0-9.-]{0,252}) +\d{1,6}/\d{1,6} +"
+            r"(?:Init:)?CrashLoopBackOff +(?P<times>\d{1,6})\b"
+        ),
+        example="pytorchjob-example-master-0         0/2     CrashLoopBackOff   8          2m32s",
+        near_miss="pytorchjob-example-master-0 is not in CrashLoopBackOff 8 minutes later",
+        says="a container of pod {pod} ended {times} times; its own error is not in the log: see "
+        "`kubectl logs --previous`",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="restarting failed container",
+        pattern=re.compile(
+            r"\b[Bb]ack-off (?:[\dhms]{2,12} )?restarting failed container"
+            r"(?:[= ](?P<container>[\w.-]{1,63}))?"
+        ),
+        example="Warning  BackOff  2m (x10 over 5m)  kubelet  Back-off restarting failed container pytorch "
+        "in pod trainer-0_default(0b1c)",
+        near_miss="INFO restarting failed containers is on",
+        says="container {container} of the pod ended over and over; its own error is not in the log: see "
+        "`kubectl logs --previous`",
+        vague=True,
+    ),
+    *(
+        Signature(
+            mode=job_runtime.SCRIPT_RAISED,
+            role=LineRole.CASCADE,
+            literal=literal,
+            # Signals, by 128 and their number, are in `exit_codes`; with 128 nothing was started.
+            pattern=re.compile(
+                rf"(?m)^[ \t]{{0,40}}{name}(?P<exit>(?!(?:12[89]|1[3-6]\d)(?!\d))[1-9]\d*),?\r?$"
+            ),
+            example=example,
+            near_miss=near_miss,
+            says="a container ended with exit code {exit}; its own error is not in the log: see "
+            "`kubectl logs --previous`",
+            vague=True,
+        )
+        for literal, name, example, near_miss in (
+            ("exit code: ", "Exit Code: {1,12}", "      Exit Code:    1", "      Exit Code:    0"),
+            ("exitcode", '"?exitCode"?: ', "        exitCode: 1", '        "exitCode": 0,'),
+        )
+    ),
     Signature(
         mode=hardware.HOST_OUT_OF_MEMORY,
         role=LineRole.INITIATOR,
@@ -95,5 +147,21 @@ SIGNATURES = (
         example="Message:   Node gpu-17 which was running pod trainer-3 is unresponsive",
         near_miss="INFO the node is unresponsive for a moment",
         says="Kubernetes lost the host on which the pod ran (NodeLost)",
+    ),
+    Signature(
+        mode=job_runtime.NO_CAPACITY,
+        role=LineRole.SYMPTOM,
+        literal=" nodes are available: ",
+        pattern=re.compile(
+            r"\b0/(?P<hosts>\d{1,6}) nodes are available: .{0,400}?\d{1,6} Insufficient "
+            r"(?P<what>[\w.-]{1,60}/[\w.-]{1,60}|cpu|memory)"
+        ),
+        example="Warning  FailedScheduling  2m  default-scheduler  0/5 nodes are available: 1 Insufficient "
+        "nvidia.com/gpu, 4 node(s) didn't match Pod's node affinity/selector.",
+        near_miss="default-scheduler  0/5 nodes are available: 5 node(s) had untolerated taint.",
+        says="Kubernetes finds no host for the pod: of {hosts} none has enough {what} free",
+        remedy="Ask for no more than one host of the cluster has, add hosts, or wait for those that are "
+        "busy. Where hosts have such devices and offer none, their device plugin does not run.",
+        vague=True,
     ),
 )

@@ -247,6 +247,20 @@ SIGNATURES = (
     ),
     Signature(
         mode=hardware.CUDA_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="caught outofmemoryerror in ",
+        # torch/_utils.py, of DataParallel's threads and DataLoader's workers; the error itself stands below.
+        pattern=re.compile(
+            r"(?:Error|Exception): Caught OutOfMemoryError in (?P<where>replica \d{1,6} on device \d{1,6}"
+            r"|DataLoader worker process \d{1,6}|pin memory thread for device \d{1,6})\."
+        ),
+        example="torch.cuda.OutOfMemoryError: Caught OutOfMemoryError in replica 0 on device 0.",
+        near_miss="INFO caught OutOfMemoryError in replica 0, trying a smaller batch",
+        says="the GPU is full, in {where}",
+        vague=True,
+    ),
+    Signature(
+        mode=hardware.CUDA_OUT_OF_MEMORY,
         role=LineRole.SYMPTOM,
         literal="nccl warn failed to cuda ",
         pattern=re.compile(

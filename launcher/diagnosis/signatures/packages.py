@@ -1,7 +1,8 @@
 """Packages that are missing, that pip could not install, or whose machine code does not fit.
 
 Texts: CPython's importlib (ModuleNotFoundError); glibc's dynamic loader; pip 20.3 to 26
-(resolution/resolvelib/factory.py, wheel_builder.py), which the boot and the images' toolkit run alike.
+(resolution/resolvelib/factory.py, wheel_builder.py), which the boot and the images' toolkit run alike;
+errors.py of sagemaker-training 3 to 5, and of sagemaker-containers 2, its older name.
 """
 
 from __future__ import annotations
@@ -42,6 +43,20 @@ def _missing(module: str, package: str) -> Signature:
         example=f"ModuleNotFoundError: No module named '{module}'",
         near_miss=f"INFO ModuleNotFoundError: No module named '{module}', going on without",
         says=f"module {module} is not installed: it is {package} in requirements.txt",
+        vague=True,
+    )
+
+
+def _not_installed(error: str) -> Signature:
+    return Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.SYMPTOM,
+        literal=error.lower(),
+        pattern=re.compile(rf"\b{error}\b:?(?:\s|$)"),
+        example=f'AlgorithmError: {error}: ExitCode 1 ErrorMessage "" Command '
+        '"/opt/conda/bin/python3.11 -m pip install -r requirements.txt", exit code: 1',
+        near_miss=f"INFO except {error}:pass",
+        says="pip could not install what requirements.txt asks for",
         vague=True,
     )
 
@@ -164,15 +179,5 @@ SIGNATURES = (
         near_miss="INFO version '3' not found (required by nobody)",
         says="{library} wants {version}, which the image's C++ library does not have",
     ),
-    Signature(
-        mode=job_runtime.REQUIREMENT_MISSING,
-        role=LineRole.SYMPTOM,
-        literal="installrequirementserror",
-        pattern=re.compile(r"\bInstallRequirementsError\b:?\s"),
-        example='AlgorithmError: InstallRequirementsError: ExitCode 1 ErrorMessage "" Command '
-        '"/opt/conda/bin/python3.11 -m pip install -r requirements.txt", exit code: 1',
-        near_miss="INFO except InstallRequirementsError:pass",
-        says="pip could not install what requirements.txt asks for",
-        vague=True,
-    ),
+    *(_not_installed(error) for error in ("InstallRequirementsError", "InstallModuleError")),
 )

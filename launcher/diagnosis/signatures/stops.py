@@ -3,8 +3,8 @@
 Texts: torch/distributed/elastic/agent/server/api.py and multiprocessing/api.py of PyTorch 1.10 to 2.13 (a
 signal is `15` from Python 3.11 on and `Signals.SIGTERM` before); slipway/boot.py; slurmstepd/req.c of SLURM
 2.3 to 25, which says without a reason that somebody or srun ended a step, and names the signal from 23 on;
-srun, which says what host it lost. A host that the scheduler gave up is one that was taken from the job.
-`stops` lets them explain what comes after them.
+srun, which says what host it lost; submitit's core/job_environment.py. A host that the scheduler gave up is
+one that was taken from the job. `stops` lets them explain what comes after them.
 """
 
 from __future__ import annotations
@@ -117,6 +117,19 @@ SIGNATURES = (
         near_miss="slurmstepd: error: *** JOB 4711 ON gpu-1 CANCELLED AT 2026-08-20T11:30:44 DUE TO NODE "
         "FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
         says="SLURM cancelled it",
+    ),
+    Signature(
+        mode=job_runtime.STOPPED,
+        role=LineRole.CASCADE,
+        literal=": this job is ",
+        pattern=re.compile(
+            r"\bCaught signal (?P<signal>SIG[A-Z0-9]{2,6}) on (?P<host>[\w.-]{1,100}): this job is "
+            r"(?P<why>preempted|timed-out)\."
+        ),
+        example="submitit WARNING (2022-07-12 04:18:45,881) - Caught signal SIGUSR2 on gpu-1: this job is "
+        "preempted.",
+        near_miss="INFO Caught signal SIGUSR2 on gpu-1: this job is well",
+        says="SLURM is about to end it ({why}): it got the signal {signal}",
     ),
     Signature(
         mode=job_runtime.STOPPED,

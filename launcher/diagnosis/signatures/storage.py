@@ -53,12 +53,23 @@ SIGNATURES = (
         mode=job_runtime.DISK_FULL,
         role=LineRole.INITIATOR,
         literal="inline_container.cc",
-        pattern=re.compile(
-            r"inline_container\.cc:\d+\] \. (?:PytorchStreamWriter failed writing|unexpected pos)"
-        ),
-        example="RuntimeError: [enforce fail at inline_container.cc:595] . unexpected pos 704 vs 598",
+        pattern=re.compile(r"inline_container\.cc:\d+\] \. PytorchStreamWriter failed writing"),
+        example="RuntimeError: [enforce fail at inline_container.cc:603] . PytorchStreamWriter failed "
+        "writing file data/12: file write failed",
         near_miss="INFO inline_container.cc:1 reads the archive",
         says="a checkpoint could not be written to its end: mostly the disk is full",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.DISK_FULL,
+        role=LineRole.INITIATOR,
+        literal="unexpected pos ",
+        # Of caffe2/serialize/inline_container.cc too, which those who pass it on leave out.
+        pattern=re.compile(r"\bunexpected pos (?P<at>\d{1,20}) vs (?P<written>\d{1,20})(?!\S)"),
+        example="RuntimeError: [enforce fail at inline_container.cc:595] . unexpected pos 704 vs 598",
+        near_miss="INFO unexpected pos 704 in the index",
+        says="a checkpoint could not be written to its end ({written} of {at} bytes): mostly the disk is "
+        "full",
         vague=True,
     ),
     Signature(

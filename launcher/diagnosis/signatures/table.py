@@ -9,6 +9,7 @@ from typing import Final
 from launcher.diagnosis.signatures import (
     access,
     capacity,
+    channels,
     checkpoints,
     code,
     collectives,
@@ -57,6 +58,7 @@ FAMILIES: Final[Mapping[str, tuple[Signature, ...]]] = MappingProxyType(
             storage,
             images,
             access,
+            channels,
             hubs,
             capacity,
             efa,
