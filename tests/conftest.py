@@ -19,6 +19,7 @@ from botocore.loaders import JSONFileLoader
 from moto.core import responses
 
 from launcher.session import preparation, run_id
+from launcher.source import packaging
 from tests.examples.forking import ForkedRanks
 
 # Half the time of a test on emulated AWS went into these three: every new EC2 of moto lists two thousand
@@ -41,6 +42,9 @@ class _MethodNames:
 
 
 responses.method_names_from_class = _MethodNames
+
+# Every launch packs the boot, and parses its files to do so: a fifth of a second, for hundreds of launches.
+packaging.without_docstrings = cache(packaging.without_docstrings)
 
 # Python looks for garbage after 700 new objects, and at times through all there are: a twelfth of the time.
 gc.set_threshold(50_000, 20, 20)
