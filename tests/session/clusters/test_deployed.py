@@ -58,7 +58,6 @@ def test_what_is_in_an_account_stays_there() -> None:
     cluster = synthesize(dev_spec(removal_policy="retain"))
     for name in ("first", "second"):
         with mock_aws():
-            client("sqs").create_queue(QueueName=name)
+            client("ssm").put_parameter(Name=name, Value="kept", Type="String")
             deploy(cluster, "dev")
-            (queue,) = client("sqs").list_queues()["QueueUrls"]
-            assert queue.endswith(name)
+            assert client("ssm").get_parameter(Name=name)["Parameter"]["Value"] == "kept"
