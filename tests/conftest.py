@@ -8,46 +8,19 @@ import subprocess
 from collections.abc import Callable, Iterator
 from datetime import date
 from functools import cache
-from inspect import isfunction
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from botocore.loaders import JSONFileLoader, Loader
-from moto.core import responses
 
 from launcher.session import preparation, run_id
 from launcher.source import packaging
+from tests.emulator import done_once
 from tests.examples.forking import ForkedRanks
 
-# Half the time of a test on emulated AWS went into these four: every new EC2 of moto lists two thousand
-# machine images, every new session of botocore reads the models of its services again, and looks for each in
-# the folders of all others, and every call to moto lists and sorts the methods of its service, to see whether
-# it has the one that is called.
-os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
-_read = JSONFileLoader.load_file
-_read_once = cache(lambda path: _read(JSONFileLoader(), path))
-JSONFileLoader.load_file = lambda self, file_path: _read_once(file_path)
-_list = Loader.list_available_services
-_listed_once = cache(
-    lambda type_name, *paths: _list(Loader(paths, include_default_search_paths=False), type_name)
-)
-Loader.list_available_services = lambda self, type_name: _listed_once(type_name, *self.search_paths)
-
-
-class _MethodNames:
-    """The names of a class' methods, only good for asking whether one is among them."""
-
-    def __init__(self, owner: type) -> None:
-        self._owner = owner
-
-    def __contains__(self, name: str) -> bool:
-        return isfunction(getattr(self._owner, name, None))
-
-
-responses.method_names_from_class = _MethodNames
+done_once.install()
 
 # Programs of tests have a home and a cache of their own. Into an empty cache jsii unpacks the CDK, for half a
 # minute of the processor: they get the one of the tests' own process.
