@@ -8,39 +8,27 @@ import subprocess
 from collections.abc import Callable, Iterator
 from datetime import date
 from functools import cache
-from inspect import isfunction
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from botocore.loaders import JSONFileLoader
-from moto.core import responses
 
 from launcher.session import preparation, run_id
+from launcher.source import packaging
+from tests.emulator import done_once
 from tests.examples.forking import ForkedRanks
 
-# Half the time of a test on emulated AWS went into these three: every new EC2 of moto lists two thousand
-# machine images, every new session of botocore reads the models of its services again, and every call to moto
-# lists and sorts the methods of its service, to look whether it has the one that is called.
-os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
-_read = JSONFileLoader.load_file
-_read_once = cache(lambda path: _read(JSONFileLoader(), path))
-JSONFileLoader.load_file = lambda self, file_path: _read_once(file_path)
+done_once.install()
 
+# Programs of tests have a home and a cache of their own. Into an empty cache jsii unpacks the CDK, for half a
+# minute of the processor: they get the one of the tests' own process.
+_CACHES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(_CACHES / "aws" / "jsii" / "package-cache"))
 
-class _MethodNames:
-    """The names of a class' methods, only good for asking whether one is among them."""
-
-    def __init__(self, owner: type) -> None:
-        self._owner = owner
-
-    def __contains__(self, name: str) -> bool:
-        return isfunction(getattr(self._owner, name, None))
-
-
-responses.method_names_from_class = _MethodNames
+# Every launch packs the boot, and parses its files to do so: a fifth of a second, for hundreds of launches.
+packaging.without_docstrings = cache(packaging.without_docstrings)
 
 # Python looks for garbage after 700 new objects, and at times through all there are: a twelfth of the time.
 gc.set_threshold(50_000, 20, 20)

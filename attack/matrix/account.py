@@ -7,20 +7,19 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import boto3
 import yaml
-from botocore.loaders import JSONFileLoader
 
 from launcher.backends.interface import Backend, Polling
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.manifest_store import cache_manifest
 from launcher.cluster.sagemaker_names import TRAINING_IN_BATCH
 from launcher.session.preparation import JobSource, prepare_for, read_job
+from tests.emulator import done_once
 from tests.emulator.account import INSTANCE_TYPE, REGION, EmulatedAccount, emulated_account
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.sagemaker import TrainingScript, emulated_training
@@ -69,13 +68,10 @@ def attacked_account(folder: Path) -> Iterator[Attacked]:
         "AWS_CONFIG_FILE": str(folder / "no-config"),
         "AWS_SHARED_CREDENTIALS_FILE": str(folder / "no-credentials"),
         "XDG_CACHE_HOME": str(folder / "cache"),
-        "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",
     }
-    read_once = cache(lambda path: _read(JSONFileLoader(), path))
+    done_once.install()
     with ExitStack() as stack:
         stack.enter_context(mock.patch.dict(os.environ, environment))
-        # Every session of botocore would read the models of its services again.
-        stack.enter_context(mock.patch.object(JSONFileLoader, "load_file", lambda _, path: read_once(path)))
         stack.enter_context(mock.patch.object(Backend, "polling", Polling(5, 0.2)))
         account = stack.enter_context(emulated_account())
         script = stack.enter_context(emulated_training(TrainingScript(logs=LINES)))
@@ -88,9 +84,6 @@ def attacked_account(folder: Path) -> Iterator[Attacked]:
         write_job(folder)
         _add_jobs(attacked)
         yield attacked
-
-
-_read = JSONFileLoader.load_file
 
 
 def write_job(folder: Path, name: str = "digits") -> Path:

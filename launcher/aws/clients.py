@@ -119,7 +119,10 @@ def open_session() -> Any:
     from botocore.session import get_session
 
     from launcher.aws.odd_answers import CheckedParsers
+    from launcher.aws.service_models import ServiceModels
 
     session = get_session()
+    paths = session.get_component("data_loader").search_paths
+    session.register_component("data_loader", ServiceModels(paths, include_default_search_paths=False))
     session.register_component("response_parser_factory", CheckedParsers())
     return Session(botocore_session=session)

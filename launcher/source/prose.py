@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import ast
 
+_BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
+"""The fields of a statement that hold statements, or what holds them."""
+
 
 def without_docstrings(source: str) -> str:
     """The source with empty docstrings: it does the same, and every line is where it was.
@@ -26,5 +29,14 @@ def without_docstrings(source: str) -> str:
 
 def _docstrings(source: str) -> list[ast.Constant]:
     """The texts that are statements of their own."""
-    statements = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr))
-    return [each for each in statements if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    texts: list[ast.Constant] = []
+    nodes: list[ast.AST] = [ast.parse(source)]
+    for node in nodes:
+        if isinstance(node, ast.Expr):
+            if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                texts.append(node.value)
+            continue
+        # Most nodes stand below expressions, which hold no statements: looking at all takes thrice as long.
+        for block in _BLOCKS:
+            nodes.extend(getattr(node, block, ()))
+    return texts

@@ -23,6 +23,14 @@ FILES = sorted((ROOT / "slipway").rglob("*.py"))
         ('x = """kept\ntext"""\n', 'x = """kept\ntext"""\n'),
         ('f("kept")\n', 'f("kept")\n'),
         ('X = 1\n"""What X is,\nin full."""\n\nY = 2\n', 'X = 1\n""\n\n\nY = 2\n'),
+        (
+            'try:\n  "a"\nexcept E:\n  "b"\nelse:\n  "c"\nfinally:\n  "d"\nmatch e:\n  case f:\n    "g"\n',
+            'try:\n  ""\nexcept E:\n  ""\nelse:\n  ""\nfinally:\n  ""\nmatch e:\n  case f:\n    ""\n',
+        ),
+        (
+            'class A:\n  async def b(c):\n    "d"\n    with e: "f"\n',
+            'class A:\n  async def b(c):\n    ""\n    with e: ""\n',
+        ),
     ],
 )
 def test_texts_that_are_statements_go_and_lines_stay(source: str, expected: str) -> None:

@@ -106,5 +106,8 @@ class Account:
             "AWS_SECRET_ACCESS_KEY": "testing",
             "AWS_EC2_METADATA_DISABLED": "true",
             "CDK_DISABLE_CLI_TELEMETRY": "true",
+            # That a deployment is validated has a test of its own; here it would be half of the time.
+            "CDK_VALIDATION": "false",
+            "JSII_RUNTIME_PACKAGE_CACHE_ROOT": os.environ["JSII_RUNTIME_PACKAGE_CACHE_ROOT"],
         }
         return subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200)

@@ -162,7 +162,7 @@ class Answers(CloudFormationResponse):
             template_body = (
                 self._get_stack_from_s3_url(address) if address else self._get_param("TemplateBody")
             )
-        template = MotoStack.parse_template(template_body)
+        template = _parsed(template_body)
         # Through JSON, so that dates which YAML reads are the words that they are in a template.
         template = json.loads(json.dumps(template, default=lambda date: date.isoformat()))
         if not template.get("Resources"):
@@ -186,6 +186,15 @@ def install() -> None:
     for name, method in vars(Answers).items():
         if not name.startswith("__"):
             setattr(CloudFormationResponse, name, method)
+
+
+def _parsed(template_body: str) -> dict[str, Any]:
+    """A template's text as data; most are JSON, of which moto's reader of YAML makes the same, but slowly."""
+    try:
+        template: dict[str, Any] = json.loads(template_body)
+    except json.JSONDecodeError:
+        template = MotoStack.parse_template(template_body)
+    return template
 
 
 def _stack(stack: Stack) -> dict[str, Any]:

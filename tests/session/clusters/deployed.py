@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 import boto3
+from moto.core.base_backend import BackendDict
 
 from tests.emulator import cloudformation
 from tests.emulator.cloudformation.stacks import Stack, Stacks
+from tests.emulator.kept_services import KeptServices
 from tests.stacks.synthesis import Synthesized
 
 ACCOUNT, REGION = "123456789012", "us-west-2"
@@ -21,8 +23,26 @@ def client(service: str) -> Any:
 
 
 def deploy(app: Synthesized, cluster: str) -> None:
-    """What `cdk deploy --all` does, into the account of `mock_aws`, which must be on."""
+    """What `cdk deploy --all` does, into the account of `mock_aws`, which must be on.
+
+    Into an account in which nothing is yet, by AWS's calls once in a process, from then on from memory.
+    """
     cloudformation.install()
+    if BackendDict._instances:
+        _deploy(app, cluster)
+        return
+    key = (cluster, *(json.dumps(app.template(part)) for part in app.parts))
+    if key not in _DEPLOYED:
+        _deploy(app, cluster)
+        _DEPLOYED[key] = KeptServices()
+    _DEPLOYED[key].restore()
+
+
+_DEPLOYED: dict[tuple[str, ...], KeptServices] = {}
+"""The account by the cluster and the templates that were deployed into it."""
+
+
+def _deploy(app: Synthesized, cluster: str) -> None:
     client("ssm").put_parameter(
         Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String", Overwrite=True
     )
