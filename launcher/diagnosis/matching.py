@@ -90,7 +90,11 @@ def _behind_unknown(text: str) -> list[tuple[Signature, dict[str, str]]]:
 def rows_matching(
     text: str, rows: Sequence[Signature] = SIGNATURES
 ) -> Iterator[tuple[Signature, dict[str, str]]]:
-    """The rows that match a text, in the order of the table, and what they captured."""
+    """The rows that match a text, in the order of the table, and what they captured.
+
+    Blanks at its end, with which terminals fill lines up to their width, are no part of it.
+    """
+    text = text.rstrip(" \t")
     if rows is SIGNATURES:
         rows = _rows_of_shape(text)
     lower = text.lower()

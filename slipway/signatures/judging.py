@@ -68,6 +68,7 @@ def root_of(lines: Sequence[OutputLine], raised: Sequence[Sign] = ()) -> Sign | 
 
 def rows_matching(text: str) -> Iterator[tuple[SignatureRow, dict[str, str]]]:
     """The rows that match a text, in the order of the table, and what they captured."""
+    text = text.rstrip(" \t")  # with which terminals fill lines up
     lower = text.lower()
     for row in table().rows:
         if row.literal in lower:

@@ -34,3 +34,8 @@ def test_lines_that_differ_in_their_digits_match_what_they_match_alone() -> None
             if list(rows_matching(text)) != one_by_one(text):
                 different.append(text)
     assert different == []
+
+
+def test_blanks_with_which_a_terminal_fills_a_line_change_nothing() -> None:
+    for row in SIGNATURES:
+        assert list(rows_matching(f"{row.example}   \t")) == list(rows_matching(row.example))
