@@ -92,6 +92,7 @@ def with_consequences(signs: Sequence[Sighting]) -> list[Sighting]:
     waited = [
         sign for sign in signs if sign.mode is nccl.COLLECTIVE_TIMED_OUT and sign.role is LineRole.SYMPTOM
     ]
+    signs = [replace(sign, vague=True) if _came_after_another(sign, signs) else sign for sign in signs]
     noticed = [sign for sign in signs if sign.mode is nccl.CLOSED_BY_PEER]
     return [
         replace(sign, role=LineRole.CASCADE)
@@ -101,6 +102,23 @@ def with_consequences(signs: Sequence[Sighting]) -> list[Sighting]:
         else sign
         for sign in signs
     ]
+
+
+def _came_after_another(sign: Sighting, signs: Sequence[Sighting]) -> bool:
+    """Whether a rank lost a peer when something else than communication had failed before in the same stream,
+    of which a line says what, though little. That a process ended may have come after, as starters tell it
+    late."""
+    if sign.mode is not nccl.CLOSED_BY_PEER or sign.role is not LineRole.CASCADE:
+        return False
+    return any(
+        other.role is LineRole.CASCADE
+        and other.vague
+        and other.stream == sign.stream
+        and other.index < sign.index
+        and (other.mode is not job_runtime.SCRIPT_RAISED or "what" in other.captured)
+        and not other.code.startswith(_FAMILY_OF_NCCL)
+        for other in signs
+    )
 
 
 def _with_tables_in_order(signs: Sequence[Sighting]) -> list[Sighting]:
@@ -191,6 +209,9 @@ def _came_of_waiting(sign: Sighting, waited: Sequence[Sighting]) -> bool:
         for other in waited
     )
 
+
+_FAMILY_OF_NCCL = "NCCL"
+"""How the codes begin of what fails in communication (docs/failure-modes.md)."""
 
 _TERMINATED = "-15"
 """What torchrun does to the others."""

@@ -57,7 +57,8 @@ def unexplained(
             return lengths.get(host, longest) - late.get(host, 0) - sign.index > _WENT_ON
 
         return [sign for sign in others if _came_before(sign, stop.at, went_on)]
-    return [sign for sign in others if not _is_explained(sign, stops, ending)]
+    by_itself = [sign for sign in others if _ended_by_itself(sign)]
+    return [sign for sign in others if not _is_explained(sign, stops, by_itself, ending)]
 
 
 def split_by_stop(signs: Iterable[Sighting], ending: Ending) -> tuple[list[Sighting], list[Sighting]]:
@@ -82,20 +83,25 @@ def _came_before(sign: Sighting, at: float, went_on: Callable[[Sighting], bool])
     return sign.clock == "stream" and sign.time is not None and sign.time < at and not went_on(sign)
 
 
-def _is_explained(sign: Sighting, stops: Sequence[Sighting], ending: Ending) -> bool:
+def _is_explained(
+    sign: Sighting, stops: Sequence[Sighting], by_itself: Sequence[Sighting], ending: Ending
+) -> bool:
     told = ending.end in (End.FAILED, End.RUNNING)
     if told and (sign.role is LineRole.INITIATOR or _ended_by_itself(sign)):
         # One host that fails has the others stopped; and a job can go on after its spot hosts were taken.
         return False
     if sign.index == BEFORE_ALL_LINES:
         return bool(stops) and sign.role is LineRole.CASCADE and sign.vague and not _ended_by_itself(sign)
-    return any(_follows(sign, stop) or _announces(sign, stop) for stop in stops)
+    return any(_follows(sign, stop) or _announces(sign, stop, by_itself) for stop in stops)
 
 
-def _announces(sign: Sighting, stop: Sighting) -> bool:
-    """Whether a sign says only that something ended, and the stop a few lines below of what."""
+def _announces(sign: Sighting, stop: Sighting, by_itself: Sequence[Sighting]) -> bool:
+    """Whether a sign says only that something ended, and the stop a few lines below of what; not where the
+    starter stops the rest because one of its processes ended by itself."""
     says_little = sign.role is LineRole.CASCADE and sign.vague and not _ended_by_itself(sign)
-    return says_little and sign.stream == stop.stream and 0 < stop.index - sign.index <= _ANNOUNCED
+    if not says_little or sign.stream != stop.stream or not 0 < stop.index - sign.index <= _ANNOUNCED:
+        return False
+    return not any(each.stream == stop.stream and each.index < stop.index for each in by_itself)
 
 
 def _ended_by_itself(sign: Sighting) -> bool:

@@ -21,8 +21,12 @@ _EXCEPTION = re.compile(
     r"^(?P<type>(?:[A-Za-z_]\w*+\.)*+"
     r"(?=[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failure|Warning|Iteration|Refusal))\w++)(?::|$)"
 )
-_ANY_EXCEPTION = re.compile(r"^(?!slipway: )(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?::(?: |$)|$)")
-"""Any name at the left margin; but for the lines of the boot, which ends no rank's traceback."""
+_ANY_EXCEPTION = re.compile(
+    r"^(?!(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL|NOTE)\b|\S{1,200}\.py: )"
+    r"(?P<type>(?:[A-Za-z_]\w*\.)++[A-Za-z_]\w*+|[A-Z]\w*+)(?::(?: |$)|$)"
+)
+"""Any name at the left margin that Python prints of a class. It names the module of all but its own, which
+begin with a capital: so `wandb: `, `srun: ` and the boot's `slipway: ` end no traceback."""
 
 _OF_ANOTHERS_STACK = re.compile(
     r"^[\w.]{1,200}: {4,40}(?:(?:from|import|return|raise|await|yield|with) |[\w.]{1,200}(?: = |\())"

@@ -121,3 +121,12 @@ def test_a_crash_in_its_own_words_is_what_others_noticed(said: str) -> None:
 def test_a_crash_after_a_closed_connection_followed_from_it(algo_2: str) -> None:
     found = story(algo_1=raised(1, CLOSED), algo_2=algo_2)
     assert root(found) == ("NCCL006", None)
+
+
+LOST = "algo-2:126:199 [5] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer ip<4>"
+
+
+def test_what_was_raised_without_a_traceback_before_others_lost_their_peer_is_the_cause() -> None:
+    raised_alone = "AssertionError: First dimension of the tensor should be divisible by the parallel size"
+    assert root(story(raised_alone, LOST)) == ("CODE001", None)
+    assert root(story(LOST, raised_alone)) == ("NCCL006", None)

@@ -224,3 +224,11 @@ def test_an_interrupt_whose_traceback_has_lost_its_beginning_is_one() -> None:
     torn = '  File "/opt/x/threading.py", line 1027, in _wait\n    elif lock.acquire(block, timeout):\n'
     assert diagnose(records(f"{torn}KeyboardInterrupt")).verdict is Verdict.STOPPED
     assert diagnose(records("INFO except KeyboardInterrupt")).verdict is not Verdict.STOPPED
+
+
+def test_what_slurm_cancels_because_a_task_ended_by_itself_is_no_stop_from_outside() -> None:
+    lost = "gpu018:126:199 [5] NCCL WARN Call to recv failed : Connection reset by peer"
+    told = "srun: error: gpu017: task 0: Exited with exit code 1"
+    cancelled = "slurmstepd: error: *** STEP 71.0 ON gpu017 CANCELLED AT 2026-08-20T11:40:09 ***"
+    assert said(diagnose(records("\n".join([lost, told, cancelled])))) == (Verdict.FAILED, "NCCL006")
+    assert said(diagnose(records("\n".join([lost, cancelled])))) == STOPPED

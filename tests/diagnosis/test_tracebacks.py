@@ -6,6 +6,7 @@ import pytest
 
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.record import Record
+from launcher.diagnosis.tracebacks import opened
 from tests.diagnosis.cases import records
 
 SITE = "/opt/conda/lib/python3.11/site-packages"
@@ -36,6 +37,27 @@ def evidence(text: str, prefix: str = "", reason: str | None = None) -> tuple[st
 @pytest.mark.parametrize("prefix", ["", "[rank1]:", "2026-01-01 10:00:00,123 "])
 def test_the_users_line_comes_first_and_library_frames_are_folded(prefix: str) -> None:
     assert evidence(IN_TORCH, prefix) == (*FIRST, ERROR)
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("srun: error: gpu017: task 0: Exited with exit code 1", ""),
+        ("wandb: Waiting for W&B process to finish... (failed 1).", ""),
+        ("slipway: CODE001 rank 1 on algo-1: x", ""),
+        ("ERROR: the job failed", ""),
+        ("train.py: error: unrecognized arguments: --x", ""),
+        ("zlib.error: Error -3 while decompressing data", "zlib.error"),
+        ("queue.Empty", "queue.Empty"),
+        ("MyOwn: it went wrong", "MyOwn"),
+    ],
+)
+def test_only_what_can_be_the_name_of_a_class_ends_a_stack(line: str, kind: str) -> None:
+    traceback = opened("Traceback (most recent call last):")
+    assert traceback is not None
+    for each in ('  File "/opt/ml/code/train.py", line 3, in <module>', "    main()", line):
+        traceback.add(each)
+    assert (traceback.kind, traceback.is_complete) == (kind, bool(kind))
 
 
 def test_a_local_run_has_the_same_places() -> None:
