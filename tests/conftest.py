@@ -30,6 +30,9 @@ os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(_CACHES / "aws" / "
 # Every launch packs the boot, and parses its files to do so: a fifth of a second, for hundreds of launches.
 packaging.without_docstrings = cache(packaging.without_docstrings)
 
+# Which images are still patched must not depend on the day on which the tests run.
+preparation.today = lambda: date(2026, 3, 1)
+
 # Python looks for garbage after 700 new objects, and at times through all there are: a twelfth of the time.
 gc.set_threshold(50_000, 20, 20)
 
@@ -41,21 +44,14 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A new folder for each test, without `mktemp`'s look through all earlier ones."""
-
-    def made() -> Iterator[Path]:
-        for number in count():
-            home = folder / str(number)
-            home.mkdir()
-            yield home
-
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Folders that are not there, a new one for each test: most tests make none, and `mktemp` is slow."""
     folder = tmp_path_factory.mktemp("homes")
-    return made()
+    return (f"{folder}/{number}" for number in count())
 
 
 @pytest.fixture(autouse=True)
-def no_aws_configuration(monkeypatch: pytest.MonkeyPatch, homes: Iterator[Path]) -> None:
+def no_aws_configuration(monkeypatch: pytest.MonkeyPatch, homes: Iterator[str]) -> None:
     """Keep the machine's AWS settings, CI run and caches out of the tests, and the tests out of them."""
     runs = {name for names in run_id.RUNS for name in names}
     for name in [name for name in os.environ if name.startswith("AWS_") or name in runs]:
@@ -63,16 +59,18 @@ def no_aws_configuration(monkeypatch: pytest.MonkeyPatch, homes: Iterator[Path])
     # Job files have no variables in CI; what is tested is the same there and at home.
     monkeypatch.delenv("CI", raising=False)
     nowhere = next(homes)
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(nowhere / "config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(nowhere / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", f"{nowhere}/config")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", f"{nowhere}/credentials")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(nowhere / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{nowhere}/cache")
 
 
-@pytest.fixture(autouse=True)
-def a_day_on_which_the_images_of_the_tests_are_patched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which images are still patched must not depend on the day on which the tests run."""
-    monkeypatch.setattr(preparation, "today", lambda: date(2026, 3, 1))
+@pytest.fixture
+def aws_configuration(no_aws_configuration: None) -> Path:
+    """Where the test may write the user's AWS settings."""
+    file = Path(os.environ["AWS_CONFIG_FILE"])
+    file.parent.mkdir()
+    return file
 
 
 @pytest.fixture(scope="session")

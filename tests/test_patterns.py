@@ -34,16 +34,21 @@ SHORTEST = 0.001
 SEEDS = (" ", "\t", "\n", "a", "A", "0", "0.", "-", "a-", "a.", "a ", "0 ", "[", "\x1b]", "a/", ":", "_a")
 BASELINE = re.compile("[\x00\x01]")
 ASKED = ("search", "match", "fullmatch", "finditer", "findall", "sub", "split")
+WRITTEN = re.compile(rf"\bre\s*\.\s*({'|'.join(ASKED)})\b")
 
 
 def patterns() -> Iterator[tuple[str, re.Pattern[str], frozenset[str]]]:
     """Each pattern that a module keeps or writes into a call: where, the pattern, how it is asked."""
     seen = set()
+    # Many modules import the same large tables.
+    walked: dict[int, list[re.Pattern[str]]] = {}
     for file in sorted(LAUNCHER.rglob("*.py")):
         name = ".".join(file.relative_to(LAUNCHER.parent).with_suffix("").parts)
         text = file.read_text("utf-8")
         for variable, value in vars(importlib.import_module(name.removesuffix(".__init__"))).items():
-            kept = list(kept_in(value))
+            if id(value) not in walked:
+                walked[id(value)] = list(kept_in(value))
+            kept = walked[id(value)]
             if not kept:
                 continue
             asked = frozenset(re.findall(rf"\b{re.escape(variable)}\.({'|'.join(ASKED)})\(", text))
@@ -51,7 +56,7 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str], frozenset[str]]]:
                 if (pattern, asked) not in seen and (asked or not isinstance(value, re.Pattern)):
                     seen.add((pattern, asked))
                     yield f"{name}:{variable}", pattern, asked or frozenset({"search"})
-        for call in ast.walk(ast.parse(text)) if "re." in text else ():
+        for call in ast.walk(ast.parse(text)) if WRITTEN.search(text) else ():
             match call:
                 case ast.Call(
                     func=ast.Attribute(value=ast.Name(id="re"), attr=method),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -53,8 +52,10 @@ def test_a_wrong_variable_is_named(
     ],
     ids=["source profile", "credential source", "junk", "a list", "no program"],
 )
-def test_a_wrong_profile_is_named(monkeypatch: pytest.MonkeyPatch, profile: str, says: str) -> None:
-    Path(os.environ["AWS_CONFIG_FILE"]).write_text(f"[profile team]\n{profile}")
+def test_a_wrong_profile_is_named(
+    aws_configuration: Path, monkeypatch: pytest.MonkeyPatch, profile: str, says: str
+) -> None:
+    aws_configuration.write_text(f"[profile team]\n{profile}")
     monkeypatch.setenv("AWS_PROFILE", "team")
 
     assert_named(says)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import boto3
@@ -17,8 +16,10 @@ from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 
 
-def test_the_region_comes_from_the_environment_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path(os.environ["AWS_CONFIG_FILE"]).write_text("[default]\nregion = eu-west-1\n")
+def test_the_region_comes_from_the_environment_first(
+    aws_configuration: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aws_configuration.write_text("[default]\nregion = eu-west-1\n")
     assert session_region() == "eu-west-1"
     monkeypatch.setenv("AWS_REGION", "us-east-2")
     assert session_region() == "us-east-2"
@@ -31,8 +32,10 @@ def test_the_regions_own_variable_wins_over_the_default(monkeypatch: pytest.Monk
     assert session_region() == "us-east-2"
 
 
-def test_the_region_of_a_named_profile_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path(os.environ["AWS_CONFIG_FILE"]).write_text("[profile team]\nregion = eu-west-3\n")
+def test_the_region_of_a_named_profile_is_used(
+    aws_configuration: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aws_configuration.write_text("[profile team]\nregion = eu-west-3\n")
     monkeypatch.setenv("AWS_PROFILE", "team")
     assert session_region() == "eu-west-3"
 
