@@ -15,7 +15,7 @@ from launcher.text.line_length import LONGEST_LINE
 WINDOW: Final = 1 << 19
 """Bytes that are searched together."""
 
-_FIRST = 1 << 15
+_FIRST = 1 << 16
 """Bytes that are searched first, and then twice as many each time: in a storm they show that lines may be
 left out unsearched."""
 

@@ -46,14 +46,19 @@ _MARKS: Final = tuple(
 
 def margin_of(lines: Sequence[str]) -> re.Pattern[str] | None:
     """What stands before nearly all of these lines and is no part of them; None where nothing does."""
-    filled = [line for line in lines if line.strip()]
+    first = _filled(lines[:_FIRST])
+    marks = [mark for mark in _MARKS if _stands_before(mark, first)]
+    if not marks and not _indentation(first):
+        return None
+    filled = _filled(lines)
     indentation = _indentation(filled)
     if indentation:
         return re.compile(re.escape(indentation))
-    for mark in _MARKS:
-        if _stands_before(mark, filled[:_FIRST]) and _stands_before(mark, filled):
-            return mark
-    return None
+    return next((mark for mark in marks if _stands_before(mark, filled)), None)
+
+
+def _filled(lines: Sequence[str]) -> list[str]:
+    return [line for line in lines if line.strip()]
 
 
 def _stands_before(mark: re.Pattern[str], lines: Sequence[str]) -> bool:
