@@ -96,12 +96,12 @@ def _is_explained(
 
 
 def _announces(sign: Sighting, stop: Sighting, by_itself: Sequence[Sighting]) -> bool:
-    """Whether a sign says only that something ended, and the stop a few lines below of what; not where the
-    starter stops the rest because one of its processes ended by itself."""
+    """Whether a sign says only that something ended, and the stop a few lines below of what; not where
+    between them a process ended by itself, because of which the starter stops the rest."""
     says_little = sign.role is LineRole.CASCADE and sign.vague and not _ended_by_itself(sign)
     if not says_little or sign.stream != stop.stream or not 0 < stop.index - sign.index <= _ANNOUNCED:
         return False
-    return not any(each.stream == stop.stream and each.index < stop.index for each in by_itself)
+    return not any(each.stream == stop.stream and sign.index < each.index < stop.index for each in by_itself)
 
 
 def _ended_by_itself(sign: Sighting) -> bool:
