@@ -12,7 +12,7 @@ from typing import Final
 from launcher.diagnosis.formats.blocks import has_longer_line
 from launcher.text.line_length import LONGEST_LINE
 
-WINDOW: Final = 1 << 19
+WINDOW: Final = 1 << 18
 """Bytes that are searched together."""
 
 _FIRST = 1 << 16
@@ -121,14 +121,20 @@ class Windows:
         """What is left when the stream has ended, or its last line is known to be whole."""
         yield from self._cut(last=True)
 
+    def _at_last_break(self) -> tuple[bytes, bytes]:
+        """What came until the last break, and what came behind it.
+
+        The break is mostly in the last block, so that the others need not be copied twice.
+        """
+        *before, block = self._blocks
+        end = _end_of_lines(block)
+        if not end:
+            before, block = [], b"".join(self._blocks)
+            end = _end_of_lines(block)
+        return b"".join([*before, memoryview(block)[:end]]), block[end:]
+
     def _cut(self, *, last: bool) -> Iterator[Window]:
-        text = b"".join(self._blocks)
-        rest = b""
-        if not last:
-            # A carriage return at the very end may be half of a break.
-            end = max(text.rfind(b"\n"), text.rfind(b"\r", 0, len(text) - 1)) + 1
-            rest = text[end:]
-            text = text[:end]
+        text, rest = (b"".join(self._blocks), b"") if last else self._at_last_break()
         text = _clean(text)
         if len(rest) > LONGEST:
             # No break comes for long: what is kept of the line is here, and a break that is cut in half.
@@ -141,6 +147,13 @@ class Windows:
         if window.count:
             yield window
             self.length += window.count
+
+
+def _end_of_lines(text: bytes) -> int:
+    """Behind which byte the last whole line of a text ends, 0 where there is none."""
+    end = text.rfind(b"\n")
+    # A carriage return at the very end may be half of a break.
+    return max(end, text.rfind(b"\r", end + 1, len(text) - 1)) + 1
 
 
 def _beginning_of_last(text: bytes, lines: int) -> int:
