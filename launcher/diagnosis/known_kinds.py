@@ -229,7 +229,7 @@ class KnownKinds:
         places = layout.of_kind(((start, start), *spans)) or ((-1, len(shape)), *spans)
         of_kind = self._kinds[kind].setdefault(places, LineKind(kind))
         writers = self._writers.setdefault((kind_of(shape[:start]), places), {})
-        known = self._shapes[shape] = Shape(of_kind, layout, getter(spans), spans, writers, start)
+        known = self._shapes[shape] = Shape(of_kind, layout, getter(spans), writers, start)
         return known
 
     def writer_of(self, line: bytes, shape: Shape) -> Writer:

@@ -145,7 +145,6 @@ class Shape:
     kind: LineKind
     layout: Layout
     of: Callable[[bytes], object]
-    of_writer: Spans
     writers: dict[object, object]
     start: int
     whom: dict[News, Callable[[bytes], object]] = field(default_factory=dict)
@@ -176,8 +175,9 @@ class Shape:
         if self._told != len(self.kind.alone):
             self._told = len(self.kind.alone)
             self.settled.clear()
+            # An identity begins with the places of the writer.
             spans = {span for each in self.kind.alone for span in each.identity.spans}
-            self.of_settled = getter(self.layout.of_shape(tuple(sorted({*spans, *self.of_writer}))))
+            self.of_settled = getter(self.layout.of_shape(tuple(sorted(spans))))
         self.settled[self.of_settled(line)] = writer, news
 
 

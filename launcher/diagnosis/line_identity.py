@@ -17,7 +17,7 @@ from launcher.diagnosis.progress import counters_in
 from launcher.diagnosis.record import Line, is_plain, may_be_indented
 from launcher.diagnosis.signatures.signature import Signature
 from launcher.diagnosis.telling_digits import telling_numbers
-from launcher.diagnosis.topics import LITERALS_OF
+from launcher.diagnosis.topics import LITERALS_OF, topics_of_shape
 from launcher.diagnosis.tracebacks import BOX_END, HEADER
 from launcher.text.line_origin import spans_of_origin
 
@@ -38,7 +38,6 @@ _OF_RANKS = {*rank_lines.OF_NUMBERS, *(part.lower() for part in rank_lines.OF_CO
 _NEVER_AGAIN = {literal for literals in LITERALS_OF.values() for literal in literals} - _OF_RANKS
 _NEVER = _one_of(_NEVER_AGAIN)
 _TELLS_OF_RANKS = _one_of(_OF_RANKS)
-_SPEAKS = _one_of(_NEVER_AGAIN | _OF_RANKS)
 _OPENS = (HEADER.lower().encode(), BOX_END.encode())
 
 
@@ -50,12 +49,7 @@ def opens(raw: bytes) -> bool:
 
 def says_nothing(raw: bytes) -> bool:
     """Whether a line of a stack tells nothing beside it, nor would another of its kind."""
-    return is_plain(raw) and not _speaks(shape_of(raw.lower()))
-
-
-@lru_cache(maxsize=1024)
-def _speaks(shape: bytes) -> bool:
-    return _SPEAKS.search(shape) is not None
+    return is_plain(raw) and not topics_of_shape(shape_of(raw.lower()))
 
 
 def identity_of(

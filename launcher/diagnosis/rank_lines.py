@@ -138,7 +138,9 @@ class RankLines:
         if known is None or known.sequence is None:
             return False
         work = _WORK.search(line.text)
-        if work is not None and (known.operation is None or None is known.elements is not work["elements"]):
+        if work is not None and known.operation is None:
+            return False
+        if work is not None and known.elements is None and work["elements"] is not None:
             return False
         return self._groups_unnamed or _GROUP.search(line.text) is not None
 

@@ -71,15 +71,13 @@ _SHAPES: Final = {
 def topics_of(text: str) -> frozenset[Topic]:
     """What a line speaks of, by its text without prefixes."""
     lower = text.lower()
-    may = (
-        _topics_of_shape(shape_of(lower.encode())) if text.isascii() and len(text) <= LONGEST_LINE else Topic
-    )
+    may = topics_of_shape(shape_of(lower.encode())) if text.isascii() and len(text) <= LONGEST_LINE else Topic
     return frozenset(topic for topic in may if any(literal in lower for literal in LITERALS_OF[topic]))
 
 
 @lru_cache(maxsize=1024)
-def _topics_of_shape(shape: bytes) -> tuple[Topic, ...]:
-    """What lines of a shape may speak of, as some literals have digits."""
+def topics_of_shape(shape: bytes) -> tuple[Topic, ...]:
+    """What lines of a shape, in lower case, may speak of, as some literals have digits."""
     return tuple(
         topic for topic, literals in _SHAPES.items() if any(literal in shape for literal in literals)
     )

@@ -2,9 +2,9 @@
 
 Prefixes stack, in any order: `[1,23]<stdout>:` (mpirun), `[rank3]:` (torch), `[default3]:` and, of `--role
 trainer`, `[trainer3]:` (torchrun; the 3 is the local rank), `algo-1-ABCDE_1  | ` and `trainer-1  | ` (docker
-compose), behind a time `stderr F ` (the files of Kubernetes' nodes),
-`10.0.0.1: ` (pdsh), `gpu017 ` or `gpu017: ` where `[rank3]:` follows, `[pod/trainer-0/pytorch] ` (kubectl
-logs --prefix), `train-a/algo-2-1763724000 ` (aws logs tail), `(RayTrainWorker pid=951, ip=10.0.0.2) ` (Ray),
+compose), behind a time `stderr F ` (the files of Kubernetes' nodes), `10.0.0.1: ` (pdsh), `gpu017 ` or
+`gpu017: ` where `[rank3]:` follows, `[pod/trainer-0/pytorch] ` (kubectl logs --prefix),
+`train-a/algo-2-1763724000 ` (aws logs tail), `(RayTrainWorker pid=951, ip=10.0.0.2) ` (Ray),
 `algo-1:126:199 [5] ` (NCCL; the 5 is the local device, not the rank), ISO times, a clock's time with or
 without an American or syslog's date (`ts` of moreutils prints `Dec 31 23:59:59 `), seconds since the epoch,
 the kernel's seconds, and behind a time what journald and syslog write, `gpu017 train.sh[1234]: `.

@@ -2,8 +2,7 @@
 
 Issues, mails and chats quote by `> `, Markdown shows as code what is indented; `cat -n`, `nl` and editors
 number lines, `grep -H` names the file, `gh run view --log` job and step, and services that start programs
-write `stderr: `. In the lines behind
-it all is as it was printed, so the margin is taken off before anything else is asked.
+write `stderr: `. Behind it all is as it was printed, so the margin is taken off first.
 """
 
 from __future__ import annotations
