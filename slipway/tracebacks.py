@@ -92,7 +92,7 @@ def sign_of(traceback: PrintedTraceback, code_folder: str) -> Sign | None:
     """What an exception shows that no row knows: the script's own; None where a row knows better."""
     what = traceback.exception
     if not what:
-        cut = "an exception, of which the log has only the beginning"
+        cut = "an exception, of which the log has only the stack"
         return Sign("CODE001", CASCADE, True, cut, traceback.at, "")
     if what.startswith("KeyboardInterrupt"):
         return Sign("STOP001", CASCADE, False, "interrupted with Ctrl-C (SIGINT)", traceback.at, what)

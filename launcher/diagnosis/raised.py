@@ -33,8 +33,13 @@ def sign_of_exception(traceback: Traceback, candidate: Candidate, line: Line) ->
 
 
 def sign_of_cut(traceback: Traceback, header: Candidate, line: Line) -> Sighting:
-    """A traceback whose exception is not in the log says only that there was one; `line` is its header."""
-    what, role = "an exception, of which the log has only the beginning", LineRole.CASCADE
+    """A traceback whose exception is not in the log says only that there was one, and where; `line` is the
+    first that is left of it."""
+    if ends_in_rendezvous(traceback):
+        what = "the hosts did not meet: an exception of which the log has only the stack"
+        met = unworded(nccl.RENDEZVOUS_TIMED_OUT, LineRole.SYMPTOM, what, header, line, vague=True)
+        return with_traceback(met, traceback)
+    what, role = "an exception, of which the log has only the stack", LineRole.CASCADE
     if traceback.in_thread:
         # Python ends the thread alone: whether the job got over it stood in what is not there.
         what, role = f"{what}, in a thread of its own", LineRole.ADVISORY

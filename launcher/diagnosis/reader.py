@@ -9,6 +9,7 @@ from dataclasses import replace
 from launcher.diagnosis import analysis_lines, attempts, rank_lines, stack_lines, torchrun_table
 from launcher.diagnosis.candidates import line_of, time_of, unworded
 from launcher.diagnosis.closing import LastLine
+from launcher.diagnosis.cut_stacks import signs_of_cut_stacks
 from launcher.diagnosis.incident_reader import IncidentReader
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.matching import best_row, contexts_of, record_of, rows_matching
@@ -74,6 +75,8 @@ class LogReader:
         for candidate, line in tails:
             self._place_by_path(candidate, line)
         self._settle_places()
+        for cut in signs_of_cut_stacks(tails):
+            self._incidents.note("cut", cut)
         for candidate, line in tails:
             self._look_at_end(candidate, self._places.placed(line, candidate.host))
         self._incidents.end()

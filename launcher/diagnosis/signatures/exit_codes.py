@@ -230,6 +230,17 @@ def _by_name(ending: _SignalSaid) -> tuple[Signature, ...]:
 
 SIGNATURES = (
     Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        # Of torchrun's table it is read what failed first; the others it ended itself.
+        role=LineRole.CASCADE,
+        literal="sigkill) received",
+        pattern=re.compile(r"\bSignal 9 \(SIGKILL\) received by PID"),
+        example="  traceback : Signal 9 (SIGKILL) received by PID 2198",
+        near_miss="INFO 9 (SIGKILL) received by no handler",
+        says="a process was killed (SIGKILL): the usual reason is the host's memory",
+        vague=True,
+    ),
+    Signature(
         mode=job_runtime.NATIVE_CRASH,
         role=LineRole.INITIATOR,
         literal="]: segfault at ",

@@ -1,0 +1,70 @@
+"""A stack of Python's at the end of a stream, of which the log has neither the beginning nor the error.
+
+People paste what fits on their screen, and a limit on a message's length cuts a traceback anywhere. Where it
+still has its header it is read as every other one (see `raised.sign_of_cut`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import groupby
+
+from launcher.diagnosis.known_shapes import Writer
+from launcher.diagnosis.raised import sign_of_cut
+from launcher.diagnosis.record import Line
+from launcher.diagnosis.scan import Candidate
+from launcher.diagnosis.sighting import Sighting
+from launcher.diagnosis.tracebacks import Traceback, names_exception
+
+_PLACE = re.compile(r'^\s{0,40}File "[^"]{1,1000}", line \d{1,7}, in \S')
+"""A place as a traceback tells it; in the stacks of faulthandler, which are no sign of an error, no comma
+stands before `in`."""
+
+_WITHOUT_ERROR = re.compile(r"Stack \(most recent call last\)|\(most recent call first\)")
+"""How the stacks begin that are printed where nothing was raised."""
+
+_INDENTED = (" ", "\t")
+
+_Lines = Sequence[tuple[Candidate, Line]]
+
+
+def signs_of_cut_stacks(tails: Iterable[tuple[Candidate, Line]]) -> Iterator[Sighting]:
+    """The exceptions in the middle of whose stack a writer's last lines end; `tails` are the last lines of
+    all streams, those of one stream in their order."""
+    for _, lines in groupby(tails, key=lambda each: each[0].stream):
+        for written in _by_writer(lines):
+            stack = _stack_at_end(written)
+            if any(_PLACE.match(line.text) for _, line in stack):
+                yield _sign_of(stack)
+
+
+def _by_writer(lines: Iterable[tuple[Candidate, Line]]) -> Collection[_Lines]:
+    written: dict[Writer, list[tuple[Candidate, Line]]] = {}
+    for candidate, line in lines:
+        if line.text.strip():
+            written.setdefault(line.writer, []).append((candidate, line))
+    return written.values()
+
+
+def _stack_at_end(lines: _Lines) -> _Lines:
+    """The lines of a stack with which a writer ends, but for the very last one, which may be cut anywhere.
+    None where that one says what was raised: such a line is known without its stack."""
+    end = len(lines) if _is_of_stack(lines[-1][1].text) else len(lines) - 1
+    start = end
+    while start and _is_of_stack(lines[start - 1][1].text):
+        start -= 1
+    if start and _WITHOUT_ERROR.search(lines[start - 1][1].text):
+        return ()
+    return () if names_exception(lines[-1][1].text) else lines[start:end]
+
+
+def _is_of_stack(text: str) -> bool:
+    return text.startswith(_INDENTED) or _PLACE.match(text) is not None
+
+
+def _sign_of(stack: _Lines) -> Sighting:
+    traceback = Traceback(0, "")
+    for _, line in stack:
+        traceback.add(line.text)
+    return sign_of_cut(traceback, *stack[0])
