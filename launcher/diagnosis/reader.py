@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from launcher.diagnosis import analysis_lines, attempts, rank_lines, stack_lines, torchrun_table
 from launcher.diagnosis.candidates import line_of, time_of, unworded
+from launcher.diagnosis.claimed_ranks import ClaimedRanks
 from launcher.diagnosis.closing import LastLine
 from launcher.diagnosis.cut_stacks import signs_of_cut_stacks
 from launcher.diagnosis.incident_reader import IncidentReader
@@ -63,6 +64,7 @@ class LogReader:
         self._symptoms: set[tuple[FailureMode, str]] = set()
         self._stacks = stack_lines.StackLines()
         self._worlds = WorldSizes()
+        self._claims = ClaimedRanks()
         self._reading = Reading()
 
     def read(self, records: Iterable[LogRecord], streams: Iterable[LogStream] = ()) -> Reading:
@@ -104,9 +106,9 @@ class LogReader:
 
     @finds(Stage.LOG, distribution.RANKS_NEVER_MET)
     def _read_worlds(self) -> None:
-        apart = self._worlds.never_met()
-        if apart is not None:
-            self._reading.sightings.append(apart)
+        for sign in (self._worlds.never_met(), self._claims.claimed_twice()):
+            if sign is not None:
+                self._reading.sightings.append(sign)
 
     def _settle_places(self) -> None:
         gone = attempts.superseded(self._ranks)
@@ -196,6 +198,8 @@ class LogReader:
         host = line.host or candidate.host
         if Topic.WORLD_SIZE in topics:
             self._worlds.read(line, candidate.host, candidate.index, candidate.time)
+        if Topic.CLAIMED_RANK in topics and (claimed := self._claims.read(candidate, line)):
+            self._incidents.note("claimed", claimed)
         if Topic.RANKS in topics:
             ends = candidate.following() if "(local_rank: " in line.text else ()
             self._ranks_of(candidate.stream).read(line, host, ends)
@@ -288,6 +292,7 @@ class LogReader:
         self._contexts = {key: context for key, context in self._contexts.items() if key[1] != stream}
         self._tracebacks.forget(stream)
         self._ranks_of(stream).forget()
+        self._claims.forget(stream)
         self._stacks.forget(stream)
         self._incidents.start_over(stream)
 

@@ -14,6 +14,7 @@ from typing import Final
 from launcher.diagnosis import (
     analysis_lines,
     attempts,
+    claimed_ranks,
     rank_lines,
     stack_lines,
     store_barrier,
@@ -31,6 +32,7 @@ class Topic(Enum):
     BOOTS_RESTART = auto()
     ATTEMPT = auto()
     WORLD_SIZE = auto()
+    CLAIMED_RANK = auto()
     RANKS = auto()
     STACK = auto()
     SUCCESS = auto()
@@ -47,6 +49,7 @@ LITERALS_OF: Final[Mapping[Topic, tuple[str, ...]]] = {
     Topic.BOOTS_RESTART: ("slipway: restart ",),
     Topic.ATTEMPT: attempts.LITERALS,
     Topic.WORLD_SIZE: world_sizes.LITERALS,
+    Topic.CLAIMED_RANK: claimed_ranks.LITERALS,
     Topic.RANKS: (*rank_lines.LITERALS, *(part.lower() for part in rank_lines.OF_COLLECTIVES)),
     Topic.STACK: stack_lines.LITERALS,
     Topic.SUCCESS: ("reporting training success",),
