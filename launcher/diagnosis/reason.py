@@ -31,7 +31,8 @@ _SILENT_REMEDY = (
     "It printed no traceback: what it wrote last is in its log. In a shell script, `set -ex` below the first "
     "line prints each command and ends the script at the first that fails."
 )
-_CITATION, _AFTER_CITATION = 'ErrorMessage "', ('ExtraInfo "', 'Command "')
+_COMMAND = 'Command "'
+_CITATION, _AFTER_CITATION = 'ErrorMessage "', ('ExtraInfo "', _COMMAND)
 """What stands around what the images' toolkit cites; SageMaker cuts a reason at 1,024 characters."""
 
 _PLACE = re.compile(r" \((?P<place>[^\s()]+:\d+)\)(?:\n|$)")
@@ -110,12 +111,15 @@ def _of_service(text: str) -> Iterator[Sighting]:
 
 def _parts(text: str) -> Iterator[str]:
     """A reason; what was raised, where the images' toolkit gives its own traceback as one, as its trainer.py
-    does; and what it cites of the script's last lines: each line by itself, and with those below it."""
+    does; and what it cites of the script's last lines: each line by itself, and with those below it. The
+    toolkit's forerunner, sagemaker-containers, gives them below the command, without a mark."""
     yield text
     yield from filter(names_exception, text.partition(HEADER)[2].splitlines())
-    cited = text.partition(_CITATION)[2]
+    _, mark, cited = text.partition(_CITATION)
     for end in _AFTER_CITATION:
         cited = cited.partition(end)[0]
+    if not mark:
+        cited = text.partition(_COMMAND)[2].partition("\n")[2]
     lines = cited.strip(' :"\n').splitlines()
     for number, line in enumerate(lines):
         yield line

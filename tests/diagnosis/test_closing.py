@@ -138,6 +138,12 @@ CUT_OFF = {
     "awslabs-data-on-eks-529": "pods that wait, and nothing of why",
     "meta-pytorch-torchtune-1526": "tables of an evaluation and no more",
     "okuvshynov-slowllama-1": "losses without a counter of steps, cut off within a line",
+    "easybuilders-easybuild-easyconfigs-21790": "it ends within the warnings of a start",
+    "pytorch-pytorch-81929": "a note of two ranks and no more",
+    "rwth-i6-returnn-323": "it ends while the ranks start",
+    "sagiodev-stablediffusion_webui-9": "it ends within the warnings of a start",
+    "sehoffmann-dmlcloud-38": "it ends within the warnings of a start",
+    "verlab-descriptorreasoning_accv_2024-5": "it ends within the warnings of a start",
     "pytorch-elastic-58": "the description of a pod, cut off before its events",
 }
 """Logs without a failure in which nothing shows how the job goes on, so that unknown is right."""

@@ -98,6 +98,19 @@ def test_what_the_toolkit_cites_of_the_script_is_read_line_by_line(cited: str, c
 
 
 @pytest.mark.parametrize(
+    ("below", "code"),
+    [
+        ("/usr/bin/python: No module named src/train", "CODE002"),
+        ("step 1\nModuleNotFoundError: No module named 'einops'", "CODE005"),
+    ],
+)
+def test_what_stands_below_the_command_without_a_mark_is_read_too(below: str, code: str) -> None:
+    reason = f'AlgorithmError: ExecuteUserScriptError:\nCommand "/usr/bin/python -m src/train"\n{below}'
+    root = diagnose([], reason).root_cause
+    assert root is not None and root.finding.code == code
+
+
+@pytest.mark.parametrize(
     ("raised", "code"),
     [
         ("ModuleNotFoundError: No module named 'transformers'", "CODE005"),

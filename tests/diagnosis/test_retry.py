@@ -77,6 +77,8 @@ EXCEPTIONS = {
         "Temporary failure in name resolution": "the subnets have no way out",
         "Name or service not known": "the subnets have no way out",
         "gated repo": "the token may not read it",
+        "403 Client Error: Forbidden for url: https://huggingface.co": "the token may not read it",
+        "HfHubHTTPError: 403 Forbidden": "the token may not read it",
         "GatedRepoError": "the token may not read it",
         "is not a valid model identifier": "the hub does not know the name, or the token may not read it",
         "RepositoryNotFoundError": "the hub does not know the name, or the token may not read it",

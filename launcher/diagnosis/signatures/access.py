@@ -95,6 +95,15 @@ SIGNATURES = (
     Signature(
         mode=storage.ROLE_INSUFFICIENT,
         role=LineRole.INITIATOR,
+        literal="unable to assume the role",
+        pattern=re.compile(r"SageMaker was unable to assume the role '?(?P<role>[^\s']{1,300})"),
+        example="ClientError: SageMaker was unable to assume the role 'arn:aws:iam::111122223333:role/train'",
+        near_miss="INFO if it is unable to assume the role, see the guide",
+        says="SageMaker could not assume the execution role {role}",
+    ),
+    Signature(
+        mode=storage.ROLE_INSUFFICIENT,
+        role=LineRole.INITIATOR,
         literal="could not assume role",
         pattern=re.compile(r"Could not assume role (?P<role>\S+)|Could not assume role"),
         example="ValidationException: Could not assume role arn:aws:iam::111122223333:role/train. Please "

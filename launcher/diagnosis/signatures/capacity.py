@@ -62,14 +62,13 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.QUOTA_TOO_SMALL,
         role=LineRole.INITIATOR,
-        literal="limitexceeded",
+        literal="exceeded)",
         pattern=re.compile(
             r"\((?P<what>VcpuLimitExceeded|InstanceLimitExceeded|MaxSpotInstanceCountExceeded)\)"
         ),
-        example="An error occurred (VcpuLimitExceeded) when calling the RunInstances operation: You have "
-        "requested "
-        "more vCPU capacity than your current limit",
-        near_miss="INFO LimitExceeded is retried",
+        example="An error occurred (MaxSpotInstanceCountExceeded) when calling the RunInstances operation: "
+        "Max spot instance count exceeded",
+        near_miss="INFO (RequestLimitExceeded) is retried",
         says="a quota of the account is used up ({what})",
     ),
 )

@@ -46,6 +46,23 @@ SIGNATURES = (
     Signature(
         mode=checkpoints.LARGE_UPLOAD_FAILS,
         role=LineRole.INITIATOR,
+        literal=" operation (reached max retries: ",
+        # botocore/exceptions.py, of what S3 itself could not do, or not in time.
+        pattern=re.compile(
+            r"An error occurred \((?P<why>InternalError|ServiceUnavailable|SlowDown|RequestTimeout)\) when "
+            r"calling the (?P<operation>PutObject|UploadPart|(?:Create|Complete)MultipartUpload) operation "
+            r"\(reached max retries: "
+        ),
+        example="boto3.exceptions.S3UploadFailedError: Failed to upload /opt/ml/model/m.pt to team/m.pt: An "
+        "error occurred (InternalError) when calling the UploadPart operation (reached max retries: 4): We "
+        "encountered an internal error, please try again.",
+        near_miss="ClientError: An error occurred (ThrottlingException) when calling the PutMetricData "
+        "operation (reached max retries: 4): Rate exceeded",
+        says="an upload failed: S3 answered {why} to {operation}, again and again",
+    ),
+    Signature(
+        mode=checkpoints.LARGE_UPLOAD_FAILS,
+        role=LineRole.INITIATOR,
         literal="slipway: ckpt004 ",
         # What slipway/uploads/causes.py says of causes that do not pass.
         pattern=re.compile(

@@ -20,8 +20,7 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="uncorrectable ",
         pattern=re.compile(
-            r"uncorrectable (?:NVLink|ECC) error (?:encountered|detected)|hardware error: uncorrectable ECC"
-            r"|cudaErrorECCUncorrectable",
+            r"uncorrectable (?:NVLink|ECC) error (?:encountered|detected)|hardware error: uncorrectable ECC",
             re.I,
         ),
         example="RuntimeError: CUDA error: uncorrectable ECC error encountered",

@@ -164,6 +164,22 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.HUB_UNREACHABLE,
         role=LineRole.INITIATOR,
+        literal=" client error: ",
+        # Of a hub of models only: elsewhere the same numbers are of the script's own requests.
+        pattern=re.compile(
+            r"^(?:(?:\w+\.)*\w*Error: )?(?P<status>40[13]) Client Error: .{0,60} for url: "
+            r"?https?://(?P<server>(?:[\w-]{1,63}\.){0,4}(?:huggingface\.co|hf\.co|hf-mirror\.com))/"
+        ),
+        example="requests.exceptions.HTTPError: 403 Client Error: Forbidden for url: "
+        "https://huggingface.co/org/model/resolve/main/model_index.json",
+        near_miss="requests.exceptions.HTTPError: 403 Client Error: Forbidden for url: https://api.team.io/x",
+        says="{server} refused ({status})",
+        remedy=_TOKEN,
+        retry=Retry.NEVER,
+    ),
+    Signature(
+        mode=job_runtime.HUB_UNREACHABLE,
+        role=LineRole.INITIATOR,
         literal="urllib.error.httperror: http error ",
         pattern=re.compile(r"^urllib\.error\.HTTPError: HTTP Error (?P<status>429|50[0234]): "),
         example="urllib.error.HTTPError: HTTP Error 503: Service Unavailable",
@@ -178,6 +194,17 @@ SIGNATURES = (
         example="OSError: You are trying to access a gated repo.",
         near_miss="INFO this is no gated repo",
         says="the hub refuses a gated model",
+        remedy=_TOKEN,
+        retry=Retry.NEVER,
+    ),
+    Signature(
+        mode=job_runtime.HUB_UNREACHABLE,
+        role=LineRole.INITIATOR,
+        literal="hfhubhttperror: 403 forbidden: ",
+        pattern=re.compile(r"^(?:\w+\.)*HfHubHTTPError: 403 Forbidden: "),
+        example="huggingface_hub.errors.HfHubHTTPError: 403 Forbidden: None.",
+        near_miss="INFO HfHubHTTPError: 403 Forbidden: is raised for gated models",
+        says="the hub refuses (403)",
         remedy=_TOKEN,
         retry=Retry.NEVER,
     ),

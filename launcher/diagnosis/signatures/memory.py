@@ -74,6 +74,34 @@ SIGNATURES = (
     Signature(
         mode=hardware.CUDA_OUT_OF_MEMORY,
         role=LineRole.INITIATOR,
+        literal="failed to allocate request for ",
+        # What XLA says of a request of the program itself, rather than of what it compiles.
+        pattern=re.compile(
+            r"RESOURCE_EXHAUSTED: .{0,80}?[Ff]ailed to allocate request for (?P<asked>" + _SIZE + r") "
+            r"\(\d+B\) on device ordinal"
+        ),
+        example="jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for "
+        "176.00MiB (184549376B) on device ordinal 0",
+        near_miss="INFO failed to allocate request for 176.00MiB, trying again",
+        says="the GPU is full: XLA asked for {asked}",
+    ),
+    Signature(
+        mode=hardware.CUDA_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="oom when allocating tensor with shape",
+        # TensorFlow: the allocator tells whether it was a GPU's memory.
+        pattern=re.compile(
+            r"OOM when allocating tensor with shape ?(?P<shape>\[[\d,]{0,100}\]).{0,200}? by allocator GPU_"
+        ),
+        example="ResourceExhaustedError: OOM when allocating tensor with shape[32,512,768] and type float on "
+        "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc",
+        near_miss="ResourceExhaustedError: OOM when allocating tensor with shape[32,512,768] and type float "
+        "on /job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu",
+        says="the GPU is full: TensorFlow asked for a tensor of shape {shape}",
+    ),
+    Signature(
+        mode=hardware.CUDA_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
         literal="_status_alloc_failed",
         pattern=re.compile(r"CUDA error: CUBLAS_STATUS_ALLOC_FAILED|cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
         example="RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",

@@ -36,12 +36,32 @@ SIGNATURES = (
         role=LineRole.SYMPTOM,
         literal=" daemon",
         pattern=re.compile(
-            r"\bORTE was unable to reliably start one or more daemons"
+            r"\b(?:ORTE|PRTE) was unable to reliably start one or more daemons"
             r"|\bAn? (?:ORTE|PRTE) daemon has unexpectedly failed after launch"
         ),
         example="ORTE was unable to reliably start one or more daemons.",
         near_miss="INFO ORTE starts one daemon for each host",
         says="mpirun could not start its daemons on all hosts",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.MPI_DAEMON_LOST,
+        role=LineRole.SYMPTOM,
+        literal="was unable to complete a tcp connection",
+        pattern=re.compile(r"A process or daemon was unable to complete a TCP connection"),
+        example="A process or daemon was unable to complete a TCP connection",
+        near_miss="INFO the probe was unable to complete a TCP connection",
+        says="mpirun's daemons or processes of two hosts do not reach each other",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.MPI_DAEMON_LOST,
+        role=LineRole.SYMPTOM,
+        literal="failed to tcp connect to a peer",
+        pattern=re.compile(r"Open MPI failed to TCP connect to a peer MPI process"),
+        example="WARNING: Open MPI failed to TCP connect to a peer MPI process.  This should not happen.",
+        near_miss="INFO the probe failed to TCP connect to a peer",
+        says="MPI processes of two hosts do not reach each other",
         vague=True,
     ),
     Signature(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from launcher.diagnosis.signatures.nccl_start import NO_WAY_THERE
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import nccl
 
@@ -33,9 +34,10 @@ SIGNATURES = (
         role=LineRole.SYMPTOM,
         literal="nccl warn",
         pattern=re.compile(
-            r"NCCL WARN .*(?:Connect to |connect to )(?P<peer>\S+?) ?(?:failed|returned)[ :(]++(?P<why>.*\S)"
-            r"|NCCL WARN Call to (?:connect|bind|listen|accept|socket) (?:failed|returned) ?:? "
-            r"?(?P<call>.*\S)"
+            r"NCCL WARN .*(?:Connect to |connect to )(?P<peer>\S+?) ?(?:failed|returned)[ :(]++"
+            rf"(?P<why>(?!(?:\d{{1,4}}\()?(?:{NO_WAY_THERE})).*\S)"
+            r"|NCCL WARN Call to (?:connect|bind|listen|accept|socket) (?:failed|returned)[ :]++"
+            rf"(?P<call>(?!(?:{NO_WAY_THERE})).*\S)"
         ),
         example="h800-2:9251:9400 [5] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to "
         "10.0.0.1<15511> "
@@ -48,7 +50,7 @@ SIGNATURES = (
         mode=nccl.SYSTEM_ERROR,
         role=LineRole.SYMPTOM,
         literal="system error",
-        pattern=re.compile(r"unhandled system error(?: \(run with|,| NCCL|$)"),
+        pattern=re.compile(r"unhandled system error(?: \(run with|,| NCCL|$)", re.MULTILINE),
         example="RuntimeError: NCCL error in: ../torch/lib/c10d/ProcessGroupNCCL.cpp:825, unhandled system "
         "error, "
         "NCCL version 2.7.8",
@@ -186,6 +188,19 @@ SIGNATURES = (
         "10.0.41.17<38820> failed : Connection timed out",
         near_miss="worker-23:83:2526 [0] NCCL WARN Call to connect failed : Connection timed out",
         says="its peer {peer} answered no more, and the kernel gave the connection up",
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal=": call to ",
+        # The last error of NCCL that torch tells: of the one that made it give up, not of each that it met.
+        pattern=re.compile(
+            r"^socket\w{1,40}: Call to (?:recv|send|read|write)\w{0,8} "
+            r"(?:from|to) (?P<peer>[^\s<]{1,100})\S{0,20} failed : (?P<why>Broken pipe|Connection reset)"
+        ),
+        example="socketProgressOpt: Call to recv from 10.0.41.17<38820> failed : Broken pipe",
+        near_miss="INFO socketProgressOpt: Call to recv failed : Connection timed out",
+        says="the connection to its peer {peer} is broken: {why}",
     ),
     Signature(
         mode=nccl.CLOSED_BY_PEER,

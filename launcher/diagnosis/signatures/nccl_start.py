@@ -11,6 +11,9 @@ import re
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import nccl
 
+NO_WAY_THERE = r"No route to host|Network is unreachable|Connection timed out"
+"""What the kernel says where the way to a host is closed, rather than its port."""
+
 SIGNATURES = (
     Signature(
         mode=nccl.INITIALISATION_STALLED,
@@ -107,5 +110,20 @@ SIGNATURES = (
         example="gpu-1:75:95 [2] graph/xml.h:101 NCCL WARN Attribute arch of node cpu not found",
         near_miss="gpu-1:75:95 [2] graph/xml.cc:344 NCCL WARN Could not find real path of /sys/class/pci_bus",
         says="NCCL could not make out how the GPUs and networks of this host are connected: {what}",
+    ),
+    Signature(
+        mode=nccl.INITIALISATION_STALLED,
+        role=LineRole.SYMPTOM,
+        literal="nccl warn",
+        pattern=re.compile(
+            rf"NCCL WARN .*[Cc]onnect to (?P<peer>\S+?) ?(?:failed|returned)[ :(]++"
+            rf"(?:\d{{1,4}}\()?(?P<why>{NO_WAY_THERE})"
+            rf"|NCCL WARN Call to connect (?:failed|returned)[ :]++(?P<call>{NO_WAY_THERE})"
+        ),
+        example="algo-1:795:822 [0] include/socket.h:409 NCCL WARN Net : Connect to 10.0.0.9<54263> failed "
+        ": No route to host",
+        near_miss="algo-1:795:822 [0] include/socket.h:409 NCCL WARN Net : Connect to 10.0.0.9<54263> "
+        "failed : Connection refused",
+        says="{peer} cannot be reached: {why}",
     ),
 )

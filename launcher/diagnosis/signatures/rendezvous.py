@@ -111,9 +111,7 @@ SIGNATURES = (
         mode=nccl.RENDEZVOUS_TIMED_OUT,
         role=LineRole.CASCADE,
         literal="failed to shutdown the rendezvous",
-        pattern=re.compile(
-            r"has failed to (?:shutdown the rendezvous|send a keep-alive heartbeat to the rendezvous)"
-        ),
+        pattern=re.compile(r"has failed to shutdown the rendezvous"),
         example="The node 'algo-2_57_0' has failed to shutdown the rendezvous 'job' due to an error of type "
         "RendezvousConnectionError.",
         near_miss="INFO nobody failed to shutdown the rendezvous",

@@ -29,10 +29,7 @@ SIGNATURES = (
         mode=job_runtime.DISK_FULL,
         role=LineRole.INITIATOR,
         literal="failed with",
-        pattern=re.compile(
-            r"PytorchStreamWriter failed writing file|write\(\): fd \d+ failed with (?P<why>Input/output "
-            r"error|No space)"
-        ),
+        pattern=re.compile(r"write\(\): fd \d+ failed with (?P<why>Input/output error|No space)"),
         example="RuntimeError: write(): fd 31 failed with Input/output error",
         near_miss="INFO the request failed with Input/output error",
         says="a checkpoint could not be written: {why}",
@@ -52,11 +49,12 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.DISK_FULL,
         role=LineRole.INITIATOR,
-        literal="inline_container.cc",
-        pattern=re.compile(r"inline_container\.cc:\d+\] \. PytorchStreamWriter failed writing"),
+        literal="pytorchstreamwriter failed writing",
+        # Mostly behind the place in inline_container.cc, which those who pass it on leave out.
+        pattern=re.compile(r"\bPytorchStreamWriter failed writing (?:file|central directory)"),
         example="RuntimeError: [enforce fail at inline_container.cc:603] . PytorchStreamWriter failed "
         "writing file data/12: file write failed",
-        near_miss="INFO inline_container.cc:1 reads the archive",
+        near_miss="INFO PytorchStreamWriter failed writing never",
         says="a checkpoint could not be written to its end: mostly the disk is full",
         vague=True,
     ),
@@ -149,6 +147,20 @@ SIGNATURES = (
         example="OSError: [Errno 116] Stale file handle: '/fsx/.triton/cache/5e1f/kernel.json'",
         near_miss="INFO a stale file handle is opened again",
         says="a file on a shared file system was replaced by another host while it was open here: {file}",
+    ),
+    Signature(
+        mode=job_runtime.SHARED_CACHE,
+        role=LineRole.INITIATOR,
+        literal="[errno 2] no such file or directory: ",
+        # What a compiler has just written there: another process has moved it or deleted it since.
+        pattern=re.compile(
+            r"FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<file>[^']{0,200}"
+            r"(?:/\.triton/|/triton_cache|/torchinductor)[^']{0,300})'"
+        ),
+        example="FileNotFoundError: [Errno 2] No such file or directory: "
+        "'/fsx/.triton/cache/5e1f/kernel.ttir.tmp.pid_15735_304289' -> '/fsx/.triton/cache/5e1f/kernel.ttir'",
+        near_miss="FileNotFoundError: [Errno 2] No such file or directory: '/opt/ml/input/data/train/0.pt'",
+        says="a file of a compiler's cache is gone that another process has replaced: {file}",
     ),
     Signature(
         mode=job_runtime.SHARED_CACHE,
