@@ -15,7 +15,7 @@ from launcher.diagnosis.model import Diagnosis, Verdict
 from launcher.diagnosis.naming import attributed, without_innocents
 from launcher.diagnosis.ranks import RankState, with_the_silent
 from launcher.diagnosis.reading import Reading
-from launcher.diagnosis.reason import BEFORE_ALL_LINES
+from launcher.diagnosis.reason import BEFORE_ALL_LINES, known_by_log
 from launcher.diagnosis.remedies.asked_job import NOTHING_ASKED, AskedJob
 from launcher.diagnosis.remedies.numbers import remedy_with_numbers
 from launcher.diagnosis.sighting import Sighting
@@ -53,7 +53,8 @@ def judge(
     ending = ending or Ending()
     ranks = with_the_silent(reading.ranks, reading.world_size, whole=reading.is_whole)
     healthy = ending.end is End.COMPLETED or (reading.success and not reading.failure and not reason)
-    signs = [] if healthy else [sign for sign in (*reason, *reading.sightings) if sign.role.may_be_root]
+    told = (*known_by_log(reason, reading.sightings), *reading.sightings)
+    signs = [] if healthy else [sign for sign in told if sign.role.may_be_root]
     # Lines that say it end no job: they are the cause where nothing else is, no less where it ended well.
     apart = [sign for sign in reading.sightings if _says_that_nobody_met(sign)]
     signs = [sign for sign in signs if sign not in apart]
@@ -78,9 +79,9 @@ def judge(
             return _unknown(findings, ranks, still, unusual)
         return Diagnosis(Verdict.STOPPED, stop, followed, findings, job_runtime.STOPPED.retry, ranks=ranks)
     if not weighty:
-        told = [*notes, *reading.restarts, *(each.sign for each in incident.history)]
+        explained_by = [*notes, *reading.restarts, *(each.sign for each in incident.history)]
         findings = (*grouped(notes, warn=True), *history)
-        return _without_cause(reading, ending, findings, ranks, told, well=healthy)
+        return _without_cause(reading, ending, findings, ranks, explained_by, well=healthy)
     root, rivals = first_of(weighty, Clocks(reading.courses, signs))
     notes = [sign for sign in notes if sign.mode is not root.mode]
     others = [sign for sign in signs if sign is not root]

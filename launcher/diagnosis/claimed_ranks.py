@@ -83,16 +83,20 @@ class ClaimedRanks:
         """That several hosts claim the same ranks, None where no line shows it.
 
         Where no line tells a host, each rank of a part of the world is claimed as often as there are parts.
+        Where all ranks of a world are announced, each host may have one of its own.
         """
         for world, ranks in self._claims.items():
+            if not world.name and len(ranks) >= world.size:
+                continue
             on_hosts = {rank: {host for _, host in claims.by if host} for rank, claims in ranks.items()}
             twice = sorted(rank for rank, hosts in on_hosts.items() if len(hosts) > 1)
             if twice:
-                hosts = sorted(set.union(*(on_hosts[rank] for rank in twice)))
-                what = f"{ranks_text(twice)} of {world.size} are each claimed by {len(hosts)} hosts: {_named(hosts)}"
+                hosts = _named(sorted(set.union(*(on_hosts[rank] for rank in twice))))
+                what = f"{ranks_text(twice)} of {world.size} are each claimed by more than one host: {hosts}"
                 return replace(ranks[twice[0]].first, what=what, role=LineRole.INITIATOR, vague=False)
             if times := _times_each(world, ranks):
-                what = f"{ranks_text(list(ranks))} of {world.size} are each claimed {times} times, and no other is"
+                who = ranks_text(list(ranks))
+                what = f"{who} of {world.size} are each claimed {times} times, and no other is"
                 return replace(ranks[0].first, what=what)
         return None
 

@@ -15,7 +15,7 @@ from launcher.diagnosis.raised import sign_of_cut
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.scan import Candidate
 from launcher.diagnosis.sighting import Sighting
-from launcher.diagnosis.tracebacks import Traceback, names_exception
+from launcher.diagnosis.tracebacks import Frame, Traceback, names_exception
 
 _PLACE = re.compile(r'^\s{0,40}File "[^"]{1,1000}", line \d{1,7}, in \S')
 """A place as a traceback tells it; in the stacks of faulthandler, which are no sign of an error, no comma
@@ -56,7 +56,15 @@ def _stack_at_end(lines: _Lines) -> _Lines:
         start -= 1
     if start and _WITHOUT_ERROR.search(lines[start - 1][1].text):
         return ()
-    return () if names_exception(lines[-1][1].text) else lines[start:end]
+    return () if _says_what_was_raised(lines[-1][1].text) else lines[start:end]
+
+
+def _says_what_was_raised(text: str) -> bool:
+    if names_exception(text):
+        return True
+    after = Traceback(0, "", frames=[Frame("", "")])
+    after.add(text)
+    return ":" in after.exception
 
 
 def _is_of_stack(text: str) -> bool:

@@ -11,6 +11,7 @@ from launcher.diagnosis.candidates import line_of, time_of, unworded
 from launcher.diagnosis.claimed_ranks import ClaimedRanks
 from launcher.diagnosis.closing import LastLine
 from launcher.diagnosis.cut_stacks import signs_of_cut_stacks
+from launcher.diagnosis.downloads import Downloads
 from launcher.diagnosis.incident_reader import IncidentReader
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.matching import best_row, contexts_of, record_of, rows_matching
@@ -65,6 +66,7 @@ class LogReader:
         self._stacks = stack_lines.StackLines()
         self._worlds = WorldSizes()
         self._claims = ClaimedRanks()
+        self._downloads = Downloads()
         self._reading = Reading()
 
     def read(self, records: Iterable[LogRecord], streams: Iterable[LogStream] = ()) -> Reading:
@@ -200,6 +202,8 @@ class LogReader:
             self._worlds.read(line, candidate.host, candidate.index, candidate.time)
         if Topic.CLAIMED_RANK in topics and (claimed := self._claims.read(candidate, line)):
             self._incidents.note("claimed", claimed)
+        if Topic.DOWNLOAD in topics:
+            self._downloads.read(line, candidate.host)
         if Topic.RANKS in topics:
             ends = candidate.following() if "(local_rank: " in line.text else ()
             self._ranks_of(candidate.stream).read(line, host, ends)
@@ -334,7 +338,9 @@ class LogReader:
             return None
         known = rows_matching(record_of(candidate, line, traceback.exception, traceback.uncovered))
         if not any(row.mode is not job_runtime.SCRIPT_RAISED or not row.vague for row, _ in known):
-            self._incidents.note(*sign_of_exception(traceback, candidate, line))
+            torn = self._downloads.sign_of_torn(traceback, candidate, line, self._worlds.size)
+            said = ("torn", torn) if torn else sign_of_exception(traceback, candidate, line)
+            self._incidents.note(*said)
         return traceback
 
     def _note_cut(self, cut: Open) -> None:

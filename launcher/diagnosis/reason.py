@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from launcher.diagnosis.failure_reason import finding_of
 from launcher.diagnosis.matching import rows_matching, weightiest
@@ -47,6 +48,20 @@ def signs_of(failure_reason: str | None, secondary_status: str | None = None) ->
     for text in texts:
         found += _of_service(text)
     return found
+
+
+def known_by_log(said: Sequence[Sighting], seen: Sequence[Sighting]) -> list[Sighting]:
+    """The signs of the reason; an exception of the script which the log of its rank knows better, by lines
+    that the boot does not read, is what it is there."""
+    return [_known_by_log(sign, seen) if sign.mode is SCRIPT_RAISED else sign for sign in said]
+
+
+def _known_by_log(said: Sighting, seen: Sequence[Sighting]) -> Sighting:
+    for sign in seen:
+        of_it = sign.rank == said.rank and sign.what.startswith(said.what.rstrip("."))
+        if of_it and sign.role is LineRole.INITIATOR and sign.mode is not SCRIPT_RAISED:
+            return replace(said, mode=sign.mode, what=sign.what)
+    return said
 
 
 def _of_boot(failure_reason: str | None) -> Iterator[Sighting]:

@@ -15,6 +15,7 @@ from launcher.diagnosis import (
     analysis_lines,
     attempts,
     claimed_ranks,
+    downloads,
     rank_lines,
     stack_lines,
     store_barrier,
@@ -33,6 +34,7 @@ class Topic(Enum):
     ATTEMPT = auto()
     WORLD_SIZE = auto()
     CLAIMED_RANK = auto()
+    DOWNLOAD = auto()
     RANKS = auto()
     STACK = auto()
     SUCCESS = auto()
@@ -50,6 +52,7 @@ LITERALS_OF: Final[Mapping[Topic, tuple[str, ...]]] = {
     Topic.ATTEMPT: attempts.LITERALS,
     Topic.WORLD_SIZE: world_sizes.LITERALS,
     Topic.CLAIMED_RANK: claimed_ranks.LITERALS,
+    Topic.DOWNLOAD: downloads.LITERALS,
     Topic.RANKS: (*rank_lines.LITERALS, *(part.lower() for part in rank_lines.OF_COLLECTIVES)),
     Topic.STACK: stack_lines.LITERALS,
     Topic.SUCCESS: ("reporting training success",),

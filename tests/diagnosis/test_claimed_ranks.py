@@ -50,7 +50,15 @@ def test_ranks_that_two_hosts_announce_are_named_with_them() -> None:
     found = diagnosis((host, member(rank)) for host in ("algo-1", "algo-2") for rank in (0, 1))
     assert found.root_cause is not None
     assert code(found) == "DIST007"
-    assert found.root_cause.finding.message == ("ranks 0, 1 of 4 are each claimed by 2 hosts: algo-1, algo-2")
+    assert found.root_cause.finding.message == (
+        "ranks 0, 1 of 4 are each claimed by more than one host: algo-1, algo-2"
+    )
+
+
+def test_hosts_that_announce_all_ranks_have_a_world_each() -> None:
+    assert (
+        code(diagnosis((host, member(rank, 2)) for host in ("algo-1", "algo-2") for rank in (0, 1))) is None
+    )
 
 
 def test_each_rank_once_is_as_it_should_be() -> None:
@@ -82,8 +90,8 @@ def test_one_communicator_has_each_rank_once() -> None:
 
 
 def test_after_a_start_anew_ranks_may_be_on_other_hosts() -> None:
-    first = [(f"algo-{1 + rank}", member(rank, 2)) for rank in range(2)]
-    again = [(f"algo-{2 - rank}", member(rank, 2)) for rank in range(2)]
+    first = [(f"algo-{1 + rank}", member(rank, 3)) for rank in range(2)]
+    again = [(f"algo-{2 - rank}", member(rank, 3)) for rank in range(2)]
     start = "INFO torch.distributed.elastic.agent.server.api:[default] Restarting worker group"
     assert code(diagnosis([*first, *again])) == "DIST007"
     restarts = [(host, start) for host in ("algo-1", "algo-2")]

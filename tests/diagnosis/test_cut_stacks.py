@@ -69,10 +69,12 @@ def test_what_comes_after_a_stack_shows_that_somebody_dealt_with_it() -> None:
     assert diagnosis(*STACK, "INFO retried", "INFO step 3 of 10").root_cause is None
 
 
-def test_an_exception_that_stands_there_is_told_rather_than_the_stack() -> None:
-    found = diagnosis(*STACK, "ValueError: bad learning rate 7.0")
+@pytest.mark.parametrize("raised", ["ValueError: bad learning rate", "zipfile.BadZipFile: bad header"])
+def test_an_exception_that_stands_there_is_told_rather_than_the_stack(raised: str) -> None:
+    found = diagnosis("Traceback (most recent call last):", *STACK, raised)
     assert found.root_cause is not None
-    assert "bad learning rate 7.0" in found.root_cause.finding.message
+    assert found.root_cause.finding.message == f"algo-1: {raised} (train.py:45)"
+    assert found.consequences == ()
 
 
 def test_the_known_failure_of_another_rank_comes_first() -> None:

@@ -27,7 +27,7 @@ RETRY = {
         "NCCL005": "mostly memory, /dev/shm or memlock, which the next job has as little of",
         "NCCL007": "mostly the network's rules or NCCL_SOCKET_IFNAME, which stay",
         "NCCL010": "the image and requirements.txt bring both versions again",
-        "DIST001 DIST003 DIST004 DIST008": "the job file or the script starts the processes",
+        "DIST001 DIST003 DIST004 DIST007 DIST008": "the job file or the script starts the processes",
         "DBG001 DBG002": "the request has the hook again",
         "CKPT003 CKPT005 CKPT007": "the script saves and loads in the same way",
         "CKPT009": "the damaged checkpoint would be read again",
