@@ -79,6 +79,11 @@ EXCEPTIONS = {
         "gated repo": "the token may not read it",
         "GatedRepoError": "the token may not read it",
         "is not a valid model identifier": "the hub does not know the name, or the token may not read it",
+        "Couldn't reach 'acme/corpus'": "the subnets have no way out",
+        "Cannot connect to host huggingface.co": "the subnets have no way out",
+        "offline mode is enabled": "the job's own HF_HUB_OFFLINE forbids to ask",
+        "LocalTokenNotFoundError": "the job has no token",
+        "DatasetNotFoundError": "the hub does not know the name, or the token may not read it",
         "RepositoryNotFoundError": "the hub does not know the name, or the token may not read it",
     },
     "same": {

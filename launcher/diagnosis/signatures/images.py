@@ -199,10 +199,57 @@ SIGNATURES = (
         mode=job_runtime.IMAGE_UNAVAILABLE,
         role=LineRole.INITIATOR,
         literal="cannot pull algorithm container",
-        pattern=re.compile(r"^ClientError: Cannot pull algorithm container\b"),
+        pattern=re.compile(r"\bClientError: Cannot pull algorithm container\b"),
         example="ClientError: Cannot pull algorithm container. Either the image does not exist or its "
         "permissions are incorrect.",
         near_miss="INFO a service that cannot pull algorithm containers says so",
         says="the image does not exist, or the role may not pull it",
+    ),
+    Signature(
+        mode=job_runtime.DRIVER_MISMATCH,
+        role=LineRole.INITIATOR,
+        literal="triton error [cuda]: ",
+        pattern=re.compile(
+            r"Triton Error \[CUDA\]: (?P<what>device kernel image is invalid"
+            r"|the provided PTX was compiled with an unsupported toolchain)"
+        ),
+        example="RuntimeError: Triton Error [CUDA]: device kernel image is invalid",
+        near_miss="RuntimeError: Triton Error [CUDA]: invalid argument",
+        says="driver and Triton do not fit: {what}",
+    ),
+    Signature(
+        mode=job_runtime.DRIVER_MISMATCH,
+        role=LineRole.INITIATOR,
+        literal="unsupported .version ",
+        pattern=re.compile(
+            r"Unsupported \.version (?P<wanted>[\d.]{1,8}); current version is '(?P<own>[\d.]{1,8})'"
+        ),
+        example="ptxas /tmp/x.ptx, line 5; fatal   : Unsupported .version 8.7; current version is '8.4'",
+        near_miss="INFO Unsupported .version 8.7 is lowered",
+        says="the image's compiler (ptxas) reads PTX up to version {own}, and gets {wanted}",
+    ),
+    Signature(
+        mode=job_runtime.DRIVER_MISMATCH,
+        role=LineRole.INITIATOR,
+        literal="nvrtc: error: ",
+        pattern=re.compile(
+            r"nvrtc: error: (?P<what>invalid value for --gpu-architecture|failed to open "
+            r"libnvrtc-builtins\S{0,20})"
+        ),
+        example="RuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)",
+        near_miss="RuntimeError: nvrtc: error: failed to load source",
+        says="CUDA's compiler in the image does not fit GPU and torch: {what}",
+    ),
+    Signature(
+        mode=job_runtime.DRIVER_MISMATCH,
+        role=LineRole.INITIATOR,
+        literal="dnn library is not found",
+        # TensorFlow, after it said which cuDNN it loaded and which one it was compiled with.
+        pattern=re.compile(r"\w: .{0,200}\bDNN library is not found"),
+        example="tensorflow.python.framework.errors_impl.UnimplementedError: Graph execution error: DNN "
+        "library is "
+        "not found.",
+        near_miss="DNN library is not found, using the CPU",
+        says="TensorFlow cannot use the image's cuDNN: it was compiled with another one",
     ),
 )

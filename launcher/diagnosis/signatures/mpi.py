@@ -1,7 +1,8 @@
 """mpirun's daemons, one on each host, and the way between its processes.
 
 Texts: Open MPI 2 to 5 and PRRTE, as they stand in kubeflow/mpi-operator issue 152, aws/aws-parallelcluster
-issue 301 and open-mpi/ompi issue 11830, and in Open MPI's help-mpi-btl-tcp.txt.
+issue 301 and open-mpi/ompi issue 11830, and in Open MPI's help-mpi-btl-tcp.txt,
+btl_tcp.c and PRRTE's oob/tcp; OpenSSH's client; UCX's uct/ib/mlx5.
 """
 
 from __future__ import annotations
@@ -63,5 +64,52 @@ SIGNATURES = (
         near_miss="INFO the client has unexpectedly disconnected",
         says="an MPI process on another host went away without a word",
         vague=True,
+    ),
+    Signature(
+        mode=nccl.MPI_DAEMON_LOST,
+        role=LineRole.SYMPTOM,
+        literal="host key verification failed",
+        pattern=re.compile(r"^(?:ssh: )?Host key verification failed\.$"),
+        example="Host key verification failed.",
+        near_miss="INFO with a new key: Host key verification failed",
+        says="ssh refuses a host whose key it does not know, so mpirun starts nothing there",
+        remedy="In the image set StrictHostKeyChecking no for the hosts of a job, in "
+        "/etc/ssh/ssh_config, or bring "
+        "their keys in known_hosts.",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.MPI_DAEMON_LOST,
+        role=LineRole.SYMPTOM,
+        literal="unable to complete a tcp connection",
+        pattern=re.compile(r"A process or daemon was unable to complete a TCP connection"),
+        example="A process or daemon was unable to complete a TCP connection",
+        near_miss="INFO unable to complete a TCP connection, trying the next port",
+        says="mpirun's processes on two hosts do not reach each other",
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal="tcp_",
+        pattern=re.compile(
+            r"\b(?:mca_btl_tcp_\w{1,60}\] |tcp_peer_\w{1,60}: ).{0,80}(?:Connection reset by "
+            r"peer|Broken pipe)"
+        ),
+        example="[gpu-1][[17231,1],3][btl_tcp.c:559:mca_btl_tcp_recv_blocking] recv(17) failed: "
+        "Connection reset by "
+        "peer (104)",
+        near_miss="INFO tcp_nodelay is set",
+        says="an MPI process on another host closed the connection",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal="transport retry count exceeded on ",
+        pattern=re.compile(r"\bTransport retry count exceeded on (?P<device>[\w:/.-]{1,60})"),
+        example="ib_mlx5_log.c:171  Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend "
+        "0x81 hw_synd 0/0)",
+        near_miss="INFO if transport retry count exceeded on a link, it is reset",
+        says="UCX got no answer from another host over {device}: the host or the link is gone",
     ),
 )

@@ -180,4 +180,53 @@ SIGNATURES = (
         says="{library} wants {version}, which the image's C++ library does not have",
     ),
     *(_not_installed(error) for error in ("InstallRequirementsError", "InstallModuleError")),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="pip install ",
+        # transformers, accelerate, peft, datasets and others word it so where they are used without it.
+        pattern=re.compile(r"^(?:\w+\.)*ImportError: (?P<what>\S.{0,600}?\bpip install .{1,120})"),
+        example="ImportError: Using `bitsandbytes` 4-bit quantization requires the latest version of "
+        "bitsandbytes: `pip install -U bitsandbytes`",
+        near_miss="WARNING ImportError: pip install tensorboard for curves",
+        says="a package is missing or too old: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="is required for a normal functioning of this module",
+        pattern=re.compile(
+            r"^ImportError: (?P<package>\S{1,200}) is required for a normal functioning of this module"
+        ),
+        example="ImportError: tokenizers>=0.14,<0.15 is required for a normal functioning of this "
+        "module, but "
+        "found tokenizers==0.13.3.",
+        near_miss="INFO what is required for a normal functioning of this module",
+        says="{package} is wanted, and another version is there",
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="requires a different python",
+        pattern=re.compile(
+            r"^ERROR: Package (?P<package>\S{1,100}) requires a different Python: (?P<there>\S{1,20}) not in "
+            r"(?P<wanted>\S{1,60})"
+        ),
+        example="ERROR: Package 'transformers' requires a different Python: 3.7.16 not in '>=3.8.0'",
+        near_miss="WARNING: a package requires a different Python, skipping it",
+        says="{package} wants Python {wanted}, and the image's is {there}",
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="notfound",
+        # conda and mamba.
+        pattern=re.compile(
+            r"^(?P<what>(?:PackagesNotFound|EnvironmentLocationNotFound)(?:Error)?: .{1,200})"
+        ),
+        example="PackagesNotFoundError: The following packages are not available from current channels:",
+        near_miss="INFO PackagesNotFoundError: they are asked for in another channel",
+        says="conda has no such environment: {what}",
+    ),
 )

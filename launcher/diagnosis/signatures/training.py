@@ -168,7 +168,9 @@ SIGNATURES = (
         mode=job_runtime.LOSS_NOT_FINITE,
         role=LineRole.INITIATOR,
         literal="floatingpointerror",
-        pattern=re.compile(r"^(?:\S*\.)?FloatingPointError: (?P<what>.{1,120})"),
+        pattern=re.compile(
+            r"^(?:\S*\.)?FloatingPointError: (?!Fatal error: gradients are inconsistent)(?P<what>.{1,120})"
+        ),
         example="FloatingPointError: Loss became infinite or NaN at iteration=1980!",
         near_miss="INFO raising FloatingPointError: on",
         says="{what}",

@@ -96,7 +96,6 @@ SIGNATURES = (
         "This most likely indicates that another task died; see the other task logs for more details.",
         near_miss="INFO no distributed service detected fatal errors",
         says="JAX ended this process because another one had died",
-        vague=True,
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
@@ -179,5 +178,17 @@ SIGNATURES = (
         near_miss="2024-08-15 14:51:41.000622:  2216  INFO ||NEURON_CC_WRAPPER||: Call compiler with cmd: x",
         says="Neuron's compiler failed on a graph of the model",
         remedy=_COMPILER,
+    ),
+    Signature(
+        mode=nccl.PEER_ACCESS_REFUSED,
+        role=LineRole.INITIATOR,
+        literal="unable to initialize backend '",
+        pattern=re.compile(
+            r"^RuntimeError: Unable to initialize backend '(?P<backend>cuda|gpu)': (?P<why>.{1,160})"
+        ),
+        example="RuntimeError: Unable to initialize backend 'cuda': INTERNAL: no supported devices found for "
+        "platform CUDA",
+        near_miss="INFO:jax._src.xla_bridge:Unable to initialize backend 'cuda': not built with CUDA",
+        says="JAX cannot start CUDA on this host: {why}",
     ),
 )
