@@ -52,7 +52,7 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="data download failed",
         pattern=re.compile(
-            r"Data download failed:.*(?:AccessDenied|\(403\)|Access Denied|Forbidden|not authorized)"
+            r"Data download failed:.*(?:Access ?[Dd]enied|\(403\)|Access Denied|Forbidden|not authorized)"
         ),
         example="ClientError: Data download failed:AccessDenied (403): Access Denied",
         near_miss="ClientError: Data download failed:NoSuchKey (404): The specified key does not exist.",
@@ -215,5 +215,17 @@ SIGNATURES = (
         example="ClientError: Data download failed:NoSuchKey (404): The specified key does not exist.",
         near_miss="INFO a data download failed: trying again",
         says="there is nothing at the S3 location of an input channel",
+    ),
+    Signature(
+        mode=storage.BUCKET_UNUSABLE,
+        role=LineRole.SYMPTOM,
+        literal="(404) when calling the headobject operation",
+        pattern=re.compile(_RAISED + r"\(404\) when calling the HeadObject operation"),
+        example="botocore.exceptions.ClientError: An error occurred (404) when calling the HeadObject "
+        "operation: "
+        "Not Found",
+        near_miss="INFO (404) when calling the HeadObject operation: it is made now",
+        says="there is no such object in S3",
+        vague=True,
     ),
 )

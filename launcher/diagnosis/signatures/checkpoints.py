@@ -223,6 +223,23 @@ SIGNATURES = (
         says="the distributed checkpoint does not fit: {what}",
         vague=True,
     ),
+    Signature(
+        mode=checkpoints.NOT_WHAT_WAS_SAVED,
+        role=LineRole.INITIATOR,
+        literal="error: ",
+        # transformers, safetensors, torch.optim, TensorFlow.
+        pattern=re.compile(
+            r"^(?:\w+\.)*\w*Error: (?P<what>Error no file named .{1,200}? found in directory \S{1,300}"
+            r"|Can't find a valid checkpoint at \S{1,300}|File does not contain tensor \S{1,200}"
+            r"|loaded state dict contains a parameter group that doesn't match"
+            r"|Unsuccessful TensorSliceReader constructor: Failed to (?:find|get matching) .{1,200}"
+            r"|Invalid index file path .{1,200} for an optimizer"
+            r"|Checksum does not match: stored \d{1,20})"
+        ),
+        example="ValueError: Can't find a valid checkpoint at /opt/ml/checkpoints/checkpoint-1000",
+        near_miss="WARNING error: Can't find a valid checkpoint at /tmp, starting anew",
+        says="the checkpoint is not whole, or of another model: {what}",
+    ),
 )
 
 CONTEXTS = (

@@ -219,9 +219,11 @@ SIGNATURES = (
         mode=job_runtime.ENTRY_POINT_MISSING,
         role=LineRole.INITIATOR,
         literal="error: ",
-        # click and typer, absl.
+        # click and typer, absl, transformers.
         pattern=re.compile(
-            r"^(?:Error: |FATAL Flags parsing error: )(?P<what>(?:No such option|Missing (?:option|argument)"
+            r"^(?:Error: |FATAL Flags parsing error: |ValueError: )(?P<what>(?:Some specified arguments "
+            r"are not used by "
+            r"the HfArgumentParser|No such option|Missing (?:option|argument)"
             r"|Got unexpected extra argument|Unknown command line flag|Invalid value for).{1,200})"
         ),
         example="Error: No such option: --foo",
@@ -253,5 +255,15 @@ SIGNATURES = (
                 "torch._dynamo.exc.Unsupported: Data-dependent branching",
             ),
         )
+    ),
+    Signature(
+        mode=job_runtime.ENTRY_POINT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="could not override '",
+        # Hydra's words for an argument that the configuration does not know.
+        pattern=re.compile(r"^Could not override '(?P<name>[^']{1,200})'"),
+        example="Could not override 'trainer.max_step'.",
+        near_miss="INFO could not override 'seed', keeping it",
+        says="the configuration has no {name}, which an argument is to set",
     ),
 )

@@ -1,7 +1,8 @@
 """Compiled extensions and shared libraries that are missing, or do not fit what is there.
 
 Texts: glibc's dynamic loader; torchvision's extension.py, apex' optimizers, Transformer Engine's
-common/__init__.py, Horovod's common/util.py; cuDNN's loader of its own parts; numpy's C API as numpy itself
+common/__init__.py, Horovod's common/util.py; bitsandbytes' cextension.py; PyTorch's
+utils/cpp_extension.py and backends/cudnn; cuDNN's loader of its own parts; numpy's C API as numpy itself
 and torch word it. What a symbol or a version lacks is in `packages`.
 """
 
@@ -64,11 +65,17 @@ SIGNATURES = (
             r"^(?:\w+\.)*\w+Error: (?P<what>Couldn't load custom C\+\+ ops"
             r"|[\w.]{1,80} requires cuda extensions"
             r"|Could not find shared object file for [\w -]{1,60}"
-            r"|Extension [\w.]{1,60} has not been built)"
+            r"|Extension [\w.]{1,60} has not been built"
+            r"|Detected that PyTorch and \w{1,40} were compiled with different CUDA"
+            r"|Could not load libtorchcodec"
+            r"|cuDNN version incompatibility: .{1,120}"
+            r"|Configured CUDA binary not found at .{1,200}"
+            r"|\n\s{1,12}CUDA Setup failed despite GPU being available"
+            r"|CUDA_HOME environment variable is not set)"
         ),
         example="RuntimeError: apex.optimizers.FusedAdam requires cuda extensions",
         near_miss="WARNING error: apex.optimizers.FusedAdam requires cuda extensions, using Adam",
-        says="a package lacks its compiled part: {what}",
+        says="a package lacks its compiled part, or has it for another CUDA: {what}",
     ),
     Signature(
         mode=job_runtime.EXTENSION_MISMATCH,
@@ -84,5 +91,15 @@ SIGNATURES = (
         says="a compiled package was built for another numpy than the one that is there: {what}",
         remedy="Pin numpy in requirements.txt to what the image's torch was built with (numpy<2 where it is "
         "older than 2.3), and let the packages that want another one go with it.",
+    ),
+    Signature(
+        mode=job_runtime.EXTENSION_MISMATCH,
+        role=LineRole.INITIATOR,
+        literal="mismatches the version that was used to compile",
+        pattern=re.compile(r"The detected CUDA version \((?P<own>[\d.]{1,8})\) mismatches the version"),
+        example="The detected CUDA version (11.8) mismatches the version that was used to compile",
+        near_miss="INFO one mismatches the version that was used to compile",
+        says="the image's CUDA {own} is another one than torch was compiled with, so no extension can "
+        "be built",
     ),
 )

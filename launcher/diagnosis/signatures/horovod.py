@@ -81,4 +81,18 @@ SIGNATURES = (
         near_miss="INFO matched: one rank each",
         says="ranks called Horovod with what does not fit together: {what}",
     ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="timed out waiting for ",
+        pattern=re.compile(
+            r"Timed out waiting for (?:tasks to start|hosts to perform|all "
+            r"(?:tasks|workers))\b"
+        ),
+        example="horovod.runner.common.util.timeout.TimeoutException: Timed out waiting for tasks to "
+        "start. Please "
+        "check connectivity between servers.",
+        near_miss="INFO Timed out waiting for nobody",
+        says="Horovod's launcher waited for the other hosts in vain",
+    ),
 )

@@ -83,4 +83,50 @@ SIGNATURES = (
         near_miss="mount.nfs: trying text-based options 'vers=4.2'",
         says="the file system was not mounted: {why}",
     ),
+    Signature(
+        mode=job_runtime.DRIVER_MISMATCH,
+        role=LineRole.INITIATOR,
+        literal="could not select device driver",
+        pattern=re.compile(r"could not select device driver \"\w{0,20}\" with capabilities: \[\[gpu"),
+        example='docker: Error response from daemon: could not select device driver "" with '
+        "capabilities: [[gpu]].",
+        near_miss="INFO could not select device driver of the mouse",
+        says="docker has no runtime for GPUs on this host: NVIDIA's container toolkit is not installed there",
+    ),
+    Signature(
+        mode=nccl.PEER_ACCESS_REFUSED,
+        role=LineRole.SYMPTOM,
+        literal="couldn't communicate with the nvidia driver",
+        pattern=re.compile(r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver"),
+        example="NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make "
+        "sure that the "
+        "latest NVIDIA driver is installed and running.",
+        near_miss="INFO nvidia-smi couldn't communicate with the NVIDIA driver yet",
+        says="NVIDIA's driver does not run on this host",
+    ),
+    Signature(
+        mode=storage.LUSTRE_MOUNT_FAILED,
+        role=LineRole.INITIATOR,
+        literal='failed to resolve "fs-',
+        # amazon-efs-utils.
+        pattern=re.compile(r"Failed to resolve \"(?P<host>fs-[\w.-]{1,120})\""),
+        example='Failed to resolve "fs-0123.efs.us-east-1.amazonaws.com" - check that your file system ID is '
+        "correct, and ensure that the VPC has an EFS mount target for this file system ID.",
+        near_miss='INFO "failed to resolve "fs-" is what it says',
+        says="the file system was not mounted: the VPC knows no {host}",
+    ),
+    Signature(
+        mode=storage.LUSTRE_MOUNT_FAILED,
+        role=LineRole.INITIATOR,
+        literal="mount: ",
+        # util-linux, of whichever file system.
+        pattern=re.compile(
+            r"^mount: (?P<where>/\S{1,200}): (?P<why>wrong fs type|mount\(2\) system call failed"
+            r"|special device \S{1,200} does not exist|mount point does not exist|unknown filesystem type)"
+        ),
+        example="mount: /fsx: wrong fs type, bad option, bad superblock on "
+        "fs-0.fsx.amazonaws.com@tcp:/abcdefgh",
+        near_miss="mount: /fsx mounted",
+        says="nothing was mounted at {where}: {why}",
+    ),
 )

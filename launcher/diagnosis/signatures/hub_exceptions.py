@@ -119,14 +119,16 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.HUB_UNREACHABLE,
         role=LineRole.INITIATOR,
-        literal="data processing error: cas ",
+        literal="error: ",
         # With the disk full it says the same, and then why: those rows are not vague.
         pattern=re.compile(
-            r"^RuntimeError: Data processing error: CAS \w{1,20} [Ee]rror ?: (?P<why>.{1,200})"
+            r"^(?:RuntimeError: (?P<why>Data processing error: CAS \w{1,20} [Ee]rror ?: .{1,200}|An "
+            r"error occurred while "
+            r"downloading using `hf_transfer`)|CondaHTTPError: (?P<conda>.{1,200}))"
         ),
         example="RuntimeError: Data processing error: CAS service error : ReqwestMiddleware Error: Request "
         "failed after 5 retries",
-        near_miss="INFO Data processing error: CAS service error, asking again",
+        near_miss="INFO Data processing error: CAS service error : asking again",
         says="the hub's storage did not deliver: {why}",
         vague=True,
     ),

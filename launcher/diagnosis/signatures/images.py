@@ -20,7 +20,8 @@ SIGNATURES = (
         pattern=re.compile(
             r"in pod \"(?P<host>[\w.-]+)\" is waiting to start: trying and failing to pull image"
             r"|\bCannotPullContainer(?:Error)?\b|\bErrImagePull\b|\bImagePullBackOff\b"
-            r"|pull access denied for (?P<image>\S+)|Failed to pull image \"(?P<name>[^\"]+)\""
+            r"|pull access denied for (?P<image>\S+)|Failed to pull image "
+            r"\"(?P<name>[^\"]+)\"(?!.{0,800}no space left on device)"
         ),
         example="CannotPullContainerError: Error response from daemon: manifest for x:1 not found",
         near_miss="INFO pulling image x:1, pull complete",
@@ -141,7 +142,7 @@ SIGNATURES = (
         mode=job_runtime.DRIVER_MISMATCH,
         role=LineRole.INITIATOR,
         literal="error 80",
-        pattern=re.compile(r"\. Error 80[34]: (?P<what>.{1,80})"),
+        pattern=re.compile(r"[.?] Error 80[34]: (?P<what>.{1,80})"),
         example="RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 804: forward "
         "compatibility was "
         "attempted on non supported HW",

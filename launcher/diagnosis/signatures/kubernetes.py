@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from launcher.diagnosis.signatures.signature import LineRole, Signature
-from launcher.failure_modes import hardware, job_runtime, storage
+from launcher.failure_modes import hardware, job_runtime, nccl, storage
 
 SIGNATURES = (
     Signature(
@@ -252,5 +252,41 @@ SIGNATURES = (
                 "the host was not ready any more",
             ),
         )
+    ),
+    Signature(
+        mode=job_runtime.IMAGE_UNAVAILABLE,
+        role=LineRole.INITIATOR,
+        literal="invalidimagename",
+        pattern=re.compile(r"\bError: InvalidImageName\b"),
+        example="Warning  Failed  8s (x4 over 30s)  kubelet  Error: InvalidImageName",
+        near_miss="INFO an error of the kind InvalidImageName",
+        says="the image's name is none: it has capitals, or a character that no name may have",
+    ),
+    Signature(
+        mode=storage.LUSTRE_MOUNT_FAILED,
+        role=LineRole.SYMPTOM,
+        literal="persistentvolumeclaim",
+        pattern=re.compile(
+            r"persistentvolumeclaim \"(?P<volume>[^\"]{1,120})\" (?:not found|bound to non-existent|is "
+            r"being deleted)"
+        ),
+        example='0/4 nodes are available: persistentvolumeclaim "fsx-claim" not found.',
+        near_miss='INFO persistentvolumeclaim "fsx-claim" created',
+        says="Kubernetes has no volume for the pod's claim {volume}",
+    ),
+    Signature(
+        mode=nccl.PEER_ACCESS_REFUSED,
+        role=LineRole.SYMPTOM,
+        literal="allocate failed due to ",
+        pattern=re.compile(
+            r"Allocate failed due to (?P<what>(?:requested number of devices unavailable for|no healthy "
+            r"devices "
+            r"present; cannot allocate unhealthy devices) \S{1,60})"
+        ),
+        example="Warning  UnexpectedAdmissionError  12s  kubelet  Allocate failed due to requested "
+        "number of devices "
+        "unavailable for nvidia.com/gpu. Requested: 8, Available: 7, which is unexpected",
+        near_miss="INFO Allocate failed due to rpc error",
+        says="a GPU of the host was gone when the pod was to get it: {what}",
     ),
 )

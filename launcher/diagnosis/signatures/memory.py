@@ -48,7 +48,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="out of memory",
         pattern=re.compile(
-            r"CUDA (?:driver )?[Ee]rror: out of memory|CUDA_ERROR_OUT_OF_MEMORY"
+            r"CUDA (?:driver )?[Ee]rror: out of memory|on GPU:\d{1,4} failed\. Status: out of "
+            r"memory|CUDA_ERROR_OUT_OF_MEMORY"
             r"|Cuda failure \d+ 'out of memory'"
             r"|Triton Error \[CUDA\]: out of memory"
             r"|Cuda failure 'out of memory'|cudaErrorMemoryAllocation|cuda runtime error \(2\) : out of "

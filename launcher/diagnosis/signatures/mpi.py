@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from launcher.diagnosis.signatures.signature import LineRole, Signature
-from launcher.failure_modes import nccl
+from launcher.failure_modes import distribution, job_runtime, nccl
 
 SIGNATURES = (
     Signature(
@@ -111,5 +111,79 @@ SIGNATURES = (
         "0x81 hw_synd 0/0)",
         near_miss="INFO if transport retry count exceeded on a link, it is reset",
         says="UCX got no answer from another host over {device}: the host or the link is gone",
+    ),
+    Signature(
+        mode=nccl.MPI_DAEMON_LOST,
+        role=LineRole.SYMPTOM,
+        literal="ssh: could not resolve hostname",
+        pattern=re.compile(r"^ssh: Could not resolve hostname (?P<name>[\w.-]{1,200}): "),
+        example="ssh: Could not resolve hostname algo-2: No address associated with hostname",
+        near_miss="INFO ssh: could not resolve hostname yet",
+        says="this host finds no {name}, so mpirun starts nothing there",
+        vague=True,
+    ),
+    *(
+        Signature(
+            mode=distribution.MORE_PROCESSES_THAN_DEVICES,
+            role=LineRole.INITIATOR,
+            literal=text.lower(),
+            pattern=re.compile(text),
+            example=example,
+            near_miss=f"INFO {text.lower()}",
+            says="mpirun is to start more processes than the hosts have slots",
+        )
+        for text, example in (
+            (
+                "There are not enough slots available in the system",
+                "There are not enough slots available in the system to satisfy the 16",
+            ),
+            (
+                "All nodes which are allocated for this job are already filled",
+                "All nodes which are allocated for this job are already filled.",
+            ),
+        )
+    ),
+    Signature(
+        mode=job_runtime.ENTRY_POINT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="mpirun was unable to ",
+        pattern=re.compile(
+            r"mpirun was unable to (?:find the specified executable file|launch the specified "
+            r"application as it could "
+            r"not (?:access|find an executable))"
+        ),
+        example="mpirun was unable to find the specified executable file, and therefore",
+        near_miss="INFO mpirun was unable to reach nobody",
+        says="mpirun finds no such program to start",
+    ),
+    Signature(
+        mode=nccl.COLLECTIVE_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="mpi_err_truncate",
+        pattern=re.compile(r"\bMPI_ERR_TRUNCATE: message truncated"),
+        example="[gpu-1:4711] *** MPI_ERR_TRUNCATE: message truncated",
+        near_miss="INFO MPI_ERR_TRUNCATE is an error of MPI",
+        says="ranks called a collective of MPI with other sizes, or another collective, than this one",
+    ),
+    Signature(
+        mode=nccl.MPI_DAEMON_LOST,
+        role=LineRole.SYMPTOM,
+        literal="mpi process is unreachable",
+        pattern=re.compile(r"MPI_INIT has failed because at least one MPI process is unreachable"),
+        example="MPI_INIT has failed because at least one MPI process is unreachable",
+        near_miss="INFO an MPI process is unreachable for a moment",
+        says="MPI processes do not reach each other",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.SYSTEM_ERROR,
+        role=LineRole.SYMPTOM,
+        literal="ibv_reg_mr(",
+        pattern=re.compile(r"UCX {1,4}ERROR ibv_reg_mr\(.{1,120}\) failed: Cannot allocate memory"),
+        example="UCX  ERROR ibv_reg_mr(address=0x7f1a, length=1073741824, access=0xf) failed: Cannot "
+        "allocate memory : "
+        "Please set max locked memory (ulimit -l) to 'unlimited' (current: 64 kbytes)",
+        near_miss="INFO calling ibv_reg_mr(0x7f1a)",
+        says="UCX cannot register memory with the network: the limit of locked memory (ulimit -l) is too low",
     ),
 )

@@ -229,4 +229,64 @@ SIGNATURES = (
         near_miss="INFO PackagesNotFoundError: they are asked for in another channel",
         says="conda has no such environment: {what}",
     ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="error: ",
+        # transformers, torchaudio, importlib.metadata, torch's inductor.
+        pattern=re.compile(
+            r"^(?:\w+\.)*(?:Import|PackageNotFound|Runtime)Error: (?P<what>.{0,200}?\b(?:the package "
+            r"\w{1,60} seems to "
+            r"be not installed|No package metadata was found for \S{1,60}|Please install \w[\w-]{0,60} to use"
+            r"|Cannot find a working triton installation))"
+        ),
+        example="importlib.metadata.PackageNotFoundError: No package metadata was found for bitsandbytes",
+        near_miss="INFO error: No package metadata was found for bitsandbytes",
+        says="a package is missing: {what}",
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="library but it was not found in your environment",
+        # transformers' requires_backends, below a line that says ImportError alone.
+        pattern=re.compile(r"^\w{1,80} requires the (?P<package>[\w. -]{1,60}) library but it was not found"),
+        example="LlamaTokenizer requires the SentencePiece library but it was not found in your environment.",
+        near_miss="INFO it wants a library but it was not found in your environment",
+        says="package {package} is not installed",
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="error: ",
+        pattern=re.compile(
+            r"^(?:ERROR: (?P<what>Failed to build installable wheels for .{1,200}"
+            r"|THESE PACKAGES DO NOT MATCH THE HASHES|Invalid requirement: .{1,200}"
+            r"|\S{1,200}\.whl is not a supported wheel on this platform"
+            r"|Could not install packages due to an OSError: HTTPSConnectionPool.{1,100})"
+            r"|error: (?P<why>externally-managed-environment))"
+        ),
+        example="ERROR: Failed to build installable wheels for some pyproject.toml based projects "
+        "(flash-attn)",
+        near_miss="INFO ERROR: Invalid requirement: 'torch=2.1' is skipped",
+        says="pip installs nothing: {what}",
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.SYMPTOM,
+        literal="error: subprocess-exited-with-error",
+        pattern=re.compile(r"^\s{0,8}error: subprocess-exited-with-error$"),
+        example="  error: subprocess-exited-with-error",
+        near_miss="INFO error: subprocess-exited-with-error is what pip says then",
+        says="pip cannot build a package from its source",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="no solution found when resolving dependencies",
+        pattern=re.compile(r"^\W{0,8}No solution found when resolving dependencies"),
+        example="  × No solution found when resolving dependencies:",
+        near_miss="INFO no solution found when resolving dependencies, asking again",
+        says="uv finds no versions of the required packages that fit together",
+    ),
 )

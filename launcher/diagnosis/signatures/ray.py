@@ -84,4 +84,14 @@ SIGNATURES = (
         near_miss="INFO an ObjectStoreFullError: it is tried again",
         says="Ray's object store, which lies in the host's memory, is full: {what}",
     ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal="nodediederror: ",
+        pattern=re.compile(r"^(?:ray\.exceptions\.)?NodeDiedError: (?P<what>.{1,200})"),
+        example="ray.exceptions.NodeDiedError: Task failed because the node it was running on is dead "
+        "or unavailable.",
+        near_miss="INFO on NodeDiedError: the task is started anew",
+        says="a host of Ray's cluster is gone: {what}",
+    ),
 )

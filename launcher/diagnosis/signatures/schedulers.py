@@ -101,4 +101,22 @@ SIGNATURES = (
         says="neither the image nor the secrets could be had: the role may not, or the subnet has no "
         "way to ECR",
     ),
+    Signature(
+        mode=job_runtime.STOPPED,
+        role=LineRole.CASCADE,
+        literal="job attempt duration exceeded timeout",
+        pattern=re.compile(r"\bJob attempt duration exceeded timeout"),
+        example='"statusReason": "Job attempt duration exceeded timeout"',
+        near_miss="INFO if the job attempt duration exceeded timeout",
+        says="AWS Batch ended it: it ran for longer than its timeout allows",
+    ),
+    Signature(
+        mode=job_runtime.IMAGE_UNAVAILABLE,
+        role=LineRole.SYMPTOM,
+        literal="pyxis: failed to import docker image",
+        pattern=re.compile(r"error: pyxis: failed to import docker image"),
+        example="slurmstepd: error: pyxis: failed to import docker image",
+        near_miss="INFO what pyxis: failed to import docker image means",
+        says="SLURM's container plugin (pyxis) could not pull the image",
+    ),
 )

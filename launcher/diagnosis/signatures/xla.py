@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from launcher.diagnosis.signatures.signature import LineRole, Signature
-from launcher.failure_modes import job_runtime, nccl
+from launcher.failure_modes import hardware, job_runtime, nccl
 
 _TASK = r"/job:\w{1,60}/(?:replica:\d{1,6}/)?task:"
 _NOT_ALL_CAME = (
@@ -190,5 +190,35 @@ SIGNATURES = (
         "platform CUDA",
         near_miss="INFO:jax._src.xla_bridge:Unable to initialize backend 'cuda': not built with CUDA",
         says="JAX cannot start CUDA on this host: {why}",
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="deadline exceeded; registertask",
+        pattern=re.compile(r"Deadline Exceeded; RegisterTask(?:: (?P<why>.{1,200}))?"),
+        example="DEADLINE_EXCEEDED: Deadline Exceeded; RegisterTask: failed to connect to all addresses",
+        near_miss="INFO Deadline exceeded; RegisterTask is asked again",
+        says="this process did not reach JAX's coordinator: {why}",
+        remedy=_NOT_ALL_CAME,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.INITIATOR,
+        literal="[ncc_",
+        pattern=re.compile(r"\[NCC_(?P<number>[A-Z]{1,6}\d{1,6})\] (?P<what>\S.{0,200})"),
+        example="ERROR: [NCC_EVRF004] Complex data types are not supported on the Neuron device: complex64.",
+        near_miss="INFO see [NCC_EVRF004]",
+        says="Neuron's compiler refused a graph (NCC_{number}): {what}",
+        remedy=_COMPILER,
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="neuronx-cc was forcibly killed",
+        pattern=re.compile(r"\[F137\] neuronx-cc was forcibly killed"),
+        example="[F137] neuronx-cc was forcibly killed - This most commonly occurs due to insufficient "
+        "system memory.",
+        near_miss="INFO why neuronx-cc was forcibly killed",
+        says="the host's memory was full, and Neuron's compiler was killed",
     ),
 )
