@@ -30,7 +30,8 @@ _MATCHING: dict[bytes, tuple[Signature, ...]] = {}
 _UNKNOWN_PREFIX = re.compile(
     r"\s*(?:\[[^\[\]]{1,80}\]:?|\([^()]{1,80}\):?|[\w./-]{1,80} ?\|"
     r"|(?:[A-Za-z][\w./-]{0,60}|\d{1,6}):(?<=\d:))\s|(?:ExitCode \d{1,4} )?ErrorMessage \""
-    r"|(?:[\w.]{1,80}: )?Error for Training job \S{1,80}: Failed\. Reason: |\"?FailureReason\"?: \"?"
+    r"|(?:[\w.]{1,80}: )?Error (?:for Training job|training) \S{1,80}: Failed\.? Reason: "
+    r"|\"?FailureReason\"?: \"?"
 )
 """What programs that are not known put before lines: in brackets, before a bar, a name with a number, or a
 number alone, as of a piece of what srun labels (`formats.task_labels` reads the whole). The images' toolkit

@@ -95,8 +95,11 @@ SIGNATURES = (
     Signature(
         mode=storage.ROLE_INSUFFICIENT,
         role=LineRole.INITIATOR,
-        literal="could not assume role",
-        pattern=re.compile(r"Could not assume role (?P<role>\S+)|Could not assume role"),
+        literal=" assume ",
+        pattern=re.compile(
+            r"(?:Could not|unable to) assume (?:the )?role (?P<role>\S+)|Could not "
+            r"assume role"
+        ),
         example="ValidationException: Could not assume role arn:aws:iam::111122223333:role/train. Please "
         "ensure that "
         "the role exists and allows principal 'sagemaker.amazonaws.com' to assume the role.",
@@ -219,8 +222,10 @@ SIGNATURES = (
     Signature(
         mode=storage.BUCKET_UNUSABLE,
         role=LineRole.SYMPTOM,
-        literal="(404) when calling the headobject operation",
-        pattern=re.compile(_RAISED + r"\(404\) when calling the HeadObject operation"),
+        literal=" when calling the ",
+        pattern=re.compile(
+            _RAISED + r"\((?:404\) when calling the HeadObject|NoSuchKey\) when calling the \w{1,40})"
+        ),
         example="botocore.exceptions.ClientError: An error occurred (404) when calling the HeadObject "
         "operation: "
         "Not Found",

@@ -229,7 +229,8 @@ SIGNATURES = (
         literal="error: ",
         # transformers, safetensors, torch.optim, TensorFlow.
         pattern=re.compile(
-            r"^(?:\w+\.)*\w*Error: (?P<what>Error no file named .{1,200}? found in directory \S{1,300}"
+            r"^(?:\w+\.)*\w*Error: (?P<what>Unable to find latest file at \S{1,300}|Error no file named "
+            r".{1,200}? found in directory \S{1,300}"
             r"|Can't find a valid checkpoint at \S{1,300}|File does not contain tensor \S{1,200}"
             r"|loaded state dict contains a parameter group that doesn't match"
             r"|Unsuccessful TensorSliceReader constructor: Failed to (?:find|get matching) .{1,200}"
@@ -239,6 +240,23 @@ SIGNATURES = (
         example="ValueError: Can't find a valid checkpoint at /opt/ml/checkpoints/checkpoint-1000",
         near_miss="WARNING error: Can't find a valid checkpoint at /tmp, starting anew",
         says="the checkpoint is not whole, or of another model: {what}",
+    ),
+    Signature(
+        mode=checkpoints.NOT_WHAT_WAS_SAVED,
+        role=LineRole.INITIATOR,
+        literal="no such file or directory: '",
+        # A file in the folder of one checkpoint: Hugging Face's, Megatron's, DeepSpeed's, torchtitan's.
+        pattern=re.compile(
+            r"^FileNotFoundError: \[Errno 2\] No such file or directory: "
+            r"'(?P<file>[^']{0,200}/(?:checkpoint-|iter_|"
+            r"global_step|step-)\d{1,9}/[^']{1,200})'"
+        ),
+        example="FileNotFoundError: [Errno 2] No such file or directory: "
+        "'/fsx/out/checkpoint-500/trainer_state.json'",
+        near_miss="FileNotFoundError: [Errno 2] No such file or directory: '/fsx/out/checkpoint.json'",
+        says="the checkpoint has no {file}",
+        remedy=_TORN,
+        vague=True,
     ),
 )
 

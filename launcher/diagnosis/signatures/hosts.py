@@ -86,11 +86,14 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.DRIVER_MISMATCH,
         role=LineRole.INITIATOR,
-        literal="could not select device driver",
-        pattern=re.compile(r"could not select device driver \"\w{0,20}\" with capabilities: \[\[gpu"),
+        literal="response from daemon: ",
+        pattern=re.compile(
+            r"response from daemon: (?:could not select device driver \"\w{0,20}\" with capabilities: \[\[gpu"
+            r"|unknown or invalid runtime name: nvidia)"
+        ),
         example='docker: Error response from daemon: could not select device driver "" with '
         "capabilities: [[gpu]].",
-        near_miss="INFO could not select device driver of the mouse",
+        near_miss="docker: Error response from daemon: No such container",
         says="docker has no runtime for GPUs on this host: NVIDIA's container toolkit is not installed there",
     ),
     Signature(

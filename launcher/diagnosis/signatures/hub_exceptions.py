@@ -13,6 +13,12 @@ from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import job_runtime
 from launcher.failure_modes.model import Retry
 
+_OFFLINE = (
+    "Download it beforehand, and give it to the job as an input channel (`inputs`) with "
+    "HF_HOME below "
+    "it; or take HF_HUB_OFFLINE out of `environment` where the subnets have a way out."
+)
+
 SIGNATURES = (
     Signature(
         mode=job_runtime.HUB_UNREACHABLE,
@@ -24,9 +30,7 @@ SIGNATURES = (
         "offline mode is enabled.",
         near_miss="INFO OfflineModeIsEnabled: reading the cache",
         says="the hub is not asked, as HF_HUB_OFFLINE is set, and what is wanted is in no cache: {why}",
-        remedy="Download it beforehand, and give it to the job as an input channel (`inputs`) with "
-        "HF_HOME below "
-        "it; or take HF_HUB_OFFLINE out of `environment` where the subnets have a way out.",
+        remedy=_OFFLINE,
         retry=Retry.NEVER,
     ),
     Signature(
@@ -130,6 +134,22 @@ SIGNATURES = (
         "failed after 5 retries",
         near_miss="INFO Data processing error: CAS service error : asking again",
         says="the hub's storage did not deliver: {why}",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.HUB_UNREACHABLE,
+        role=LineRole.INITIATOR,
+        literal=" client error: ",
+        pattern=re.compile(
+            r"^(?:(?:\w+\.)*\w*Error: )?(?P<status>40[13]) Client Error: .{0,60} for url: "
+            r"https?://(?:[\w-]{1,40}\.)?(?:huggingface|hf)\.co/"
+        ),
+        example="requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: https://huggingface.co/api/m",
+        near_miss="INFO 401 Client Error: Unauthorized for url: https://huggingface.co/api/m, asking "
+        "with a token",
+        says="the hub refuses what it shows to some only ({status})",
+        remedy=TOKEN,
+        retry=Retry.NEVER,
         vague=True,
     ),
 )

@@ -241,16 +241,4 @@ SIGNATURES = (
         near_miss="RuntimeError: nvrtc: error: failed to load source",
         says="CUDA's compiler in the image does not fit GPU and torch: {what}",
     ),
-    Signature(
-        mode=job_runtime.DRIVER_MISMATCH,
-        role=LineRole.INITIATOR,
-        literal="dnn library is not found",
-        # TensorFlow, after it said which cuDNN it loaded and which one it was compiled with.
-        pattern=re.compile(r"\w: .{0,200}\bDNN library is not found"),
-        example="tensorflow.python.framework.errors_impl.UnimplementedError: Graph execution error: DNN "
-        "library is "
-        "not found.",
-        near_miss="DNN library is not found, using the CPU",
-        says="TensorFlow cannot use the image's cuDNN: it was compiled with another one",
-    ),
 )

@@ -289,4 +289,25 @@ SIGNATURES = (
         near_miss="INFO Allocate failed due to rpc error",
         says="a GPU of the host was gone when the pod was to get it: {what}",
     ),
+    Signature(
+        mode=job_runtime.NO_CAPACITY,
+        role=LineRole.SYMPTOM,
+        literal="pod didn't trigger scale-up",
+        pattern=re.compile(r"pod didn't trigger scale-up: (?P<why>.{1,200})"),
+        example="Normal  NotTriggerScaleUp  12s  cluster-autoscaler  pod didn't trigger scale-up: 3 max "
+        "node group size "
+        "reached",
+        near_miss="INFO a pod didn't trigger scale-up",
+        says="the cluster's autoscaler adds no host for the pod: {why}",
+        vague=True,
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="container init was oom-killed",
+        pattern=re.compile(r"container init was OOM-killed"),
+        example="OCI runtime create failed: container init was OOM-killed (memory limit too low?): unknown",
+        near_miss="INFO no container init was oom-killed",
+        says="the container's limit of memory is too low for it to start",
+    ),
 )

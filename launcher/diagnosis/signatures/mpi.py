@@ -37,7 +37,7 @@ SIGNATURES = (
         role=LineRole.SYMPTOM,
         literal=" daemon",
         pattern=re.compile(
-            r"\bORTE was unable to reliably start one or more daemons"
+            r"\b(?:ORTE|PRTE|prterun|mpirun|mpiexec) was unable to reliably start one or more daemons"
             r"|\bAn? (?:ORTE|PRTE) daemon has unexpectedly failed after launch"
         ),
         example="ORTE was unable to reliably start one or more daemons.",
@@ -115,11 +115,14 @@ SIGNATURES = (
     Signature(
         mode=nccl.MPI_DAEMON_LOST,
         role=LineRole.SYMPTOM,
-        literal="ssh: could not resolve hostname",
-        pattern=re.compile(r"^ssh: Could not resolve hostname (?P<name>[\w.-]{1,200}): "),
+        literal="ssh: co",
+        pattern=re.compile(
+            r"^ssh: (?:Could not resolve hostname (?P<name>[\w.-]{1,200}): "
+            r"|connect to host (?P<host>[\w.-]{1,200}) port \d{1,6}: )"
+        ),
         example="ssh: Could not resolve hostname algo-2: No address associated with hostname",
         near_miss="INFO ssh: could not resolve hostname yet",
-        says="this host finds no {name}, so mpirun starts nothing there",
+        says="ssh does not reach a host ({name}), so mpirun starts nothing there",
         vague=True,
     ),
     *(
@@ -185,5 +188,21 @@ SIGNATURES = (
         "Please set max locked memory (ulimit -l) to 'unlimited' (current: 64 kbytes)",
         near_miss="INFO calling ibv_reg_mr(0x7f1a)",
         says="UCX cannot register memory with the network: the limit of locked memory (ulimit -l) is too low",
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal="ucx",
+        pattern=re.compile(
+            r"(?:\bUCX {1,4}ERROR |pml_ucx\.c:\d{1,6} +Error: ).{1,200}(?:Connection reset by "
+            r"(?:peer|remote peer)"
+            r"|Destination is unreachable|Endpoint is not connected|Broken pipe)"
+        ),
+        example="[1763888888.12] [gpu-1:4711 :0]  tcp_ep.c:1217 UCX  ERROR tcp_ep 0x1a: send(20) "
+        "failed: Connection "
+        "reset by peer",
+        near_miss="INFO UCX uses tcp",
+        says="UCX lost its connection to another process",
+        vague=True,
     ),
 )

@@ -183,31 +183,6 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.REQUIREMENT_MISSING,
         role=LineRole.INITIATOR,
-        literal="pip install ",
-        # transformers, accelerate, peft, datasets and others word it so where they are used without it.
-        pattern=re.compile(r"^(?:\w+\.)*ImportError: (?P<what>\S.{0,600}?\bpip install .{1,120})"),
-        example="ImportError: Using `bitsandbytes` 4-bit quantization requires the latest version of "
-        "bitsandbytes: `pip install -U bitsandbytes`",
-        near_miss="WARNING ImportError: pip install tensorboard for curves",
-        says="a package is missing or too old: {what}",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.REQUIREMENT_MISSING,
-        role=LineRole.INITIATOR,
-        literal="is required for a normal functioning of this module",
-        pattern=re.compile(
-            r"^ImportError: (?P<package>\S{1,200}) is required for a normal functioning of this module"
-        ),
-        example="ImportError: tokenizers>=0.14,<0.15 is required for a normal functioning of this "
-        "module, but "
-        "found tokenizers==0.13.3.",
-        near_miss="INFO what is required for a normal functioning of this module",
-        says="{package} is wanted, and another version is there",
-    ),
-    Signature(
-        mode=job_runtime.REQUIREMENT_MISSING,
-        role=LineRole.INITIATOR,
         literal="requires a different python",
         pattern=re.compile(
             r"^ERROR: Package (?P<package>\S{1,100}) requires a different Python: (?P<there>\S{1,20}) not in "
@@ -220,29 +195,12 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.REQUIREMENT_MISSING,
         role=LineRole.INITIATOR,
-        literal="notfound",
+        literal="error: ",
         # conda and mamba.
-        pattern=re.compile(
-            r"^(?P<what>(?:PackagesNotFound|EnvironmentLocationNotFound)(?:Error)?: .{1,200})"
-        ),
+        pattern=re.compile(r"^(?P<what>(?:PackagesNotFound|LibMambaUnsatisfiable)Error: .{1,200})"),
         example="PackagesNotFoundError: The following packages are not available from current channels:",
         near_miss="INFO PackagesNotFoundError: they are asked for in another channel",
         says="conda has no such environment: {what}",
-    ),
-    Signature(
-        mode=job_runtime.REQUIREMENT_MISSING,
-        role=LineRole.INITIATOR,
-        literal="error: ",
-        # transformers, torchaudio, importlib.metadata, torch's inductor.
-        pattern=re.compile(
-            r"^(?:\w+\.)*(?:Import|PackageNotFound|Runtime)Error: (?P<what>.{0,200}?\b(?:the package "
-            r"\w{1,60} seems to "
-            r"be not installed|No package metadata was found for \S{1,60}|Please install \w[\w-]{0,60} to use"
-            r"|Cannot find a working triton installation))"
-        ),
-        example="importlib.metadata.PackageNotFoundError: No package metadata was found for bitsandbytes",
-        near_miss="INFO error: No package metadata was found for bitsandbytes",
-        says="a package is missing: {what}",
     ),
     Signature(
         mode=job_runtime.REQUIREMENT_MISSING,
@@ -261,7 +219,8 @@ SIGNATURES = (
         pattern=re.compile(
             r"^(?:ERROR: (?P<what>Failed to build installable wheels for .{1,200}"
             r"|THESE PACKAGES DO NOT MATCH THE HASHES|Invalid requirement: .{1,200}"
-            r"|\S{1,200}\.whl is not a supported wheel on this platform"
+            r"|\S{1,200}\.whl is not a supported wheel on this platform|Could not open requirements "
+            r"file: .{1,200}"
             r"|Could not install packages due to an OSError: HTTPSConnectionPool.{1,100})"
             r"|error: (?P<why>externally-managed-environment))"
         ),
@@ -273,8 +232,8 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.REQUIREMENT_MISSING,
         role=LineRole.SYMPTOM,
-        literal="error: subprocess-exited-with-error",
-        pattern=re.compile(r"^\s{0,8}error: subprocess-exited-with-error$"),
+        literal="error: ",
+        pattern=re.compile(r"^\s{0,8}error: (?:subprocess-exited-with-error|metadata-generation-failed)$"),
         example="  error: subprocess-exited-with-error",
         near_miss="INFO error: subprocess-exited-with-error is what pip says then",
         says="pip cannot build a package from its source",
@@ -288,5 +247,48 @@ SIGNATURES = (
         example="  × No solution found when resolving dependencies:",
         near_miss="INFO no solution found when resolving dependencies, asking again",
         says="uv finds no versions of the required packages that fit together",
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="error: ",
+        # What a package raises that misses another one, or has it in another version, whatever its words.
+        pattern=re.compile(
+            r"^(?:(?:\w+\.)*ImportError: (?!cannot import name|attempted relative "
+            r"import|\S{1,300}\.so[\d.]*: )"
+            r"(?P<what>\S.{0,300}?\b(?:required?|requires|pip install|installed|[Ii]nstall|were not "
+            r"found|but found)\b"
+            r".{0,200})"
+            r"|(?:\w+\.)*\w+Error: (?P<why>.{0,200}?\b(?:not (?:being )?installed|No package metadata "
+            r"was found for \S{1,60}"
+            r"|Cannot find a working triton installation)))"
+        ),
+        example="ImportError: Using `bitsandbytes` 4-bit quantization requires the latest version of "
+        "bitsandbytes: `pip install -U bitsandbytes`",
+        near_miss="WARNING error: a package is not installed",
+        says="a package is missing, or is there in another version: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="pkg_resources.",
+        pattern=re.compile(
+            r"^pkg_resources\.(?:DistributionNotFound|(?:Contextual)?VersionConflict): "
+            r"(?P<what>.{1,200})"
+        ),
+        example="pkg_resources.DistributionNotFound: The 'tokenizers' distribution was not found and is "
+        "required",
+        near_miss="INFO pkg_resources.DistributionNotFound: it is made",
+        says="a package is missing, or is there in another version: {what}",
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="descriptors cannot be created directly",
+        pattern=re.compile(r"^TypeError: Descriptors cannot(?: not)? be created directly"),
+        example="TypeError: Descriptors cannot be created directly.",
+        near_miss="INFO descriptors cannot be created directly",
+        says="protobuf is newer than what the packages were made for: pin protobuf<4 in requirements.txt",
     ),
 )

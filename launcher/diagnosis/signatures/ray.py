@@ -87,11 +87,24 @@ SIGNATURES = (
     Signature(
         mode=nccl.CLOSED_BY_PEER,
         role=LineRole.CASCADE,
-        literal="nodediederror: ",
-        pattern=re.compile(r"^(?:ray\.exceptions\.)?NodeDiedError: (?P<what>.{1,200})"),
+        literal="error: ",
+        pattern=re.compile(
+            r"^(?:ray\.exceptions\.)?(?:NodeDiedError: (?P<what>.{1,200})"
+            r"|\w+Error: The actor died because its node has died)"
+        ),
         example="ray.exceptions.NodeDiedError: Task failed because the node it was running on is dead "
         "or unavailable.",
         near_miss="INFO on NodeDiedError: the task is started anew",
         says="a host of Ray's cluster is gone: {what}",
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="failed to connect to gcs",
+        pattern=re.compile(r"Error: .{0,60}Failed to connect to GCS"),
+        example="ray.exceptions.RaySystemError: System error: Failed to connect to GCS at address "
+        "10.0.1.5:6379",
+        near_miss="INFO failed to connect to GCS, trying again",
+        says="Ray's head does not answer",
     ),
 )

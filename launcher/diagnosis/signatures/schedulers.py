@@ -39,14 +39,15 @@ SIGNATURES = (
     ),
     *(
         _state(job_runtime.STOPPED, LineRole.CASCADE, word, word, f"SLURM ended it: {word}")
-        for word in ("TIMEOUT", "PREEMPTED", "NODE_FAIL")
+        for word in ("TIMEOUT", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL")
     ),
     Signature(
         mode=job_runtime.ENTRY_POINT_MISSING,
         role=LineRole.INITIATOR,
         literal="error: execve(): ",
         pattern=re.compile(
-            r"error: execve\(\): (?P<program>\S{1,300}): (?P<why>No such file or directory|Permission "
+            r"error: execve\(\): (?P<program>(?:bad interpreter\()?\S{1,300}): (?P<why>No such file or "
+            r"directory|Permission "
             r"denied|Exec format error)"
         ),
         example="slurmstepd: error: execve(): torchrunn: No such file or directory",

@@ -326,4 +326,18 @@ SIGNATURES = (
         near_miss="INFO the loss returned in `training_step` is logged",
         says="the loss of {where} is {what}",
     ),
+    Signature(
+        mode=job_runtime.LOSS_NOT_FINITE,
+        role=LineRole.INITIATOR,
+        literal="error: ",
+        pattern=re.compile(
+            r"^(?:\w+\.)*\w+Error: (?P<what>.{0,80}\b[Ll]oss "
+            r"(?:contains|has|became|becomes|went|was|turned)\b.{0,20}"
+            r"\b(?i:nan|inf|infinite|not finite|non-finite)\b)"
+        ),
+        example="RuntimeError: Train loss contains a NaN.",
+        near_miss="INFO error: the loss was nan, skipping it",
+        says="the loss is not finite: {what}",
+        vague=True,
+    ),
 )

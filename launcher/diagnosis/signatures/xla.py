@@ -180,28 +180,6 @@ SIGNATURES = (
         remedy=_COMPILER,
     ),
     Signature(
-        mode=nccl.PEER_ACCESS_REFUSED,
-        role=LineRole.INITIATOR,
-        literal="unable to initialize backend '",
-        pattern=re.compile(
-            r"^RuntimeError: Unable to initialize backend '(?P<backend>cuda|gpu)': (?P<why>.{1,160})"
-        ),
-        example="RuntimeError: Unable to initialize backend 'cuda': INTERNAL: no supported devices found for "
-        "platform CUDA",
-        near_miss="INFO:jax._src.xla_bridge:Unable to initialize backend 'cuda': not built with CUDA",
-        says="JAX cannot start CUDA on this host: {why}",
-    ),
-    Signature(
-        mode=nccl.RENDEZVOUS_TIMED_OUT,
-        role=LineRole.SYMPTOM,
-        literal="deadline exceeded; registertask",
-        pattern=re.compile(r"Deadline Exceeded; RegisterTask(?:: (?P<why>.{1,200}))?"),
-        example="DEADLINE_EXCEEDED: Deadline Exceeded; RegisterTask: failed to connect to all addresses",
-        near_miss="INFO Deadline exceeded; RegisterTask is asked again",
-        says="this process did not reach JAX's coordinator: {why}",
-        remedy=_NOT_ALL_CAME,
-    ),
-    Signature(
         mode=job_runtime.SCRIPT_RAISED,
         role=LineRole.INITIATOR,
         literal="[ncc_",

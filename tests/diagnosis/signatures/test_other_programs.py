@@ -94,6 +94,34 @@ RAISED = [
         "of shape [2], but another rank sent a tensor of shape [3].",
     ),
     ("DISK002", "OSError: [Errno 39] Directory not empty: '/fsx/.triton/cache/Z/tmp.pid_47_8f' -> '/fsx/Z'"),
+    (
+        "HUB001",
+        "requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: https://huggingface.co/api/models/m",
+    ),
+    ("CODE005", "ImportError: gptqmodel requires optimum version `1.24.0` or higher to be installed."),
+    (
+        "CODE005",
+        "RuntimeError: Unable to JIT load the transformer_inference op due to ninja not being installed.",
+    ),
+    ("CODE005", "pkg_resources.DistributionNotFound: The 'tokenizers' distribution was not found"),
+    (
+        "CODE001",
+        "ImportError: cannot import name 'AdamW' from 'transformers' (/opt/conda/transformers/__init__.py)",
+    ),
+    (
+        "CKPT009",
+        "FileNotFoundError: [Errno 2] No such file or directory: "
+        "'/fsx/out/checkpoint-500/trainer_state.json'",
+    ),
+    ("CODE001", "FileNotFoundError: [Errno 2] No such file or directory: '/fsx/out/labels.json'"),
+    ("MEM001", "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,589,934,592 bytes"),
+    ("NUM001", "RuntimeError: Train loss contains a NaN."),
+    (
+        "S3001",
+        "botocore.errorfactory.NoSuchKey: An error occurred (NoSuchKey) when calling the GetObject "
+        "operation: The "
+        "specified key does not exist.",
+    ),
     ("CODE001", "FloatingPointError: Fatal error: gradients are inconsistent between workers."),
     ("CODE002", "ValueError: Some specified arguments are not used by the HfArgumentParser: ['--lr', '1']"),
 ]
@@ -192,6 +220,12 @@ HARMLESS = [
     "nv-fabricmanager[1811]: detected NVSwitch non-fatal error 12028 on fid 0 on NVSwitch pci bus id "
     "00000000:84:00.0",
     "UserWarning: The installed version of bitsandbytes was compiled without GPU support.",
+    "An error occurred (404) when calling the HeadObject operation: Not Found; no checkpoint yet, "
+    "starting anew",
+    "48213 samples in state TIMEOUT were skipped",
+    "ERROR: Failed building wheel for mpi4py",
+    "train.sh: line 3: module: command not found",
+    "Exception caught and ignored: ValueError: bad sample 17",
     "Warning: Permanently added 'algo-2,10.0.1.7' (ECDSA) to the list of known hosts.",
     "INFO:jax._src.xla_bridge:Unable to initialize backend 'cuda': not built with CUDA",
     "W1123 09:11:12 torch/_inductor/utils.py:1137] [0/0] Not enough SMs to use max_autotune_gemm mode",
