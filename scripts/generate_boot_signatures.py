@@ -4,8 +4,9 @@
     python -m scripts.generate_boot_signatures --check   exit 1 when it is not current
 
 The rows are those of `launcher/diagnosis/signatures`, in their order, without examples, near misses and
-remedies, and without those of other places: Kubernetes and Ray's cluster start no job of SageMaker, and what
-the service says of a job's channels is in no container.
+remedies, and without those of other places: SLURM, Kubernetes and Ray's cluster start no job of SageMaker,
+what mpirun starts, Horovod's scripts too, the images' toolkit starts without the boot, no strategy is for JAX
+or TensorFlow, and neither what the service says of a job's channels nor what its host says is in a container.
 The boot runs on Python 3.8, whose `re` knows neither atomic groups nor possessive quantifiers (they came with
 3.11). Both are written in the way that every version knows: a look ahead that captures, and what it captured,
 which nothing goes back into either.
@@ -20,7 +21,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from launcher.diagnosis.sighting import GOES_ON
-from launcher.diagnosis.signatures import channels, kubernetes, ray
+from launcher.diagnosis.signatures import (
+    channels,
+    horovod,
+    hosts,
+    jax_and_tensorflow,
+    kubernetes,
+    mpi,
+    ray,
+    schedulers,
+)
 from launcher.diagnosis.signatures.signature import Context, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.tracebacks import FOLLOWS_FROM_ANOTHER
@@ -37,7 +47,11 @@ PATTERNS = {
 }
 """Patterns of the diagnosis that belong to no row, by which the container reads lines too."""
 
-_OUTSIDE = frozenset({*channels.SIGNATURES, *kubernetes.SIGNATURES, *ray.SIGNATURES})
+_OUTSIDE = frozenset(
+    row
+    for family in (channels, horovod, hosts, jax_and_tensorflow, kubernetes, mpi, ray, schedulers)
+    for row in family.SIGNATURES
+)
 
 ROWS = tuple(row for row in SIGNATURES if row not in _OUTSIDE)
 """The rows that may match what a container of SageMaker prints."""

@@ -64,7 +64,7 @@ PREFIX = re.compile(
     r"|(?:[\w.-]+/)(?P<tail>algo-\d+)-\d{6,} "
     r"|\([\w.:<>]+ pid=(?P<pid>\d{1,9})(?:, ip=(?P<ip>[\da-fA-F.:]+))?\) ?"
     r"|(?P<nccl>[A-Za-z][\w.-]*):\d+:\d+ \[(?P<device>\d+)\] "
-    r"|(?P<pdsh>(?:(?:\d{1,3}\.){3}\d{1,3}|algo-\d+|(?=[^\s:]*\d)[A-Za-z]\w*[-.][\w.-]+"
+    r"|(?P<pdsh>(?:(?:\d{1,3}\.){3}\d{1,3}|algo-\d+|(?=[^\s:]*\d)(?!mount\.)[A-Za-z]\w*[-.][\w.-]+"
     + _NO_HOST
     + ")(?=: )"
     r"|(?=\S*\d)[A-Za-z][\w.-]{0,100}(?=:? \[rank ?\d)):? "

@@ -52,7 +52,7 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="data download failed",
         pattern=re.compile(
-            r"Data download failed:.*(?:AccessDenied|\(403\)|Access Denied|Forbidden|not authorized)"
+            r"Data download failed:.*(?:Access ?[Dd]enied|\(403\)|Access Denied|Forbidden|not authorized)"
         ),
         example="ClientError: Data download failed:AccessDenied (403): Access Denied",
         near_miss="ClientError: Data download failed:NoSuchKey (404): The specified key does not exist.",
@@ -95,17 +95,11 @@ SIGNATURES = (
     Signature(
         mode=storage.ROLE_INSUFFICIENT,
         role=LineRole.INITIATOR,
-        literal="unable to assume the role",
-        pattern=re.compile(r"SageMaker was unable to assume the role '?(?P<role>[^\s']{1,300})"),
-        example="ClientError: SageMaker was unable to assume the role 'arn:aws:iam::111122223333:role/train'",
-        near_miss="INFO if it is unable to assume the role, see the guide",
-        says="SageMaker could not assume the execution role {role}",
-    ),
-    Signature(
-        mode=storage.ROLE_INSUFFICIENT,
-        role=LineRole.INITIATOR,
-        literal="could not assume role",
-        pattern=re.compile(r"Could not assume role (?P<role>\S+)|Could not assume role"),
+        literal=" assume ",
+        pattern=re.compile(
+            r"(?:Could not|unable to) assume (?:the )?role ['\"]?(?P<role>[^\s'\"]{1,300})"
+            r"|Could not assume role"
+        ),
         example="ValidationException: Could not assume role arn:aws:iam::111122223333:role/train. Please "
         "ensure that "
         "the role exists and allows principal 'sagemaker.amazonaws.com' to assume the role.",
@@ -224,5 +218,19 @@ SIGNATURES = (
         example="ClientError: Data download failed:NoSuchKey (404): The specified key does not exist.",
         near_miss="INFO a data download failed: trying again",
         says="there is nothing at the S3 location of an input channel",
+    ),
+    Signature(
+        mode=storage.BUCKET_UNUSABLE,
+        role=LineRole.SYMPTOM,
+        literal=" when calling the ",
+        pattern=re.compile(
+            _RAISED + r"\((?:404\) when calling the HeadObject|NoSuchKey\) when calling the \w{1,40})"
+        ),
+        example="botocore.exceptions.ClientError: An error occurred (404) when calling the HeadObject "
+        "operation: "
+        "Not Found",
+        near_miss="INFO (404) when calling the HeadObject operation: it is made now",
+        says="there is no such object in S3",
+        vague=True,
     ),
 )

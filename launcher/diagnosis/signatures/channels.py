@@ -72,4 +72,17 @@ SIGNATURES = (
         says="the S3 location of an input channel ends within a name, which FastFile mode does not read",
         remedy="End the channel's URI with a slash, or with the whole name of an object.",
     ),
+    Signature(
+        mode=storage.BUCKET_UNUSABLE,
+        role=LineRole.INITIATOR,
+        literal="previously downloaded file/folder clashes with it",
+        pattern=re.compile(
+            r"Cannot download (?P<uri>s3://\S{1,1100}), a previously downloaded file/folder clashes with it"
+        ),
+        example="ClientError: Data download failed:Failed to download data. Cannot download s3://data/a/b, a "
+        "previously downloaded file/folder clashes with it.",
+        near_miss="INFO a previously downloaded file/folder clashes with it and is kept",
+        says="below an input channel's S3 location one key is a file and a folder at once: {uri}",
+        remedy="Rename the object whose key is also the beginning of other keys, such as a/b beside a/b/c.",
+    ),
 )

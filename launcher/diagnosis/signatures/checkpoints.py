@@ -189,6 +189,92 @@ SIGNATURES = (
         says="a file that torch.load reads is torn: {got} bytes where {bytes} were expected",
         remedy=_TORN,
     ),
+    Signature(
+        mode=checkpoints.NOT_WHAT_WAS_SAVED,
+        role=LineRole.INITIATOR,
+        literal="unable to load weights from ",
+        pattern=re.compile(
+            r"^OSError: Unable to load weights from \w{1,20} checkpoint file for '(?P<file>[^']{1,300})'"
+        ),
+        example="OSError: Unable to load weights from pytorch checkpoint file for "
+        "'/fsx/out/pytorch_model.bin' at "
+        "'/fsx/out/pytorch_model.bin'.",
+        near_miss="INFO unable to load weights from there, starting anew",
+        says="{file} is no checkpoint that torch can read",
+        remedy=_TORN,
+    ),
+    Signature(
+        mode=checkpoints.NOT_WHAT_WAS_SAVED,
+        role=LineRole.INITIATOR,
+        literal="invalid load key",
+        # What begins with v is the pointer of Git LFS, in place of the file.
+        pattern=re.compile(r"^(?:_?pickle\.)?UnpicklingError: invalid load key, '(?P<key>.{1,8})'"),
+        example="_pickle.UnpicklingError: invalid load key, '\\x00'.",
+        near_miss="INFO UnpicklingError: invalid load key, trying another format",
+        says="what was loaded is no pickle: it begins with {key}",
+        remedy=_TORN,
+    ),
+    Signature(
+        mode=checkpoints.NOT_WHAT_WAS_SAVED,
+        role=LineRole.INITIATOR,
+        literal=" value from checkpoint (",
+        pattern=re.compile(
+            r"^AssertionError: (?P<what>\w{1,80} value from checkpoint \(.{1,120}?\) is not equal to "
+            r"the input "
+            r"argument value \(.{1,120}\))"
+        ),
+        example="AssertionError: num_layers value from checkpoint (24) is not equal to the input "
+        "argument value "
+        "(32).",
+        near_miss="INFO num_layers value from checkpoint (24) is taken",
+        says="the checkpoint is of another model: {what}",
+    ),
+    Signature(
+        mode=checkpoints.NOT_WHAT_WAS_SAVED,
+        role=LineRole.INITIATOR,
+        literal="checkpointingexception: ",
+        pattern=re.compile(r"^(?:\w+\.)*CheckpointingException: (?P<what>\S.{0,300})"),
+        example="megatron.core.dist_checkpointing.core.CheckpointingException: /fsx/iter_0001000 is not a "
+        "distributed checkpoint",
+        near_miss="INFO caught CheckpointingException: trying the one before",
+        says="the distributed checkpoint does not fit: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=checkpoints.NOT_WHAT_WAS_SAVED,
+        role=LineRole.INITIATOR,
+        literal="error: ",
+        # transformers, safetensors, torch.optim, TensorFlow.
+        pattern=re.compile(
+            r"^(?:\w+\.)*\w*Error: (?P<what>Unable to find latest file at \S{1,300}|Error no file named "
+            r".{1,200}? found in directory \S{1,300}"
+            r"|Can't find a valid checkpoint at \S{1,300}|File does not contain tensor \S{1,200}"
+            r"|loaded state dict contains a parameter group that doesn't match"
+            r"|Unsuccessful TensorSliceReader constructor: Failed to (?:find|get matching) .{1,200}"
+            r"|Invalid index file path .{1,200} for an optimizer"
+            r"|Checksum does not match: stored \d{1,20})"
+        ),
+        example="ValueError: Can't find a valid checkpoint at /opt/ml/checkpoints/checkpoint-1000",
+        near_miss="WARNING error: Can't find a valid checkpoint at /tmp, starting anew",
+        says="the checkpoint is not whole, or of another model: {what}",
+    ),
+    Signature(
+        mode=checkpoints.NOT_WHAT_WAS_SAVED,
+        role=LineRole.INITIATOR,
+        literal="no such file or directory: '",
+        # A file in the folder of one checkpoint: Hugging Face's, Megatron's, DeepSpeed's, torchtitan's.
+        pattern=re.compile(
+            r"^FileNotFoundError: \[Errno 2\] No such file or directory: "
+            r"'(?P<file>[^']{0,200}/(?:checkpoint-|iter_|"
+            r"global_step|step-)\d{1,9}/[^']{1,200})'"
+        ),
+        example="FileNotFoundError: [Errno 2] No such file or directory: "
+        "'/fsx/out/checkpoint-500/trainer_state.json'",
+        near_miss="FileNotFoundError: [Errno 2] No such file or directory: '/fsx/out/checkpoint.json'",
+        says="the checkpoint has no {file}",
+        remedy=_TORN,
+        vague=True,
+    ),
 )
 
 CONTEXTS = (

@@ -215,4 +215,55 @@ SIGNATURES = (
         near_miss="INFO AssertionError: can only test a child process is noise",
         says="a DataLoader of the parent was thrown away in a worker, which harms nothing",
     ),
+    Signature(
+        mode=job_runtime.ENTRY_POINT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="error: ",
+        # click and typer, absl, transformers.
+        pattern=re.compile(
+            r"^(?:Error: |FATAL Flags parsing error: |ValueError: )(?P<what>(?:Some specified arguments "
+            r"are not used by "
+            r"the HfArgumentParser|No such option|Missing (?:option|argument)"
+            r"|Got unexpected extra argument|Unknown command line flag|Invalid value for).{1,200})"
+        ),
+        example="Error: No such option: --foo",
+        near_miss="INFO Error: No such option, it is ignored",
+        says="the script refused its command line: {what}",
+    ),
+    *(
+        Signature(
+            mode=job_runtime.SCRIPT_RAISED,
+            role=LineRole.CASCADE,
+            literal=literal,
+            # Of a traceback whose beginning is not in the log.
+            pattern=re.compile(pattern),
+            example=example,
+            near_miss=f"[ERROR] {example}",
+            says="{what}",
+            vague=True,
+        )
+        for literal, pattern, example in (
+            (
+                "exception: ",
+                r"^(?:[a-z_]\w*\.)*(?P<what>(?!Signal|Process|Worker|Client|Connection)(?:[A-Z]\w*)?Excep"
+                r"tion: \S.{0,200})",
+                "Exception: data did not match any variant of untagged enum ModelWrapper",
+            ),
+            (
+                "exc.",
+                r"^(?:[a-z_]\w*\.)+exc\.(?P<what>[A-Z]\w*(?<!Error)(?<!Exception): \S.{0,200})",
+                "torch._dynamo.exc.Unsupported: Data-dependent branching",
+            ),
+        )
+    ),
+    Signature(
+        mode=job_runtime.ENTRY_POINT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="could not override '",
+        # Hydra's words for an argument that the configuration does not know.
+        pattern=re.compile(r"^Could not override '(?P<name>[^']{1,200})'"),
+        example="Could not override 'trainer.max_step'.",
+        near_miss="INFO could not override 'seed', keeping it",
+        says="the configuration has no {name}, which an argument is to set",
+    ),
 )

@@ -1,7 +1,8 @@
 """Parallel degrees that do not fit the number of ranks.
 
 Texts: Megatron-LM's core/parallel_state.py and training/arguments.py of core 0.2 to 0.15, torchtitan's
-distributed/parallel_dims.py.
+distributed/parallel_dims.py, PyTorch's distributed/device_mesh.py of 2.1 to 2.13, ColossalAI's
+booster/plugin.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ SIGNATURES = (
         literal="is not divisible by",
         pattern=re.compile(
             r"^(?:Runtime|Assertion|Value)Error: "
-            r"(?P<what>(?:\w{1,20} )?world[_ ]size \(\d{1,7}\) is not divisible by .{1,200})"
+            r"(?P<what>(?:\w{1,20} )?[Ww]orld[_ ]size (?:\(\d{1,7}\)|\d{1,7}) is not divisible by .{1,200})"
         ),
         example="RuntimeError: world_size (4) is not divisible by tensor_model_parallel_size (3) x "
         "pipeline_model_parallel_size (1)",
@@ -36,5 +37,18 @@ SIGNATURES = (
         "pp(1) != WORLD_SIZE(8)",
         near_miss="INFO dp_shard(2) * tp(2) != WORLD_SIZE(8) is corrected",
         says="the degrees do not come to the number of ranks: {what}",
+    ),
+    Signature(
+        mode=distribution.DEGREES_DO_NOT_DIVIDE,
+        role=LineRole.INITIATOR,
+        literal="mesh should not be bigger than default world size",
+        pattern=re.compile(
+            r"^RuntimeError: Mesh should not be bigger than default world size(?P<ranks> \d{1,7})?, but "
+            r"found "
+            r"(?P<wanted>\d{1,7}) ranks"
+        ),
+        example="RuntimeError: Mesh should not be bigger than default world size 8, but found 16 ranks!",
+        near_miss="INFO a mesh should not be bigger than default world size",
+        says="the mesh of devices wants {wanted} ranks, and there are{ranks}",
     ),
 )

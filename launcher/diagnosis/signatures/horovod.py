@@ -1,7 +1,8 @@
 """What Horovod says where ranks wait for one another, and where one of them is gone.
 
-Texts: horovod/common/operations.cc of 0.12 to 0.16, stall_inspector.cc of 0.17 to 0.28, common.h (each breaks
-its lines where the terminal does). Which ranks are missing stands beside each tensor until 0.16.
+Texts: horovod/common/operations.cc of 0.12 to 0.16, stall_inspector.cc of 0.17 to 0.28, controller.cc of
+0.19 to 0.28, common.h (each breaks its lines where the terminal does). Which ranks are missing stands beside
+each tensor until 0.16.
 """
 
 from __future__ import annotations
@@ -68,5 +69,30 @@ SIGNATURES = (
         near_miss="INFO Horovod has been shut down",
         says="Horovod was shut down: another rank had raised, or had ended before this one",
         vague=True,
+    ),
+    Signature(
+        mode=nccl.COLLECTIVE_TIMED_OUT,
+        role=LineRole.INITIATOR,
+        literal=": one rank ",
+        pattern=re.compile(r"\bMismatched (?P<what>[\w /-]{1,60}: One rank .{1,200})"),
+        example="horovod.common.exceptions.HorovodInternalError: Mismatched allreduce tensor shapes: "
+        "One rank sent "
+        "a tensor of shape [2], but another rank sent a tensor of shape [3].",
+        near_miss="INFO matched: one rank each",
+        says="ranks called Horovod with what does not fit together: {what}",
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="timed out waiting for ",
+        pattern=re.compile(
+            r"Timed out waiting for (?:tasks to start|hosts to perform|all "
+            r"(?:tasks|workers))\b"
+        ),
+        example="horovod.runner.common.util.timeout.TimeoutException: Timed out waiting for tasks to "
+        "start. Please "
+        "check connectivity between servers.",
+        near_miss="INFO Timed out waiting for nobody",
+        says="Horovod's launcher waited for the other hosts in vain",
     ),
 )

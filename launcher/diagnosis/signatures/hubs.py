@@ -13,7 +13,7 @@ from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import job_runtime
 from launcher.failure_modes.model import Retry
 
-_ELSEWHERE = r"(?![\w.-]*(?:amazonaws\.com|wandb|comet\.com|mlflow|neptune|sentry|localhost|127\.0\.0\.1))"
+ELSEWHERE = r"(?![\w.-]*(?:amazonaws\.com|wandb|comet\.com|mlflow|neptune|sentry|localhost|127\.0\.0\.1))"
 """AWS's own endpoints have modes of their own, and who cannot be told of the training's progress ends
 none."""
 
@@ -24,12 +24,13 @@ NO_WAY = (
     "later."
 )
 """Of a server that cannot be reached from hosts on AWS."""
-_TOKEN = (
+TOKEN = (
     "The model is gated or private, or the token is missing or not allowed to read it: accept its terms with "
     "the account of the token, and name the secret that holds it as HF_TOKEN in the job file's `secrets`, "
     "which stores it nowhere."
 )
-_UNKNOWN = (
+"""Of what a hub shows to some only."""
+UNKNOWN = (
     "Correct the name. The hub also says so of what is private: name the secret that holds a token as "
     "HF_TOKEN in the job file's `secrets`, which stores it nowhere, or copy the model to S3 and read it as "
     "an input channel (`inputs`)."
@@ -49,7 +50,7 @@ SIGNATURES = (
         literal="max retries exceeded with url",
         pattern=re.compile(
             r"^(?:\w+\.)*\w*Error: \(?.{0,20}?HTTPS?ConnectionPool\(host='"
-            + _ELSEWHERE
+            + ELSEWHERE
             + r"(?P<server>[^']{1,200})'"
             r".{0,60}Max retries exceeded with url"
         ),
@@ -135,7 +136,7 @@ SIGNATURES = (
         pattern=re.compile(
             r"^(?:\w+\.)*(?:ReadTimeout|ReadTimeoutError|ConnectionError): "
             r"\(?.{0,20}?HTTPS?ConnectionPool\(host='"
-            + _ELSEWHERE
+            + ELSEWHERE
             + r"(?P<server>[^']{1,200})'.{0,40}Read timed out"
         ),
         example="requests.exceptions.ReadTimeout: "
@@ -152,7 +153,7 @@ SIGNATURES = (
         literal=" for url:",
         pattern=re.compile(
             r"^(?:(?:\w+\.)*\w*Error: )?(?P<status>429 Client|50[0234] Server) Error: .{0,60} for url: "
-            r"?https?://" + _ELSEWHERE + r"(?P<server>[\w.-]{1,200})",
+            r"?https?://" + ELSEWHERE + r"(?P<server>[\w.-]{1,200})",
             re.I,
         ),
         example="requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: "
@@ -174,7 +175,7 @@ SIGNATURES = (
         "https://huggingface.co/org/model/resolve/main/model_index.json",
         near_miss="requests.exceptions.HTTPError: 403 Client Error: Forbidden for url: https://api.team.io/x",
         says="{server} refused ({status})",
-        remedy=_TOKEN,
+        remedy=TOKEN,
         retry=Retry.NEVER,
     ),
     Signature(
@@ -194,7 +195,7 @@ SIGNATURES = (
         example="OSError: You are trying to access a gated repo.",
         near_miss="INFO this is no gated repo",
         says="the hub refuses a gated model",
-        remedy=_TOKEN,
+        remedy=TOKEN,
         retry=Retry.NEVER,
     ),
     Signature(
@@ -205,7 +206,7 @@ SIGNATURES = (
         example="huggingface_hub.errors.HfHubHTTPError: 403 Forbidden: None.",
         near_miss="INFO HfHubHTTPError: 403 Forbidden: is raised for gated models",
         says="the hub refuses (403)",
-        remedy=_TOKEN,
+        remedy=TOKEN,
         retry=Retry.NEVER,
     ),
     Signature(
@@ -216,7 +217,7 @@ SIGNATURES = (
         example="huggingface_hub.errors.GatedRepoError: 401 Client Error. (Request ID: Root=1)",
         near_miss="INFO GatedRepoError: 401 is raised for gated models",
         says="the hub refuses a gated model ({status})",
-        remedy=_TOKEN,
+        remedy=TOKEN,
         retry=Retry.NEVER,
     ),
     Signature(
@@ -243,7 +244,7 @@ SIGNATURES = (
         near_miss="OSError: /opt/ml/model is not a local folder and is not a valid model identifier listed "
         "on 'https://huggingface.co/models'",
         says="there is no folder {model}, and the hub knows no such model, or not for this token",
-        remedy=_UNKNOWN,
+        remedy=UNKNOWN,
         retry=Retry.NEVER,
     ),
     Signature(
@@ -256,7 +257,7 @@ SIGNATURES = (
         example="huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error. (Request ID: Root=1)",
         near_miss="INFO RepositoryNotFoundError: 401 is raised for private ones",
         says="the hub has no such thing, or not for this token ({what}, {status})",
-        remedy=_UNKNOWN,
+        remedy=UNKNOWN,
         retry=Retry.NEVER,
     ),
 )

@@ -20,7 +20,8 @@ SIGNATURES = (
         pattern=re.compile(
             r"in pod \"(?P<host>[\w.-]+)\" is waiting to start: trying and failing to pull image"
             r"|\bCannotPullContainer(?:Error)?\b|\bErrImagePull\b|\bImagePullBackOff\b"
-            r"|pull access denied for (?P<image>\S+)|Failed to pull image \"(?P<name>[^\"]+)\""
+            r"|pull access denied for (?P<image>\S+)|Failed to pull image "
+            r"\"(?P<name>[^\"]+)\"(?!.{0,800}no space left on device)"
         ),
         example="CannotPullContainerError: Error response from daemon: manifest for x:1 not found",
         near_miss="INFO pulling image x:1, pull complete",
@@ -141,7 +142,7 @@ SIGNATURES = (
         mode=job_runtime.DRIVER_MISMATCH,
         role=LineRole.INITIATOR,
         literal="error 80",
-        pattern=re.compile(r"\. Error 80[34]: (?P<what>.{1,80})"),
+        pattern=re.compile(r"[.?] Error 80[34]: (?P<what>.{1,80})"),
         example="RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 804: forward "
         "compatibility was "
         "attempted on non supported HW",
@@ -199,10 +200,45 @@ SIGNATURES = (
         mode=job_runtime.IMAGE_UNAVAILABLE,
         role=LineRole.INITIATOR,
         literal="cannot pull algorithm container",
-        pattern=re.compile(r"^ClientError: Cannot pull algorithm container\b"),
+        pattern=re.compile(r"\bClientError: Cannot pull algorithm container\b"),
         example="ClientError: Cannot pull algorithm container. Either the image does not exist or its "
         "permissions are incorrect.",
         near_miss="INFO a service that cannot pull algorithm containers says so",
         says="the image does not exist, or the role may not pull it",
+    ),
+    Signature(
+        mode=job_runtime.DRIVER_MISMATCH,
+        role=LineRole.INITIATOR,
+        literal="triton error [cuda]: ",
+        pattern=re.compile(
+            r"Triton Error \[CUDA\]: (?P<what>device kernel image is invalid"
+            r"|the provided PTX was compiled with an unsupported toolchain)"
+        ),
+        example="RuntimeError: Triton Error [CUDA]: device kernel image is invalid",
+        near_miss="RuntimeError: Triton Error [CUDA]: invalid argument",
+        says="driver and Triton do not fit: {what}",
+    ),
+    Signature(
+        mode=job_runtime.DRIVER_MISMATCH,
+        role=LineRole.INITIATOR,
+        literal="unsupported .version ",
+        pattern=re.compile(
+            r"Unsupported \.version (?P<wanted>[\d.]{1,8}); current version is '(?P<own>[\d.]{1,8})'"
+        ),
+        example="ptxas /tmp/x.ptx, line 5; fatal   : Unsupported .version 8.7; current version is '8.4'",
+        near_miss="INFO Unsupported .version 8.7 is lowered",
+        says="the image's compiler (ptxas) reads PTX up to version {own}, and gets {wanted}",
+    ),
+    Signature(
+        mode=job_runtime.DRIVER_MISMATCH,
+        role=LineRole.INITIATOR,
+        literal="nvrtc: error: ",
+        pattern=re.compile(
+            r"nvrtc: error: (?P<what>invalid value for --gpu-architecture|failed to open "
+            r"libnvrtc-builtins\S{0,20})"
+        ),
+        example="RuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)",
+        near_miss="RuntimeError: nvrtc: error: failed to load source",
+        says="CUDA's compiler in the image does not fit GPU and torch: {what}",
     ),
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from launcher.diagnosis.signatures.signature import LineRole, Signature
-from launcher.failure_modes import hardware, job_runtime
+from launcher.failure_modes import hardware, job_runtime, nccl, storage
 
 SIGNATURES = (
     Signature(
@@ -163,5 +163,151 @@ SIGNATURES = (
         remedy="Ask for no more than one host of the cluster has, add hosts, or wait for those that are "
         "busy. Where hosts have such devices and offer none, their device plugin does not run.",
         vague=True,
+    ),
+    Signature(
+        mode=job_runtime.NO_CAPACITY,
+        role=LineRole.SYMPTOM,
+        literal=" nodes are available: ",
+        pattern=re.compile(
+            r"\b0/(?P<hosts>\d{1,6}) nodes are available: "
+            r"(?!.{0,400}Insufficient|.{0,200}persistentvolumeclaim)"
+            r".{0,200}?\d{1,6} node\(s\) (?P<what>didn't match Pod's node affinity|had untolerated taint)"
+        ),
+        example="default-scheduler  0/4 nodes are available: 4 node(s) didn't match Pod's node "
+        "affinity/selector.",
+        near_miss="default-scheduler  0/4 nodes are available: 4 node(s) were unschedulable.",
+        says="Kubernetes finds no host for the pod: none of {hosts} is of the kind that it asks for",
+        remedy="Compare the pod's nodeSelector, affinity and tolerations with the labels and taints of "
+        "the hosts "
+        "(`kubectl describe nodes`), or add hosts of that kind.",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.QUOTA_TOO_SMALL,
+        role=LineRole.INITIATOR,
+        literal="exceeded quota: ",
+        pattern=re.compile(r"is forbidden: exceeded quota: (?P<what>.{1,300})"),
+        example='Error creating: pods "train-0" is forbidden: exceeded quota: gpu-quota, requested: '
+        "requests.nvidia.com/gpu=8, used: requests.nvidia.com/gpu=8, limited: requests.nvidia.com/gpu=8",
+        near_miss="INFO nobody has exceeded quota: 8",
+        says="the namespace's quota is used up: {what}",
+        remedy="Ask for less, end what holds the quota, or have it raised: `kubectl describe "
+        "resourcequota` shows it.",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="system oom encountered",
+        pattern=re.compile(r"\bSystem OOM encountered, victim process: (?P<process>[\w.:/-]{1,80})"),
+        example="Warning  SystemOOM  12s  kubelet  System OOM encountered, victim process: python3, "
+        "pid: 4711",
+        near_miss="INFO no System OOM encountered",
+        says="the host's memory was full, and its kernel killed {process}",
+    ),
+    Signature(
+        mode=storage.LUSTRE_MOUNT_FAILED,
+        role=LineRole.INITIATOR,
+        literal="multi-attach error for volume",
+        pattern=re.compile(r"Multi-Attach error for volume \"(?P<volume>[^\"]{1,120})\""),
+        example='Multi-Attach error for volume "pvc-1a2b" Volume is already used by pod(s) train-worker-0',
+        near_miss="INFO a Multi-Attach error for volumes of one host",
+        says="volume {volume} is held by another host, and can be at one only",
+        remedy="Use a file system that many hosts mount (FSx for Lustre, EFS: ReadWriteMany), or wait "
+        "until the "
+        "pod that holds the volume is gone.",
+    ),
+    *(
+        Signature(
+            mode=job_runtime.STOPPED,
+            role=LineRole.CASCADE,
+            literal=literal,
+            pattern=re.compile(rf"(?:^|\s){re.escape(literal)}", re.I),
+            example=f"Normal  {reason}  12s  controller  {text}",
+            near_miss=f"INFO not:{literal}",
+            says=f"Kubernetes took its host or its place: {says}",
+        )
+        for literal, reason, text, says in (
+            (
+                "disrupting node:",
+                "DisruptionTerminating",
+                "Disrupting Node: Underutilized",
+                "Karpenter removed the host",
+            ),
+            (
+                "spot interrupted warning was triggered",
+                "SpotInterrupted",
+                "Spot interrupted warning was triggered",
+                "a spot host was taken back",
+            ),
+            (
+                "preempted to accommodate a workload",
+                "EvictedDueToPreempted",
+                "Preempted to accommodate a workload",
+                "Kueue gave it to another workload",
+            ),
+            (
+                "marking for deletion pod",
+                "TaintManagerEviction",
+                "Marking for deletion Pod default/train-0",
+                "the host was not ready any more",
+            ),
+        )
+    ),
+    Signature(
+        mode=job_runtime.IMAGE_UNAVAILABLE,
+        role=LineRole.INITIATOR,
+        literal="invalidimagename",
+        pattern=re.compile(r"\bError: InvalidImageName\b"),
+        example="Warning  Failed  8s (x4 over 30s)  kubelet  Error: InvalidImageName",
+        near_miss="INFO an error of the kind InvalidImageName",
+        says="the image's name is none: it has capitals, or a character that no name may have",
+    ),
+    Signature(
+        mode=storage.LUSTRE_MOUNT_FAILED,
+        role=LineRole.SYMPTOM,
+        literal="persistentvolumeclaim",
+        pattern=re.compile(
+            r"persistentvolumeclaim \"(?P<volume>[^\"]{1,120})\" (?:not found|bound to non-existent|is "
+            r"being deleted)"
+        ),
+        example='0/4 nodes are available: persistentvolumeclaim "fsx-claim" not found.',
+        near_miss='INFO persistentvolumeclaim "fsx-claim" created',
+        says="Kubernetes has no volume for the pod's claim {volume}",
+    ),
+    Signature(
+        mode=nccl.PEER_ACCESS_REFUSED,
+        role=LineRole.SYMPTOM,
+        literal="allocate failed due to ",
+        pattern=re.compile(
+            r"Allocate failed due to (?P<what>(?:requested number of devices unavailable for|no healthy "
+            r"devices "
+            r"present; cannot allocate unhealthy devices) \S{1,60})"
+        ),
+        example="Warning  UnexpectedAdmissionError  12s  kubelet  Allocate failed due to requested "
+        "number of devices "
+        "unavailable for nvidia.com/gpu. Requested: 8, Available: 7, which is unexpected",
+        near_miss="INFO Allocate failed due to rpc error",
+        says="a GPU of the host was gone when the pod was to get it: {what}",
+    ),
+    Signature(
+        mode=job_runtime.NO_CAPACITY,
+        role=LineRole.SYMPTOM,
+        literal="pod didn't trigger scale-up",
+        pattern=re.compile(r"pod didn't trigger scale-up: (?P<why>.{1,200})"),
+        example="Normal  NotTriggerScaleUp  12s  cluster-autoscaler  pod didn't trigger scale-up: 3 max "
+        "node group size "
+        "reached",
+        near_miss="INFO a pod didn't trigger scale-up",
+        says="the cluster's autoscaler adds no host for the pod: {why}",
+        vague=True,
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="container init was oom-killed",
+        pattern=re.compile(r"container init was OOM-killed"),
+        example="OCI runtime create failed: container init was OOM-killed (memory limit too low?): unknown",
+        near_miss="INFO no container init was oom-killed",
+        says="the container's limit of memory is too low for it to start",
     ),
 )

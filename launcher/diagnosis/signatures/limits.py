@@ -51,6 +51,7 @@ SIGNATURES = (
             r"blas_thread_init: pthread_create(?: failed for thread \d{1,6} of \d{1,6})?: Resource "
             r"temporarily"
             r"|^libgomp: Thread creation failed: Resource temporarily"
+            r"|^OMP: System error #11: Resource temporarily"
             r"|'std::system_error'\n\s{1,8}what\(\): {1,4}Resource temporarily"
         ),
         example="OpenBLAS blas_thread_init: pthread_create failed for thread 50 of 64: Resource temporarily "

@@ -48,7 +48,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="out of memory",
         pattern=re.compile(
-            r"CUDA (?:driver )?[Ee]rror: out of memory|CUDA_ERROR_OUT_OF_MEMORY"
+            r"CUDA (?:driver )?[Ee]rror: out of memory|on GPU:\d{1,4} failed\. Status: out of "
+            r"memory|CUDA_ERROR_OUT_OF_MEMORY"
             r"|Cuda failure \d+ 'out of memory'"
             r"|Triton Error \[CUDA\]: out of memory"
             r"|Cuda failure 'out of memory'|cudaErrorMemoryAllocation|cuda runtime error \(2\) : out of "
@@ -84,20 +85,6 @@ SIGNATURES = (
         "176.00MiB (184549376B) on device ordinal 0",
         near_miss="INFO failed to allocate request for 176.00MiB, trying again",
         says="the GPU is full: XLA asked for {asked}",
-    ),
-    Signature(
-        mode=hardware.CUDA_OUT_OF_MEMORY,
-        role=LineRole.INITIATOR,
-        literal="oom when allocating tensor with shape",
-        # TensorFlow: the allocator tells whether it was a GPU's memory.
-        pattern=re.compile(
-            r"OOM when allocating tensor with shape ?(?P<shape>\[[\d,]{0,100}\]).{0,200}? by allocator GPU_"
-        ),
-        example="ResourceExhaustedError: OOM when allocating tensor with shape[32,512,768] and type float on "
-        "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc",
-        near_miss="ResourceExhaustedError: OOM when allocating tensor with shape[32,512,768] and type float "
-        "on /job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu",
-        says="the GPU is full: TensorFlow asked for a tensor of shape {shape}",
     ),
     Signature(
         mode=hardware.CUDA_OUT_OF_MEMORY,

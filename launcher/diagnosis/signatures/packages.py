@@ -180,4 +180,115 @@ SIGNATURES = (
         says="{library} wants {version}, which the image's C++ library does not have",
     ),
     *(_not_installed(error) for error in ("InstallRequirementsError", "InstallModuleError")),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="requires a different python",
+        pattern=re.compile(
+            r"^ERROR: Package (?P<package>\S{1,100}) requires a different Python: (?P<there>\S{1,20}) not in "
+            r"(?P<wanted>\S{1,60})"
+        ),
+        example="ERROR: Package 'transformers' requires a different Python: 3.7.16 not in '>=3.8.0'",
+        near_miss="WARNING: a package requires a different Python, skipping it",
+        says="{package} wants Python {wanted}, and the image's is {there}",
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="error: ",
+        # conda and mamba.
+        pattern=re.compile(r"^(?P<what>(?:PackagesNotFound|LibMambaUnsatisfiable)Error: .{1,200})"),
+        example="PackagesNotFoundError: The following packages are not available from current channels:",
+        near_miss="INFO PackagesNotFoundError: they are asked for in another channel",
+        says="conda has no such environment: {what}",
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="library but it was not found in your environment",
+        # transformers' requires_backends, below a line that says ImportError alone.
+        pattern=re.compile(r"^\w{1,80} requires the (?P<package>[\w. -]{1,60}) library but it was not found"),
+        example="LlamaTokenizer requires the SentencePiece library but it was not found in your environment.",
+        near_miss="INFO it wants a library but it was not found in your environment",
+        says="package {package} is not installed",
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="error: ",
+        pattern=re.compile(
+            r"^(?:ERROR: (?P<what>Failed to build installable wheels for .{1,200}"
+            r"|THESE PACKAGES DO NOT MATCH THE HASHES|Invalid requirement: .{1,200}"
+            r"|\S{1,200}\.whl is not a supported wheel on this platform|Could not open requirements "
+            r"file: .{1,200}"
+            r"|Could not install packages due to an OSError: HTTPSConnectionPool.{1,100})"
+            r"|error: (?P<why>externally-managed-environment))"
+        ),
+        example="ERROR: Failed to build installable wheels for some pyproject.toml based projects "
+        "(flash-attn)",
+        near_miss="INFO ERROR: Invalid requirement: 'torch=2.1' is skipped",
+        says="pip installs nothing: {what}",
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.SYMPTOM,
+        literal="error: ",
+        pattern=re.compile(r"^\s{0,8}error: (?:subprocess-exited-with-error|metadata-generation-failed)$"),
+        example="  error: subprocess-exited-with-error",
+        near_miss="INFO error: subprocess-exited-with-error is what pip says then",
+        says="pip cannot build a package from its source",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="no solution found when resolving dependencies",
+        pattern=re.compile(r"^\W{0,8}No solution found when resolving dependencies"),
+        example="  × No solution found when resolving dependencies:",
+        near_miss="INFO no solution found when resolving dependencies, asking again",
+        says="uv finds no versions of the required packages that fit together",
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="error: ",
+        # What a package raises that misses another one, or has it in another version, whatever its words.
+        pattern=re.compile(
+            r"^(?:(?:\w+\.)*ImportError: (?!cannot import name|attempted relative "
+            r"import|\S{1,300}\.so[\d.]*: )"
+            r"(?P<what>\S.{0,300}?\b(?:required?|requires|pip install|installed|[Ii]nstall|were not "
+            r"found|but found)\b"
+            r".{0,200})"
+            r"|(?:\w+\.)*\w+Error: (?P<why>.{0,200}?\b(?:not (?:being )?installed|No package metadata "
+            r"was found for \S{1,60}"
+            r"|Cannot find a working triton installation)))"
+        ),
+        example="ImportError: Using `bitsandbytes` 4-bit quantization requires the latest version of "
+        "bitsandbytes: `pip install -U bitsandbytes`",
+        near_miss="WARNING error: a package is not installed",
+        says="a package is missing, or is there in another version: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="pkg_resources.",
+        pattern=re.compile(
+            r"^pkg_resources\.(?:DistributionNotFound|(?:Contextual)?VersionConflict): "
+            r"(?P<what>.{1,200})"
+        ),
+        example="pkg_resources.DistributionNotFound: The 'tokenizers' distribution was not found and is "
+        "required",
+        near_miss="INFO pkg_resources.DistributionNotFound: it is made",
+        says="a package is missing, or is there in another version: {what}",
+    ),
+    Signature(
+        mode=job_runtime.REQUIREMENT_MISSING,
+        role=LineRole.INITIATOR,
+        literal="descriptors cannot be created directly",
+        pattern=re.compile(r"^TypeError: Descriptors cannot(?: not)? be created directly"),
+        example="TypeError: Descriptors cannot be created directly.",
+        near_miss="INFO descriptors cannot be created directly",
+        says="protobuf is newer than what the packages were made for: pin protobuf<4 in requirements.txt",
+    ),
 )

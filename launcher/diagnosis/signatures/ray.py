@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from launcher.diagnosis.signatures.signature import LineRole, Signature
-from launcher.failure_modes import hardware
+from launcher.failure_modes import hardware, nccl
 
 SIGNATURES = (
     Signature(
@@ -62,5 +62,49 @@ SIGNATURES = (
         says="a Ray worker's process ended without a word: mostly it was killed for the host's memory, or it "
         "died in native code",
         vague=True,
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="could not find any running ray instance",
+        pattern=re.compile(r"^ConnectionError: Could not find any running Ray instance"),
+        example="ConnectionError: Could not find any running Ray instance. Please specify the one to "
+        "connect to by "
+        "setting `--address` flag or `RAY_ADDRESS` environment variable.",
+        near_miss="INFO Could not find any running Ray instance, starting one",
+        says="the script joins a Ray cluster, and there is none on this host",
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="objectstorefullerror: ",
+        pattern=re.compile(r"^(?:ray\.exceptions\.)?ObjectStoreFullError: (?P<what>.{1,200})"),
+        example="ray.exceptions.ObjectStoreFullError: Failed to put object ffff in object store because "
+        "it is full.",
+        near_miss="INFO an ObjectStoreFullError: it is tried again",
+        says="Ray's object store, which lies in the host's memory, is full: {what}",
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal="error: ",
+        pattern=re.compile(
+            r"^(?:ray\.exceptions\.)?(?:NodeDiedError: (?P<what>.{1,200})"
+            r"|\w+Error: The actor died because its node has died)"
+        ),
+        example="ray.exceptions.NodeDiedError: Task failed because the node it was running on is dead "
+        "or unavailable.",
+        near_miss="INFO on NodeDiedError: the task is started anew",
+        says="a host of Ray's cluster is gone: {what}",
+    ),
+    Signature(
+        mode=nccl.RENDEZVOUS_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        literal="failed to connect to gcs",
+        pattern=re.compile(r"Error: .{0,60}Failed to connect to GCS"),
+        example="ray.exceptions.RaySystemError: System error: Failed to connect to GCS at address "
+        "10.0.1.5:6379",
+        near_miss="INFO failed to connect to GCS, trying again",
+        says="Ray's head does not answer",
     ),
 )

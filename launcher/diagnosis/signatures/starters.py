@@ -51,15 +51,15 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.ENTRY_POINT_MISSING,
         role=LineRole.INITIATOR,
-        literal="executable file not found in $path",
+        literal='exec: "',
         pattern=re.compile(
-            r"(?:OCI runtime|runc) .{0,120}exec: \"(?P<program>[^\"]{1,80})\": "
-            r"executable file not found in \$PATH"
+            r"(?:OCI runtime|runc|CannotStartContainer) ?.{0,160}exec: \"(?P<program>[^\"]{1,80})\": "
+            r"(?:executable file not found in \$PATH|permission denied|stat \S{1,80}: no such file)"
         ),
         example="OCI runtime create failed: container_linux.go:380: starting container process caused: exec: "
         '"train": executable file not found in $PATH: unknown',
         near_miss='INFO exec: "nvcc": executable file not found in $PATH, building without',
-        says="the image has no program {program}, which the container is to start",
+        says="the image has no program {program} that can be run, which the container is to start",
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
@@ -271,5 +271,19 @@ SIGNATURES = (
         "python script as the entry-point",
         near_miss="INFO using torch_distributed",
         says="the images' toolkit starts Python scripts alone with torchrun: {what}",
+    ),
+    Signature(
+        mode=job_runtime.ENTRY_POINT_MISSING,
+        role=LineRole.SYMPTOM,
+        literal=": command not found",
+        # Of what begins a training alone: start scripts ask for much that is not there.
+        pattern=re.compile(
+            r"^(?:\S{1,200}: )?(?:line \d{1,6}: "
+            r")?(?P<program>torchrun|deepspeed|accelerate|mpirun|srun|python3|python): "
+            r"command not found"
+        ),
+        example="bash: torchrun: command not found",
+        near_miss="bash: nvidia-smi: command not found",
+        says="the shell finds no {program}",
     ),
 )

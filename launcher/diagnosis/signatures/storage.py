@@ -18,7 +18,7 @@ SIGNATURES = (
         literal="no space left on device",
         pattern=re.compile(
             r"^(?!.*(?:/dev/shm|shm\.h|posix_fallocate|<[^>]*torch_|<filename not specified>|NCCL WARN))"
-            r".*No space left on device"
+            r".*[Nn]o space left on device"
         ),
         example="OSError: [Errno 28] No space left on device",
         near_miss="NCCL WARN Error: failed to extend /dev/shm/nccl-x to 9637892 bytes, error: No space "
@@ -205,5 +205,19 @@ SIGNATURES = (
         "207.00 GiB, post-processed: Unknown size)",
         near_miss="WARNING not enough disk space for the cache",
         says="the disk has no room for a data set, which needs {needed}",
+    ),
+    Signature(
+        mode=job_runtime.SHARED_CACHE,
+        role=LineRole.INITIATOR,
+        literal=".triton/cache/",
+        # A folder that is written beside the entry and takes its place.
+        pattern=re.compile(
+            r"\[Errno (?:2|39)\] (?:No such file or directory|Directory not empty): "
+            r"'(?P<file>[^']{0,200}\.triton/cache/[^']{0,200}tmp\.pid_[^']{0,80})"
+        ),
+        example="OSError: [Errno 39] Directory not empty: '/fsx/home/.triton/cache/ZK3/tmp.pid_4711_8f' -> "
+        "'/fsx/home/.triton/cache/ZK3'",
+        near_miss="FileNotFoundError: [Errno 2] No such file or directory: '/root/.triton/cache/ZK3'",
+        says="Triton's cache was changed by another process at the same time: {file}",
     ),
 )

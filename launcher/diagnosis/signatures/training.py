@@ -168,7 +168,9 @@ SIGNATURES = (
         mode=job_runtime.LOSS_NOT_FINITE,
         role=LineRole.INITIATOR,
         literal="floatingpointerror",
-        pattern=re.compile(r"^(?:\S*\.)?FloatingPointError: (?P<what>.{1,120})"),
+        pattern=re.compile(
+            r"^(?:\S*\.)?FloatingPointError: (?!Fatal error: gradients are inconsistent)(?P<what>.{1,120})"
+        ),
         example="FloatingPointError: Loss became infinite or NaN at iteration=1980!",
         near_miss="INFO raising FloatingPointError: on",
         says="{what}",
@@ -323,5 +325,19 @@ SIGNATURES = (
         example="ValueError: The loss returned in `training_step` is nan.",
         near_miss="INFO the loss returned in `training_step` is logged",
         says="the loss of {where} is {what}",
+    ),
+    Signature(
+        mode=job_runtime.LOSS_NOT_FINITE,
+        role=LineRole.INITIATOR,
+        literal="error: ",
+        pattern=re.compile(
+            r"^(?:\w+\.)*\w+Error: (?P<what>.{0,80}\b[Ll]oss "
+            r"(?:contains|has|became|becomes|went|was|turned)\b.{0,20}"
+            r"\b(?i:nan|inf|infinite|not finite|non-finite)\b)"
+        ),
+        example="RuntimeError: Train loss contains a NaN.",
+        near_miss="INFO error: the loss was nan, skipping it",
+        says="the loss is not finite: {what}",
+        vague=True,
     ),
 )

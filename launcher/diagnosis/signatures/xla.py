@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from launcher.diagnosis.signatures.signature import LineRole, Signature
-from launcher.failure_modes import job_runtime, nccl
+from launcher.failure_modes import hardware, job_runtime, nccl
 
 _TASK = r"/job:\w{1,60}/(?:replica:\d{1,6}/)?task:"
 _NOT_ALL_CAME = (
@@ -96,7 +96,6 @@ SIGNATURES = (
         "This most likely indicates that another task died; see the other task logs for more details.",
         near_miss="INFO no distributed service detected fatal errors",
         says="JAX ended this process because another one had died",
-        vague=True,
     ),
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
@@ -179,5 +178,25 @@ SIGNATURES = (
         near_miss="2024-08-15 14:51:41.000622:  2216  INFO ||NEURON_CC_WRAPPER||: Call compiler with cmd: x",
         says="Neuron's compiler failed on a graph of the model",
         remedy=_COMPILER,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.INITIATOR,
+        literal="[ncc_",
+        pattern=re.compile(r"\[NCC_(?P<number>[A-Z]{1,6}\d{1,6})\] (?P<what>\S.{0,200})"),
+        example="ERROR: [NCC_EVRF004] Complex data types are not supported on the Neuron device: complex64.",
+        near_miss="INFO see [NCC_EVRF004]",
+        says="Neuron's compiler refused a graph (NCC_{number}): {what}",
+        remedy=_COMPILER,
+    ),
+    Signature(
+        mode=hardware.HOST_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="neuronx-cc was forcibly killed",
+        pattern=re.compile(r"\[F137\] neuronx-cc was forcibly killed"),
+        example="[F137] neuronx-cc was forcibly killed - This most commonly occurs due to insufficient "
+        "system memory.",
+        near_miss="INFO why neuronx-cc was forcibly killed",
+        says="the host's memory was full, and Neuron's compiler was killed",
     ),
 )

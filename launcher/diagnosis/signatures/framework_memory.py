@@ -1,0 +1,35 @@
+"""Memory of a device that is full, in the words of other libraries and of Neuron's runtime.
+
+Texts: CuPy's cuda/memory.pyx; the Neuron runtime's troubleshooting guide.
+"""
+
+from __future__ import annotations
+
+import re
+
+from launcher.diagnosis.signatures.signature import LineRole, Signature
+from launcher.failure_modes import hardware
+
+SIGNATURES = (
+    Signature(
+        mode=hardware.CUDA_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="failed to alloc device memory",
+        pattern=re.compile(r"TDRV:\w{1,60} +Failed to alloc DEVICE memory: (?P<asked>\d{1,20})"),
+        example="2026-Nov-23 09:11:12.1 4711:4811 ERROR  TDRV:dmem_alloc_internal    Failed to alloc DEVICE "
+        "memory: 8589934592",
+        near_miss="INFO failed to alloc device memory of the mouse",
+        says="the Neuron device's memory is full: {asked} bytes were asked for",
+    ),
+    Signature(
+        mode=hardware.CUDA_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="outofmemoryerror: ",
+        # Of whichever library; torch's and Ray's have rows of their own.
+        pattern=re.compile(r"^(?!ray\.|torch\.)(?:\w+\.)+OutOfMemoryError: (?P<what>\S.{0,200})"),
+        example="cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,589,934,592 bytes",
+        near_miss="INFO on an OutOfMemoryError: halving the batch",
+        says="the device's memory is full: {what}",
+        vague=True,
+    ),
+)
