@@ -85,7 +85,6 @@ EXCEPTIONS = {
         "Cannot connect to host huggingface.co": "the subnets have no way out",
         "offline mode is enabled": "the job's own HF_HUB_OFFLINE forbids to ask",
         "LocalTokenNotFoundError": "the job has no token",
-        "401 Client Error: Unauthorized": "the token may not read it",
         "DatasetNotFoundError": "the hub does not know the name, or the token may not read it",
         "RepositoryNotFoundError": "the hub does not know the name, or the token may not read it",
     },

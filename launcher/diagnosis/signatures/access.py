@@ -132,6 +132,20 @@ SIGNATURES = (
     Signature(
         mode=network.NO_WAY_OUT,
         role=LineRole.INITIATOR,
+        literal="unable to execute request to s3",
+        # FailureReason: no answer came, and S3 gives one wherever it is reached.
+        pattern=re.compile(
+            r"(?P<operation>\w{1,60}) failed for s3://.{1,1100}: Unable to execute request to S3"
+        ),
+        example="ClientError: Failed to download data. ListObjectsV2 failed for s3://bucket/train. "
+        "nextToken:[null]: Unable to execute request to S3",
+        near_miss="INFO unable to execute request to S3, asking again",
+        says="{operation} got no answer from S3",
+        vague=True,
+    ),
+    Signature(
+        mode=network.NO_WAY_OUT,
+        role=LineRole.INITIATOR,
         literal="route to an s3 vpc endpoint",
         pattern=re.compile(r"subnet's route table has a route to an S3 VPC endpoint"),
         example="ClientError: Data download failed:Please ensure that the subnet's route table has a route "
@@ -185,7 +199,7 @@ SIGNATURES = (
         literal="permanentredirect",
         pattern=re.compile(
             _RAISED + r"\(PermanentRedirect\) when calling the (?P<operation>\w{1,60}) operation"
-            r"|Data download failed: ?PermanentRedirect"
+            r"|Data download failed: ?PermanentRedirect|^PermanentRedirect$"
         ),
         example="botocore.exceptions.ClientError: An error occurred (PermanentRedirect) when calling the "
         "ListObjectsV2 operation: The bucket you are attempting to access must be addressed "

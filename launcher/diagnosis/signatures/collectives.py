@@ -113,6 +113,19 @@ SIGNATURES = (
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
         role=LineRole.INITIATOR,
+        literal="collective",
+        # NCCL, init.cc of 2.4 and transport/net_ib.cc: whose call is the wrong one no line tells.
+        pattern=re.compile(
+            r"NCCL WARN (?:Mismatched collective detected|NET/IB : .{0,100} collective mismatch error)"
+        ),
+        example="algo-1:88:141 [0] transport/net_ib.cc:1038 NCCL WARN NET/IB : req 0/1 tag 0 peer "
+        "10.0.23.6<58683> collective mismatch error, local size 496640 remote size 65536",
+        near_miss="algo-1:88:141 [0] NCCL WARN the collective net plugin is missing",
+        says="ranks called different collectives, or with different sizes",
+    ),
+    Signature(
+        mode=nccl.COLLECTIVE_TIMED_OUT,
+        role=LineRole.INITIATOR,
         literal="mismatch between collectives on ranks",
         pattern=re.compile(
             r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running "

@@ -16,6 +16,20 @@ SIGNATURES = (
     Signature(
         mode=distribution.DEGREES_DO_NOT_DIVIDE,
         role=LineRole.INITIATOR,
+        literal=" must be divisible by ",
+        # finetrainers, and others that check their degrees in one product.
+        pattern=re.compile(
+            r"(?:[Ee]rror|ERROR)\b.{0,60}?: "
+            r"(?P<what>[Ww]orld[_ ]size \(?\d{1,7}\)? must be divisible by .{1,200})"
+        ),
+        example="ValueError: World size 2 must be divisible by the product of all parallel degrees and data "
+        "parallel shards.",
+        near_miss="ValueError: hidden size 2 must be divisible by the number of heads",
+        says="the degrees do not divide the number of ranks: {what}",
+    ),
+    Signature(
+        mode=distribution.DEGREES_DO_NOT_DIVIDE,
+        role=LineRole.INITIATOR,
         literal="is not divisible by",
         pattern=re.compile(
             r"^(?:Runtime|Assertion|Value)Error: "
@@ -43,12 +57,11 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="mesh should not be bigger than default world size",
         pattern=re.compile(
-            r"^RuntimeError: Mesh should not be bigger than default world size(?P<ranks> \d{1,7})?, but "
-            r"found "
-            r"(?P<wanted>\d{1,7}) ranks"
+            r"^RuntimeError: Mesh should not be bigger than default world size(?: \d{1,7})?, but "
+            r"found (?P<wanted>\d{1,7}) ranks"
         ),
         example="RuntimeError: Mesh should not be bigger than default world size 8, but found 16 ranks!",
         near_miss="INFO a mesh should not be bigger than default world size",
-        says="the mesh of devices wants {wanted} ranks, and there are{ranks}",
+        says="the mesh of devices wants {wanted} ranks, more than there are",
     ),
 )

@@ -30,7 +30,7 @@ SIGNATURES = (
         literal="invalid device ordinal",
         pattern=re.compile(
             r"(?:CUDA error|CUDA driver error|HIP error|cuda runtime error \(\d+\) ?): invalid device ordinal"
-            r"|Cuda failure (?:\d+ )?'invalid device ordinal'"
+            r"|(?:Cuda|CUDA) failure .{0,60}?'invalid device ordinal'"
         ),
         example="RuntimeError: CUDA error: invalid device ordinal",
         near_miss="INFO 'invalid device ordinal' means too few GPUs",

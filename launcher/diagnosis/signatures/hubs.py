@@ -190,6 +190,19 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.HUB_UNREACHABLE,
         role=LineRole.INITIATOR,
+        literal="reqwest error: http status ",
+        # Hugging Face's transfers in Rust (hf_xet, hf_transfer).
+        pattern=re.compile(
+            r"\bReqwest Error: HTTP status (?:client|server) error \((?P<status>429|50[0234]) [\w ]{1,40}\)"
+        ),
+        example="RuntimeError: Data processing error: CAS service error : Reqwest Error: HTTP status client "
+        "error (429 Too Many Requests)",
+        near_miss="Reqwest Error: HTTP status client error (404 Not Found)",
+        says="a download was refused: HTTP error {status}",
+    ),
+    Signature(
+        mode=job_runtime.HUB_UNREACHABLE,
+        role=LineRole.INITIATOR,
         literal="gated repo",
         pattern=re.compile(r"^(?:(?:\w+\.)*\w*Error: )?You are trying to access a gated repo"),
         example="OSError: You are trying to access a gated repo.",

@@ -16,6 +16,17 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.IMAGE_UNAVAILABLE,
         role=LineRole.INITIATOR,
+        literal="no basic auth credentials",
+        # Docker, of a registry that it was not logged in to.
+        pattern=re.compile(r"\b(?P<registry>[\w.-]{1,200})/v2/\S{1,300}: no basic auth credentials"),
+        example="Error response from daemon: Get https://111122223333.dkr.ecr.us-west-2.amazonaws.com/v2/"
+        "train/manifests/v1: no basic auth credentials",
+        near_miss="INFO no basic auth credentials are needed here",
+        says="the image could not be pulled: docker is not logged in to {registry}",
+    ),
+    Signature(
+        mode=job_runtime.IMAGE_UNAVAILABLE,
+        role=LineRole.INITIATOR,
         literal="pull",
         pattern=re.compile(
             r"in pod \"(?P<host>[\w.-]+)\" is waiting to start: trying and failing to pull image"

@@ -50,7 +50,10 @@ SIGNATURES = (
         mode=nccl.SYSTEM_ERROR,
         role=LineRole.SYMPTOM,
         literal="system error",
-        pattern=re.compile(r"unhandled system error(?: \(run with|,| NCCL|$)", re.MULTILINE),
+        pattern=re.compile(
+            r"unhandled system error(?: \(run with|,| NCCL|$)|\bNCCL Error unhandled system error\b",
+            re.MULTILINE,
+        ),
         example="RuntimeError: NCCL error in: ../torch/lib/c10d/ProcessGroupNCCL.cpp:825, unhandled system "
         "error, "
         "NCCL version 2.7.8",
