@@ -113,14 +113,26 @@ SIGNATURES = (
     Signature(
         mode=nccl.COLLECTIVE_TIMED_OUT,
         role=LineRole.INITIATOR,
-        literal="collective",
-        # NCCL, init.cc of 2.4 and transport/net_ib.cc: whose call is the wrong one no line tells.
+        literal="collective mismatch error",
+        # NCCL, transport/net_ib.cc: whose call is the wrong one no line tells.
         pattern=re.compile(
-            r"NCCL WARN (?:Mismatched collective detected|NET/IB : .{0,100} collective mismatch error)"
+            r"NCCL WARN NET/IB : .{0,100} collective mismatch error, local size (?P<sent>\d{1,18}) remote "
+            r"size (?P<asked>\d{1,18})"
         ),
         example="algo-1:88:141 [0] transport/net_ib.cc:1038 NCCL WARN NET/IB : req 0/1 tag 0 peer "
         "10.0.23.6<58683> collective mismatch error, local size 496640 remote size 65536",
-        near_miss="algo-1:88:141 [0] NCCL WARN the collective net plugin is missing",
+        near_miss="algo-1:88:141 [0] NCCL INFO no collective mismatch error",
+        says="ranks called different collectives, or with different sizes: {sent} and {asked} bytes",
+    ),
+    Signature(
+        mode=nccl.COLLECTIVE_TIMED_OUT,
+        role=LineRole.INITIATOR,
+        literal="mismatched collective detected",
+        # NCCL, init.cc of 2.4 to 2.6.
+        pattern=re.compile(r"NCCL WARN Mismatched collective detected"),
+        example="init.cc:1247 NCCL WARN Mismatched collective detected, please check your collective calls "
+        "at and around rank 39.",
+        near_miss="INFO no mismatched collective detected",
         says="ranks called different collectives, or with different sizes",
     ),
     Signature(
