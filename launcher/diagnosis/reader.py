@@ -6,20 +6,18 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from launcher.diagnosis import analysis_lines, attempts, rank_lines, stack_lines, torchrun_table
-from launcher.diagnosis.candidates import line_of, time_of, unworded
-from launcher.diagnosis.claimed_ranks import ClaimedRanks
+from launcher.diagnosis import analysis_lines, stack_lines, torchrun_table
+from launcher.diagnosis.candidates import time_of, unworded
 from launcher.diagnosis.closing import LastLine
 from launcher.diagnosis.cut_stacks import signs_of_cut_stacks
 from launcher.diagnosis.downloads import Downloads
 from launcher.diagnosis.incident_reader import IncidentReader
+from launcher.diagnosis.job_ranks import JobRanks
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.matching import best_row, contexts_of, record_of, rows_matching
 from launcher.diagnosis.open_tracebacks import Open, OpenTracebacks, learn
-from launcher.diagnosis.places import RankPlaces
 from launcher.diagnosis.progress import Moment
 from launcher.diagnosis.raised import sign_of_cut, sign_of_exception, with_traceback
-from launcher.diagnosis.rank_lines import RankLines
 from launcher.diagnosis.reading import Reading
 from launcher.diagnosis.record import Line, LogRecord, LogStream, is_plain
 from launcher.diagnosis.scan import Candidate, Scanner
@@ -29,11 +27,9 @@ from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.store_barrier import sign_of_barrier
 from launcher.diagnosis.topics import LITERALS_OF, Topic, topics_of
 from launcher.diagnosis.tracebacks import BOX_END, HEADER, Traceback, opened
-from launcher.diagnosis.world_size import WorldSizes
-from launcher.failure_modes import distribution, job_runtime
+from launcher.failure_modes import job_runtime
 from launcher.failure_modes.catalogue import CATALOGUE
-from launcher.failure_modes.model import FailureMode, Stage
-from launcher.failure_modes.registry import finds
+from launcher.failure_modes.model import FailureMode
 
 _RESTARTED = re.compile(
     r"^slipway: (?P<what>restart (?P<number>\d{1,4}) of \d{1,4}: after \d{1,9} s and \d{1,12} steps "
@@ -58,14 +54,11 @@ class LogReader:
         self._scanner = Scanner(finder_of(LITERALS))
         self._tracebacks = OpenTracebacks(self._scanner)
         self._incidents = IncidentReader(self._want)
-        self._ranks: dict[str, RankLines] = {}
+        self._ranks = JobRanks(processes_per_host)
         self._restarts: dict[int, Sighting] = {}
-        self._places = RankPlaces(processes_per_host)
         self._contexts: dict[tuple[int, str], tuple[Context, str, int, str]] = {}
         self._symptoms: set[tuple[FailureMode, str]] = set()
         self._stacks = stack_lines.StackLines()
-        self._worlds = WorldSizes()
-        self._claims = ClaimedRanks()
         self._downloads = Downloads()
         self._reading = Reading()
 
@@ -75,25 +68,23 @@ class LogReader:
             self._look_at(candidate)
         for each in self._tracebacks.rest():
             self._note_cut(each)
-        tails = [(candidate, self._line_of(candidate)) for candidate in self._scanner.tails()]
-        for candidate, line in tails:
-            self._place_by_path(candidate, line)
-        self._settle_places()
+        tails = [(candidate, self._ranks.line_of(candidate)) for candidate in self._scanner.tails()]
+        self._ranks.settle(tails)
         for cut in signs_of_cut_stacks(tails):
             self._incidents.note("cut", cut)
         for candidate, line in tails:
-            self._look_at_end(candidate, self._places.placed(line, candidate.host))
+            self._look_at_end(candidate, self._ranks.placed_line(line, candidate.host))
         self._incidents.end()
         self._reading.closing.lines = self._scanner.lines()
-        for stream in attempts.superseded(self._ranks):
+        for stream in self._ranks.superseded():
             self._incidents.notes.started_again(stream)
             self._start_over(stream)
-        self._reading.waiting, self._reading.ranks, size = rank_lines.told(self._ranks)
-        self._reading.world_size = max(self._worlds.size, size)
-        self._reading.sightings = [self._placed(each) for each in self._incidents.notes.sightings]
-        self._reading.history = [
-            replace(each, sign=self._placed(each.sign)) for each in self._incidents.notes.history
-        ]
+        self._ranks.conclude()
+        self._reading.waiting, self._reading.ranks = self._ranks.waiting, self._ranks.states
+        self._reading.world_size = self._ranks.world_size
+        notes = self._incidents.notes
+        self._reading.sightings = [*map(self._ranks.placed, notes.sightings), *self._ranks.signs()]
+        self._reading.history = [replace(each, sign=self._ranks.placed(each.sign)) for each in notes.history]
         self._reading.courses = self._incidents.courses
         self._reading.ended_well = self._incidents.ended_well
         self._reading.diverged = self._incidents.diverged
@@ -101,51 +92,13 @@ class LogReader:
             self._reading.unfinished = tuple(sorted(self._incidents.by_toolkit))
         self._reading.stacks = self._stacks.last(self._reading.closing.streams, self._reading.ended_well)
         self._reading.restarts = [sighting for _, sighting in sorted(self._restarts.items())]
-        self._read_worlds()
         self._reading.lengths = self._scanner.lengths()
         self._reading.contexts = list(self._contexts.values())
         return self._reading
 
-    @finds(Stage.LOG, distribution.RANKS_NEVER_MET)
-    def _read_worlds(self) -> None:
-        for sign in (self._worlds.never_met(), self._claims.claimed_twice()):
-            if sign is not None:
-                self._reading.sightings.append(sign)
-
-    def _settle_places(self) -> None:
-        gone = attempts.superseded(self._ranks)
-        lines = [each for stream, each in self._ranks.items() if stream not in gone]
-        seen = max((each.world_size for each in lines), default=0)
-        each_host = self._worlds.processes_per_host
-        self._places.settle((each.of_hosts for each in lines), each_host, self._worlds.size, seen)
-
-    def _placed(self, sign: Sighting) -> Sighting:
-        """The sign with its global rank where its line, or the path of its stream, tells the local one, or
-        where it names a task of srun and each rank is a task: there are as many of both."""
-        task = sign.captured.get("task")
-        if sign.rank is None and task is not None and 1 < self._reading.world_size == self._tasks():
-            return replace(sign, rank=int(task))
-        host, rank, told = sign.host or "", sign.rank, sign.captured.get("local_rank", "")
-        if rank is None and told.isdecimal():
-            exact = self._places.exact(host, int(told))
-            rank = exact if exact is not None else self._places.rank_of(host, int(told))
-        elif rank is None and sign.local_rank is not None:
-            rank = self._places.rank_of(host, sign.local_rank)
-        return sign if rank is None else replace(sign, rank=rank)
-
-    def _tasks(self) -> int:
-        return max((lines.tasks for lines in self._ranks.values()), default=0)
-
-    def _line_of(self, candidate: Candidate) -> Line:
-        """The line; who is known by a local rank has the global one as far as that is known by now."""
-        line = line_of(candidate)
-        if line.local_rank is not None:
-            self._places.met(line.host or candidate.host, line.local_rank)
-        return self._places.placed(line, candidate.host)
-
     def _look_at(self, candidate: Candidate) -> None:
         stream = candidate.stream
-        line = self._line_of(candidate)
+        line = self._ranks.line_of(candidate)
         if self._tracebacks.resume(stream, line.writer):
             self._want(stream)
         was = self._tracebacks.of(stream, line.writer)
@@ -156,7 +109,7 @@ class LogReader:
         known = self._scanner.known_of(stream)
         now = self._tracebacks.of(stream, line.writer)
         if not notes.refused:
-            settled = self._ranks_of(stream).is_settled(line)
+            settled = self._ranks.of_stream(stream).is_settled(line)
             learn(known, candidate, line, row, notes.given, was, now, settled=settled)
 
     def _look_into(self, candidate: Candidate, line: Line) -> Signature | None:
@@ -197,18 +150,12 @@ class LogReader:
 
     def _take_up(self, topics: Collection[Topic], candidate: Candidate, line: Line) -> None:
         """Act on what a line speaks of, whatever row it matches."""
-        host = line.host or candidate.host
-        if Topic.WORLD_SIZE in topics:
-            self._worlds.read(line, candidate.host, candidate.index, candidate.time)
-        if Topic.CLAIMED_RANK in topics and (claimed := self._claims.read(candidate, line)):
+        if claimed := self._ranks.read(topics, candidate, line):
             self._incidents.note("claimed", claimed)
         if Topic.DOWNLOAD in topics:
             self._downloads.read(line, candidate.host)
-        if Topic.RANKS in topics:
-            ends = candidate.following() if "(local_rank: " in line.text else ()
-            self._ranks_of(candidate.stream).read(line, host, ends)
         if Topic.STACK in topics:
-            self._stacks.read(candidate, line, host)
+            self._stacks.read(candidate, line, line.host or candidate.host)
         self._reading.success |= Topic.SUCCESS in topics
         self._reading.failure |= Topic.FAILURE in topics
         if Topic.TORCHRUN_TABLE in topics and (said := torchrun_table.first_failure(candidate, line)):
@@ -262,12 +209,6 @@ class LogReader:
                     line.text,
                 )
 
-    def _place_by_path(self, candidate: Candidate, line: Line) -> None:
-        """A file of one process tells the place of the rank that its lines name."""
-        if line.rank is not None and candidate.local_rank is not None:
-            of_hosts = self._ranks_of(candidate.stream).of_hosts
-            of_hosts.placed(line.rank, line.host or candidate.host, candidate.local_rank, named=True)
-
     def _look_at_end(self, candidate: Candidate, line: Line) -> None:
         """One of the last lines of a stream: who printed what last, and whether steps go on to the end."""
         clock, time = time_of(candidate)
@@ -277,7 +218,8 @@ class LogReader:
         last = LastLine(candidate.index, line, candidate.text, host, time, bool(values), clock)
         self._reading.closing.add(candidate.stream, last)
         if line.rank is not None:
-            self._ranks_of(candidate.stream).seen(line.rank, host, time, None if step is None else int(step))
+            ranks = self._ranks.of_stream(candidate.stream)
+            ranks.seen(line.rank, host, time, None if step is None else int(step))
 
     def _begin_again(self, restarted: re.Match[str], candidate: Candidate, line: Line) -> None:
         """What this stream showed of a failure is history: the ranks were started again after it."""
@@ -295,16 +237,9 @@ class LogReader:
         self._scanner.known_of(stream).forget()
         self._contexts = {key: context for key, context in self._contexts.items() if key[1] != stream}
         self._tracebacks.forget(stream)
-        self._ranks_of(stream).forget()
-        self._claims.forget(stream)
+        self._ranks.forget(stream)
         self._stacks.forget(stream)
         self._incidents.start_over(stream)
-
-    def _ranks_of(self, stream: str) -> RankLines:
-        of_stream = self._ranks.get(stream)
-        if of_stream is None:
-            of_stream = self._ranks[stream] = RankLines()
-        return of_stream
 
     def _forget_symptoms(self, stream: str) -> None:
         self._symptoms = {(mode, of) for mode, of in self._symptoms if of != stream}
@@ -338,7 +273,7 @@ class LogReader:
             return None
         known = rows_matching(record_of(candidate, line, traceback.exception, traceback.uncovered))
         if not any(row.mode is not job_runtime.SCRIPT_RAISED or not row.vague for row, _ in known):
-            torn = self._downloads.sign_of_torn(traceback, candidate, line, self._worlds.size)
+            torn = self._downloads.sign_of_torn(traceback, candidate, line, self._ranks.told_size)
             said = ("torn", torn) if torn else sign_of_exception(traceback, candidate, line)
             self._incidents.note(*said)
         return traceback
