@@ -113,6 +113,7 @@ RAISED = [
         "FileNotFoundError: [Errno 2] No such file or directory: "
         "'/fsx/out/checkpoint-500/trainer_state.json'",
     ),
+    ("CODE001", "ImportError: cannot import name 'install' from 'tools' (/opt/ml/code/tools.py)"),
     ("CODE001", "FileNotFoundError: [Errno 2] No such file or directory: '/fsx/out/labels.json'"),
     ("MEM001", "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,589,934,592 bytes"),
     ("NUM001", "RuntimeError: Train loss contains a NaN."),
