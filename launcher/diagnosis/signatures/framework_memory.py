@@ -25,11 +25,23 @@ SIGNATURES = (
         mode=hardware.CUDA_OUT_OF_MEMORY,
         role=LineRole.INITIATOR,
         literal="outofmemoryerror: ",
-        # Of whichever library; torch's and Ray's have rows of their own.
-        pattern=re.compile(r"^(?!ray\.|torch\.)(?:\w+\.)+OutOfMemoryError: (?P<what>\S.{0,200})"),
+        # Of whichever library, and device; Ray's is of the host's memory.
+        pattern=re.compile(
+            r"^(?!ray\.|.{0,80}more than 1EB)(?:\w+\.)+OutOfMemoryError: (?P<what>\S.{0,200})"
+        ),
         example="cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,589,934,592 bytes",
         near_miss="INFO on an OutOfMemoryError: halving the batch",
         says="the device's memory is full: {what}",
         vague=True,
+    ),
+    Signature(
+        mode=hardware.CUDA_OUT_OF_MEMORY,
+        role=LineRole.INITIATOR,
+        literal="cuda_error_out_of_memory",
+        pattern=re.compile(r"Error\b.{0,200}\bCUDA_ERROR_OUT_OF_MEMORY\b"),
+        example="numba.cuda.cudadrv.driver.CudaAPIError: [2] Call to cuMemAlloc results in "
+        "CUDA_ERROR_OUT_OF_MEMORY",
+        near_miss="INFO CUDA_ERROR_OUT_OF_MEMORY is caught",
+        says="the GPU's memory is full",
     ),
 )

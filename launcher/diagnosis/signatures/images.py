@@ -32,7 +32,7 @@ SIGNATURES = (
             r"in pod \"(?P<host>[\w.-]+)\" is waiting to start: trying and failing to pull image"
             r"|\bCannotPullContainer(?:Error)?\b|\bErrImagePull\b|\bImagePullBackOff\b"
             r"|pull access denied for (?P<image>\S+)|Failed to pull image "
-            r"\"(?P<name>[^\"]+)\"(?!.{0,800}no space left on device)"
+            r"\"(?P<name>[^\"]+)\""
         ),
         example="CannotPullContainerError: Error response from daemon: manifest for x:1 not found",
         near_miss="INFO pulling image x:1, pull complete",

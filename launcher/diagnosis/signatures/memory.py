@@ -49,11 +49,10 @@ SIGNATURES = (
         literal="out of memory",
         pattern=re.compile(
             r"CUDA (?:driver )?[Ee]rror: out of memory|on GPU:\d{1,4} failed\. Status: out of "
-            r"memory|CUDA_ERROR_OUT_OF_MEMORY"
+            r"memory"
             r"|Cuda failure \d+ 'out of memory'"
             r"|Triton Error \[CUDA\]: out of memory"
-            r"|Cuda failure 'out of memory'|cudaErrorMemoryAllocation|cuda runtime error \(2\) : out of "
-            r"memory"
+            r"|Cuda failure 'out of memory'|cuda runtime error \(2\) : out of memory"
         ),
         example="algo-1:101:140 [2] init.cc:1019 NCCL WARN Cuda failure 2 'out of memory'",
         near_miss="INFO the allocator was out of memory in the last run",

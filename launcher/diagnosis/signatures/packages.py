@@ -254,14 +254,13 @@ SIGNATURES = (
         literal="error: ",
         # What a package raises that misses another one, or has it in another version, whatever its words.
         pattern=re.compile(
-            r"^(?:(?:\w+\.)*ImportError: (?!cannot import name|attempted relative "
-            r"import|\S{1,300}\.so[\d.]*: )"
-            r"(?P<what>\S.{0,300}?\b(?:required?|requires|pip install|installed|[Ii]nstall|were not "
-            r"found|but found)\b"
-            r".{0,200})"
-            r"|(?:\w+\.)*\w+Error: (?P<why>.{0,200}?\b(?:not (?:being )?installed|No package metadata "
-            r"was found for \S{1,60}"
-            r"|Cannot find a working triton installation)))"
+            r"^(?:(?:\w+\.)*(?:Import|ModuleNotFound)Error: (?!cannot import name|attempted relative "
+            r"import|No module named"
+            r"|\S{1,300}\.so[\d.]*: "
+            r")(?P<what>.{0,300}?\b(?:required?|requires|installed|[Ii]nstall|were not found"
+            r"|but found)\b.{0,200})"
+            r"|(?:\w+\.)*\w+Error: (?P<why>.{0,200}?\b(?:not (?:being )?installed|to be installed"
+            r"|No package metadata was found for \S{1,60}|Cannot find a working triton installation)))"
         ),
         example="ImportError: Using `bitsandbytes` 4-bit quantization requires the latest version of "
         "bitsandbytes: `pip install -U bitsandbytes`",

@@ -20,7 +20,9 @@ def _state(mode: FailureMode, role: LineRole, word: str, example: str, says: str
         role=role,
         literal=word.lower(),
         pattern=re.compile(
-            rf"^\s{{0,8}}(?:JobState={word}|\d{{1,10}}(?:[_.+]\w{{1,20}}){{0,2}}\s.{{0,160}}?\s{word})"
+            rf"^\s{{0,8}}(?:JobState={word}|\d{{1,10}}(?:[_.+]\w{{1,20}}){{0,2}}"
+            rf"(?:[ \t]{{1,40}}[\w.+/-]{{1,60}}){{0,8}}?[ \t]{{1,40}}{word}\w{{0,8}}\+?(?=[ "
+            rf"\t]{{1,40}}\d|\s{{0,40}}$))"
         ),
         example=f"48213.0        python3 {example} 00:12:01",
         near_miss=f"INFO a job whose state is {example}",

@@ -113,8 +113,12 @@ RAISED = [
         "FileNotFoundError: [Errno 2] No such file or directory: "
         "'/fsx/out/checkpoint-500/trainer_state.json'",
     ),
+    ("CODE001", "ImportError: cannot import name 'install' from 'tools' (/opt/ml/code/tools.py)"),
     ("CODE001", "FileNotFoundError: [Errno 2] No such file or directory: '/fsx/out/labels.json'"),
     ("MEM001", "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,589,934,592 bytes"),
+    ("MEM001", "numba.cuda.cudadrv.driver.CudaAPIError: [2] Call to cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY"),
+    ("CODE005", "RuntimeError: WandbCallback requires wandb to be installed. Run `pip install wandb`."),
+    ("CODE005", "ImportError: Install s3fs to access S3"),
     ("NUM001", "RuntimeError: Train loss contains a NaN."),
     (
         "S3001",
@@ -222,7 +226,6 @@ HARMLESS = [
     "UserWarning: The installed version of bitsandbytes was compiled without GPU support.",
     "An error occurred (404) when calling the HeadObject operation: Not Found; no checkpoint yet, "
     "starting anew",
-    "48213 samples in state TIMEOUT were skipped",
     "ERROR: Failed building wheel for mpi4py",
     "train.sh: line 3: module: command not found",
     "Exception caught and ignored: ValueError: bad sample 17",
@@ -266,6 +269,13 @@ def test_what_stands_beside_the_ranks_lines_is_named(code: str, line: str) -> No
 @pytest.mark.parametrize("line", TAKEN)
 def test_a_job_whose_place_was_taken_did_not_fail(line: str) -> None:
     assert told(f"{STEPS}\n{line}").verdict is Verdict.STOPPED
+
+
+@pytest.mark.parametrize(
+    "line", ["48213.5 seconds elapsed, TIMEOUT is 86400", "48213 samples in state TIMEOUT were skipped"]
+)
+def test_a_word_that_is_also_a_state_of_slurm_ends_nothing(line: str) -> None:
+    assert told(f"{STEPS}\n{line}\n{STEPS}").root_cause is None
 
 
 @pytest.mark.parametrize("line", HARMLESS)
