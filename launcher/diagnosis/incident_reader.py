@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import isfinite
 
 from launcher.diagnosis import attempts
@@ -12,12 +13,14 @@ from launcher.diagnosis.progress import Course, Moment, counters_and_loss_in, co
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.scan import Candidate
 from launcher.diagnosis.sighting import Sighting
+from launcher.diagnosis.signatures.signature import LineRole
+from launcher.failure_modes import job_runtime
 
 _WATCHED = 1_000
 """Lines after a sign of a failure that are all read, to see whether the job goes on. After that the end of
 the stream tells it."""
 
-_FEWEST_NAN = 3
+_FEWEST_NAN = 2
 """Losses at the end of a stream that are no numbers: one such step is skipped by a gradient scaler."""
 
 
@@ -111,6 +114,19 @@ class IncidentReader:
     def diverged(self) -> frozenset[str]:
         """The streams of which no line at the end has a finite loss any more."""
         return frozenset(stream for stream, lines in self._nan.items() if lines >= _FEWEST_NAN)
+
+    def signs(self) -> list[Sighting]:
+        """All that was noted. A program that skips steps whose loss is no number deals with nothing where no
+        other steps come any more."""
+        diverged = self.diverged
+        return [
+            replace(sign, role=LineRole.SYMPTOM)
+            if sign.mode is job_runtime.LOSS_NOT_FINITE
+            and sign.stream in diverged
+            and not sign.role.may_be_root
+            else sign
+            for sign in self.notes.sightings
+        ]
 
     def _since(
         self, moment: Moment, candidate: Candidate, line: Line, values: dict[str, float]

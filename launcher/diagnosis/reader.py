@@ -82,9 +82,10 @@ class LogReader:
         self._ranks.conclude()
         self._reading.waiting, self._reading.ranks = self._ranks.waiting, self._ranks.states
         self._reading.world_size = self._ranks.world_size
-        notes = self._incidents.notes
-        self._reading.sightings = [*map(self._ranks.placed, notes.sightings), *self._ranks.signs()]
-        self._reading.history = [replace(each, sign=self._ranks.placed(each.sign)) for each in notes.history]
+        placed = self._ranks.placed
+        self._reading.sightings = [*map(placed, self._incidents.signs()), *self._ranks.signs()]
+        history = self._incidents.notes.history
+        self._reading.history = [replace(each, sign=placed(each.sign)) for each in history]
         self._reading.courses = self._incidents.courses
         self._reading.ended_well = self._incidents.ended_well
         self._reading.diverged = self._incidents.diverged

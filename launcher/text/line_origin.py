@@ -1,13 +1,14 @@
 """Who printed a log line, and when, as the line's own prefixes tell.
 
-Prefixes stack, in any order: `[1,23]<stdout>:` (mpirun), `[rank3]:` (torch), `[default3]:` and, of `--role
-trainer`, `[trainer3]:` (torchrun; the 3 is the local rank), `algo-1-ABCDE_1  | ` and `trainer-1  | ` (docker
-compose), behind a time `stderr F ` (the files of Kubernetes' nodes), `10.0.0.1: ` (pdsh), `gpu017 ` or
-`gpu017: ` where `[rank3]:` follows, `[pod/trainer-0/pytorch] ` (kubectl logs --prefix),
-`train-a/algo-2-1763724000 ` (aws logs tail), `(RayTrainWorker pid=951, ip=10.0.0.2) ` (Ray),
-`algo-1:126:199 [5] ` (NCCL; the 5 is the local device, not the rank), ISO times, a clock's time with or
-without an American or syslog's date (`ts` of moreutils prints `Dec 31 23:59:59 `), seconds since the epoch,
-the kernel's seconds, and behind a time what journald and syslog write, `gpu017 train.sh[1234]: `.
+Prefixes stack, in any order: `[1,23]<stdout>:` (mpirun), `[23]<stdout>:` (horovodrun), `[rank3]:` (torch),
+`[default3]:` and, of `--role trainer`, `[trainer3]:` (torchrun; the 3 is the local rank),
+`algo-1-ABCDE_1  | ` and `trainer-1  | ` (docker compose), behind a time `stderr F ` (the files of Kubernetes'
+nodes), `10.0.0.1: ` (pdsh), `gpu017 ` or `gpu017: ` where `[rank3]:` follows,
+`[pod/trainer-0/pytorch] ` (kubectl logs --prefix), `train-a/algo-2-1763724000 ` (aws logs tail),
+`(RayTrainWorker pid=951, ip=10.0.0.2) ` (Ray), `algo-1:126:199 [5] ` (NCCL; the 5 is the local device, not
+the rank), ISO times, a clock's time with or without an American or syslog's date (`ts` of moreutils prints
+`Dec 31 23:59:59 `), seconds since the epoch, the kernel's seconds, and behind a time what journald and syslog
+write, `gpu017 train.sh[1234]: `.
 
 This is the one reader of them: the diagnosis, `launch logs --rank` and `--host`, the progress of a followed
 job and the colours on the terminal all ask here, so that a line has the same rank everywhere.
@@ -47,7 +48,7 @@ _NO_ROLE = r"(?:step|epoch|iter|batch|round|phase|stage|gpu|cuda|device|node|lin
 PREFIX = re.compile(
     r"\s*+(?:"
     r"(?P<mark>"
-    r"\[\d+,(?:mpirank:)?(?P<mpi>\d{1,6})(?:,(?P<mpihost>[\w.-]+))?\]<std(?:out|err|diag)>:?"
+    r"\[(?:\d+,(?:mpirank:)?)?(?P<mpi>\d{1,6})(?:,(?P<mpihost>[\w.-]+))?\]<std(?:out|err|diag)>:?"
     r"|(?:\[rank[ =]?|rank=)(?P<rank>\d{1,6})(?:(?<=\d)\]:?|:| \||(?= (?![\w-]+=)))"
     r"|\[(?:default|(?!" + _NO_ROLE + r")[A-Za-z][A-Za-z_-]{0,30})(?P<local>\d{1,6})\]:"
     r") ?"

@@ -19,7 +19,11 @@ BUILT_IN: Mapping[str, re.Pattern[str]] = {
     for name, words, value in (
         ("step", r"(?<![\w/])(?:global[_ ])?(?:step|iteration|iter)", r"\d+"),
         ("epoch", r"(?<![\w/])epoch", _NUMBER),
-        ("loss", rf"{_NOT_HELD_OUT}(?:train(?:ing)?[_ /]|lm )?loss", rf"{_NUMBER}|nan|inf"),
+        (
+            "loss",
+            rf"{_NOT_HELD_OUT}(?:train(?:ing)?[_ /]|(?:[a-z]{{1,20}}_)?step_|lm )?loss",
+            rf"{_NUMBER}|nan|inf",
+        ),
         (
             "samples/s",
             r"(?<!\w)(?:samples|images|examples)(?:/s(?:ec(?:ond)?)?|[_ ]per[_ ]second)",
@@ -27,7 +31,8 @@ BUILT_IN: Mapping[str, re.Pattern[str]] = {
         ),
     )
 }
-"""What training scripts print mostly: this project's example, PyTorch's, Hugging Face's Trainer, Megatron."""
+"""What training scripts print mostly: this project's example, PyTorch's, Hugging Face's Trainer, Megatron,
+and diffusers' `step_loss`."""
 
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "step": ("step", "iter"),

@@ -262,11 +262,12 @@ SIGNATURES = (
         mode=checkpoints.NOT_WHAT_WAS_SAVED,
         role=LineRole.INITIATOR,
         literal="no such file or directory: '",
-        # A file in the folder of one checkpoint: Hugging Face's, Megatron's, DeepSpeed's, torchtitan's.
+        # A file in the folder of one checkpoint: Hugging Face's, Megatron's, DeepSpeed's, torchtitan's. It is
+        # one with which loading begins; of others it may be the folder that is missing, while they are saved.
         pattern=re.compile(
             r"^FileNotFoundError: \[Errno 2\] No such file or directory: "
-            r"'(?P<file>[^']{0,200}/(?:checkpoint-|iter_|"
-            r"global_step|step-)\d{1,9}/[^']{1,200})'"
+            r"'(?P<file>[^']{0,200}/(?:checkpoint-|iter_|global_step|step-)\d{1,9}/"
+            r"(?:trainer_state\.json|[^'/]{0,100}index\.json|metadata\.json|\.metadata|common\.pt))'"
         ),
         example="FileNotFoundError: [Errno 2] No such file or directory: "
         "'/fsx/out/checkpoint-500/trainer_state.json'",

@@ -44,13 +44,24 @@ SIGNATURES = (
         literal="completed with error",
         pattern=re.compile(
             r"NET/OFI (?:Request 0x[0-9a-f]+.{0,12}|Operation with NULL context) completed with error"
-            r"(?:[.:] (?:RC|err): (?P<code>\d+))?"
+            r"(?:[.:] (?:RC|err): (?P<code>\d+))?(?!.{0,20}Invalid receiver queue pair number)"
         ),
         example="algo-1:88:141 [0] ofi_process_cq:1039 NCCL WARN NET/OFI Request 0x7f0a4c3370b8 completed "
         "with "
         "error. RC: 21. Error: unknown error",
         near_miss="INFO the batch completed with error 0",
         says="a request over EFA failed (error {code}): usually the security group blocks the peers",
+    ),
+    Signature(
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        literal="invalid receiver queue pair number",
+        # libfabric, prov/efa: the device of the peer answers, and the process that had the queue is gone.
+        pattern=re.compile(r"\bInvalid receiver queue pair number \(QPN\)"),
+        example="algo-1:199:263 [2] process_err_completion:1562 NCCL WARN NET/OFI Request 0x7f08c0001d30 "
+        "completed with error. RC: 5. Error: Invalid receiver queue pair number (QPN)",
+        near_miss="INFO invalid receiver queue pair numbers are counted",
+        says="the process to which it spoke over EFA has ended",
     ),
     Signature(
         mode=network.NO_INGRESS_FROM_ITSELF,

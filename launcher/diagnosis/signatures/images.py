@@ -210,8 +210,18 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.IMAGE_UNAVAILABLE,
         role=LineRole.INITIATOR,
+        literal=": invalid training image",
+        pattern=re.compile(r"when calling the CreateTrainingJob operation: Invalid training image\b"),
+        example="botocore.exceptions.ClientError: An error occurred (ValidationException) when calling the "
+        "CreateTrainingJob operation: Invalid training image. Please provide a valid path.",
+        near_miss="INFO check: invalid training images are refused",
+        says="the service takes the image's address for none of a registry",
+    ),
+    Signature(
+        mode=job_runtime.IMAGE_UNAVAILABLE,
+        role=LineRole.INITIATOR,
         literal="cannot pull algorithm container",
-        pattern=re.compile(r"\bClientError: Cannot pull algorithm container\b"),
+        pattern=re.compile(r"(?:\bClientError: |^)Cannot pull algorithm container\b"),
         example="ClientError: Cannot pull algorithm container. Either the image does not exist or its "
         "permissions are incorrect.",
         near_miss="INFO a service that cannot pull algorithm containers says so",

@@ -136,6 +136,17 @@ SIGNATURES = (
     ),
     Signature(
         mode=nccl.PORT_IN_USE,
+        role=LineRole.SYMPTOM,
+        literal="server socket has failed to bind to ",
+        # As an error of its own: as a warning it stands behind glog's header.
+        pattern=re.compile(r"^(?:[\w.]{1,80}Error: )?The server socket has failed to bind to \S{1,80}\.?$"),
+        example="The server socket has failed to bind to [::]:29500",
+        near_miss="INFO the server socket has failed to bind to IPv6",
+        says="the rendezvous port cannot be had",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.PORT_IN_USE,
         role=LineRole.INITIATOR,
         literal="eaddrinuse",
         pattern=re.compile(r"\bEADDRINUSE\b"),
