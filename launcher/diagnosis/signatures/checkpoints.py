@@ -233,7 +233,12 @@ SIGNATURES = (
         mode=checkpoints.NOT_WHAT_WAS_SAVED,
         role=LineRole.INITIATOR,
         literal="checkpointingexception: ",
-        pattern=re.compile(r"^(?:\w+\.)*CheckpointingException: (?P<what>\S.{0,300})"),
+        pattern=re.compile(
+            # Of one that is being written as well: these words are of what is read.
+            r"^(?:\w+\.)*CheckpointingException: (?P<what>.{0,200}?\b(?:is not a distributed "
+            r"checkpoint|does not (?:exist|match)"
+            r"|not found|[Mm]issing|[Mm]ismatch)\b.{0,200})"
+        ),
         example="megatron.core.dist_checkpointing.core.CheckpointingException: /fsx/iter_0001000 is not a "
         "distributed checkpoint",
         near_miss="INFO caught CheckpointingException: trying the one before",

@@ -221,10 +221,10 @@ SIGNATURES = (
         literal="error: ",
         # click and typer, absl, transformers.
         pattern=re.compile(
-            r"^(?:Error: |FATAL Flags parsing error: |ValueError: )(?P<what>(?:Some specified arguments "
-            r"are not used by "
-            r"the HfArgumentParser|No such option|Missing (?:option|argument)"
-            r"|Got unexpected extra argument|Unknown command line flag|Invalid value for).{1,200})"
+            r"^(?P<what>ValueError: Some specified arguments are not used by the HfArgumentParser.{1,200}"
+            r"|(?:Error|FATAL Flags parsing error): (?:No such option|Missing (?:option|argument)|Got "
+            r"unexpected extra "
+            r"argument|Unknown command line flag|Invalid value for).{1,200})"
         ),
         example="Error: No such option: --foo",
         near_miss="INFO Error: No such option, it is ignored",

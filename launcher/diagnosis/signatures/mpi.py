@@ -78,19 +78,6 @@ SIGNATURES = (
     Signature(
         mode=nccl.MPI_DAEMON_LOST,
         role=LineRole.SYMPTOM,
-        literal="host key verification failed",
-        pattern=re.compile(r"^(?:ssh: )?Host key verification failed\.$"),
-        example="Host key verification failed.",
-        near_miss="INFO with a new key: Host key verification failed",
-        says="ssh refuses a host whose key it does not know, so mpirun starts nothing there",
-        remedy="In the image set StrictHostKeyChecking no for the hosts of a job, in "
-        "/etc/ssh/ssh_config, or bring "
-        "their keys in known_hosts.",
-        vague=True,
-    ),
-    Signature(
-        mode=nccl.MPI_DAEMON_LOST,
-        role=LineRole.SYMPTOM,
         literal="unable to complete a tcp connection",
         pattern=re.compile(r"A process or daemon was unable to complete a TCP connection"),
         example="A process or daemon was unable to complete a TCP connection",
@@ -127,11 +114,12 @@ SIGNATURES = (
         role=LineRole.SYMPTOM,
         literal="ssh: co",
         pattern=re.compile(
-            r"^ssh: (?:Could not resolve hostname (?P<name>[\w.-]{1,200}): "
+            r"^ssh: (?!.{0,40}\b(?:git\w*|bitbucket)\.)(?:Could not resolve hostname "
+            r"(?P<name>[\w.-]{1,200}): "
             r"|connect to host (?P<host>[\w.-]{1,200}) port \d{1,6}: )"
         ),
         example="ssh: Could not resolve hostname algo-2: No address associated with hostname",
-        near_miss="INFO ssh: could not resolve hostname yet",
+        near_miss="ssh: Could not resolve hostname github.com: Name or service not known",
         says="ssh does not reach a host ({name}), so mpirun starts nothing there",
         vague=True,
     ),

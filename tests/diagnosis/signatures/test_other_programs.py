@@ -113,6 +113,12 @@ RAISED = [
         "FileNotFoundError: [Errno 2] No such file or directory: "
         "'/fsx/out/checkpoint-500/trainer_state.json'",
     ),
+    ("CODE001", "ValueError: Invalid value for test_size: 2 of type <class 'int'>"),
+    (
+        "CODE001",
+        "megatron.core.dist_checkpointing.core.CheckpointingException: Data dtype should match `dtype` "
+        "attribute",
+    ),
     ("CODE001", "ImportError: cannot import name 'install' from 'tools' (/opt/ml/code/tools.py)"),
     ("CODE001", "FileNotFoundError: [Errno 2] No such file or directory: '/fsx/out/labels.json'"),
     ("MEM001", "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,589,934,592 bytes"),
@@ -177,7 +183,6 @@ BESIDE = [
         "FSX005",
         "mount: /fsx: wrong fs type, bad option, bad superblock on fs-0.fsx.amazonaws.com@tcp:/abcdefgh",
     ),
-    ("MPI001", "Host key verification failed."),
     ("MPI001", "A process or daemon was unable to complete a TCP connection"),
     ("DIST003", "There are not enough slots available in the system to satisfy the 16"),
     ("NCCL004", "[gpu-1:4711] *** MPI_ERR_TRUNCATE: message truncated"),
@@ -227,6 +232,8 @@ HARMLESS = [
     "An error occurred (404) when calling the HeadObject operation: Not Found; no checkpoint yet, "
     "starting anew",
     "ERROR: Failed building wheel for mpi4py",
+    "Host key verification failed.",
+    "ssh: connect to host github.com port 22: Connection timed out",
     "train.sh: line 3: module: command not found",
     "Exception caught and ignored: ValueError: bad sample 17",
     "Warning: Permanently added 'algo-2,10.0.1.7' (ECDSA) to the list of known hosts.",
