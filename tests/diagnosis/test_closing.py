@@ -103,6 +103,9 @@ def test_the_rank_that_fell_silent_long_before_all_others_is_named() -> None:
 
 
 CUT_OFF = {
+    "huggingface-transformers-14936": "it ends within the warnings of a start",
+    "huggingface-lerobot-1444": "it ends within the warnings of a start",
+    "lightning-ai-pytorch-lightning-10216": "it ends while the ranks meet",
     "ashleve-lightning-hydra-template-223": "it ends within the table of the layers",
     "bmaltais-kohya_ss-1735": "it ends within the warnings of a start",
     "facebookresearch-detectron2-2215": "it ends while the weights are loaded",

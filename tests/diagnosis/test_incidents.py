@@ -190,6 +190,22 @@ def test_steps_that_are_skipped_at_the_smallest_loss_scale_to_the_end_train_noth
     assert root(diagnose(records("\n".join(lines)))) == ("NUM001", None)
 
 
+def bars(*losses: str) -> list[str]:
+    """diffusers' bar of each step, in which DeepSpeed's word of the step before it stands as well."""
+    return [
+        f"Steps:   0%| | {step}/2000 [00:14<8:16:07, 14.89s/it, lr=1e-5, step_loss={loss}]{skipped(4, 2)}"
+        for step, loss in enumerate(losses, 1)
+    ]
+
+
+def test_losses_that_are_nan_to_the_end_are_not_dealt_with_by_skipping_the_steps() -> None:
+    assert root(diagnose(records("\n".join(bars("2.1", "nan", "nan"))))) == ("NUM001", None)
+
+
+def test_a_loss_that_was_nan_once_and_skipped_is_no_failure() -> None:
+    assert diagnose(records("\n".join(bars("2.1", "nan", "2.0")))).root_cause is None
+
+
 @pytest.mark.parametrize(
     "lines",
     [

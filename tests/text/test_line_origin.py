@@ -32,6 +32,7 @@ SHAPES = [
     pytest.param("\x1b[31m[rank3]: x\x1b[0m", 3, "[rank3]:", id="in colour"),
     pytest.param("abc-algo-2-xyz | [rank3]: x", 3, "[rank3]:", id="after a container's name"),
     pytest.param("[1,3]<stdout>: x", 3, "[1,3]<stdout>:", id="mpirun"),
+    pytest.param("[3]<stderr>:x", 3, "[3]<stderr>:", id="horovodrun"),
     pytest.param("[1,3]<stddiag>:x", 3, "[1,3]<stddiag>:", id="mpirun's diagnostics"),
     pytest.param("[1,mpirank:3,algo-2]<stderr>:x", 3, "[1,mpirank:3,algo-2]<stderr>:", id="mpirun's host"),
     pytest.param(
