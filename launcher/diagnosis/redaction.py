@@ -10,8 +10,11 @@ from launcher.text.secrets import CREDENTIAL_FORMS, HIDDEN, without_secrets
 
 LONGEST = 400
 
+_TOKEN = r"token(?!i[sz]|s[\w.-]{0,40}[\"']?[ =:]{1,4}[\d.]+(?![\w.]))"
+"""A token that may be one of access. Tokenizers have none, and tokens that are counted are words."""
+
 _NAME = (
-    r"(?>[\w.-]*?(?:secret|token|passw(?:or)?d|passwd|credential|api[_-]?key|access[_-]?key"
+    r"(?>[\w.-]*?(?:secret|" + _TOKEN + r"|passw(?:or)?d|passwd|credential|api[_-]?key|access[_-]?key"
     r"|private[_-]?key|auth(?!or))[\w.-]*)"
 )
 """The whole of a name with such a word in it. It begins where no name goes on and is never tried in part, so

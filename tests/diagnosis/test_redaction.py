@@ -23,6 +23,8 @@ AWS_SECRET = "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYEXAMPLEKEY"
         (f"second value {AWS_SECRET} printed", AWS_SECRET),
         ("{'aws_secret_access_key': 'abc/def'}", "abc/def"),
         ("train.py --hf-token hunter2 --lr 1", "hunter2"),
+        ("token=12345", "12345"),
+        ("hub_tokens: 12hunter2", "12hunter2"),
         ('{"password": "hunter2", "user": "me"}', "hunter2"),
         ("Authorization: Bearer abcdef.ghijk-123", "ghijk"),
         (f"login hf_{LETTERS}", LETTERS),
@@ -45,6 +47,8 @@ def test_a_secret_is_hidden(line: str, secret: str) -> None:
         "[E ProcessGroupNCCL.cpp:455] [Rank 1] Watchdog caught collective operation timeout: "
         "WorkNCCL(SeqNum=3)",
         '  File "/opt/ml/code/tokenizer.py", line 3, in <module>',
+        "ImportError: tokenizers>=0.14,<0.15 is required, but found tokenizers==0.13.3",
+        "step 4 tokens: 1024 tokens_per_sec=512.5 tokens/s: 99 'max_new_tokens': 256",
         "sha256 3f786850e387550fdab836ed7e6dc881de23001b",
         "KeyError: 'labels'",
         "step 3 loss=2.31 lr=0.1",
