@@ -10,19 +10,20 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 
+from launcher.diagnosis.attempts import is_first_line, says_started_again
 from launcher.diagnosis.known_shapes import Writer
 from launcher.diagnosis.raised import sign_of_cut
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.scan import Candidate
 from launcher.diagnosis.sighting import Sighting
-from launcher.diagnosis.tracebacks import Frame, Traceback, names_exception
+from launcher.diagnosis.tracebacks import HEADER, Frame, Traceback, names_exception
 
 _PLACE = re.compile(r'^\s{0,40}File "[^"]{1,1000}", line \d{1,7}, in \S')
 """A place as a traceback tells it; in the stacks of faulthandler, which are no sign of an error, no comma
 stands before `in`."""
 
-_WITHOUT_ERROR = re.compile(r"Stack \(most recent call last\)|\(most recent call first\)")
-"""How the stacks begin that are printed where nothing was raised."""
+_BEGINS = re.compile(rf"{re.escape(HEADER)}|Stack \(most recent call last\)|\(most recent call first\)")
+"""How a traceback begins, which is read as such, and the stacks that are printed where nothing was raised."""
 
 _INDENTED = (" ", "\t")
 
@@ -33,10 +34,18 @@ def signs_of_cut_stacks(tails: Iterable[tuple[Candidate, Line]]) -> Iterator[Sig
     """The exceptions in the middle of whose stack a writer's last lines end; `tails` are the last lines of
     all streams, those of one stream in their order."""
     for _, lines in groupby(tails, key=lambda each: each[0].stream):
-        for written in _by_writer(lines):
+        for written in _by_writer(_since_start(list(lines))):
             stack = _stack_at_end(written)
             if any(_PLACE.match(line.text) for _, line in stack):
                 yield _sign_of(stack)
+
+
+def _since_start(lines: _Lines) -> _Lines:
+    """The lines of a stream since all began once more, if they tell of that."""
+    starts = [
+        at for at, (_, line) in enumerate(lines) if says_started_again(line.text) or is_first_line(line.text)
+    ]
+    return lines[starts[-1] :] if starts else lines
 
 
 def _by_writer(lines: Iterable[tuple[Candidate, Line]]) -> Collection[_Lines]:
@@ -54,7 +63,7 @@ def _stack_at_end(lines: _Lines) -> _Lines:
     start = end
     while start and _is_of_stack(lines[start - 1][1].text):
         start -= 1
-    if start and _WITHOUT_ERROR.search(lines[start - 1][1].text):
+    if start and _BEGINS.search(lines[start - 1][1].text):
         return ()
     return () if _says_what_was_raised(lines[-1][1].text) else lines[start:end]
 

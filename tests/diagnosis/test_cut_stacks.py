@@ -69,6 +69,24 @@ def test_what_comes_after_a_stack_shows_that_somebody_dealt_with_it() -> None:
     assert diagnosis(*STACK, "INFO retried", "INFO step 3 of 10").root_cause is None
 
 
+def test_a_stack_of_an_earlier_start_is_history() -> None:
+    again = "INFO torch.distributed.elastic.agent.server.api:[default] Restarting worker group"
+    assert diagnosis(*of_rank(1, STACK), again, "[rank0]:loading").root_cause is None
+
+
+def test_a_stack_with_its_header_is_told_once() -> None:
+    found = diagnosis(*of_rank(1, ("Traceback (most recent call last):", *STACK)))
+    assert [finding.message for finding in found.findings] == [
+        "rank 1 on algo-1: an exception, of which the log has only the stack (train.py:45)"
+    ]
+
+
+def test_a_stack_with_its_header_before_training_went_on_was_survived() -> None:
+    steps = [f"[rank0]:step {step} of 90 loss 2.1" for step in range(3, 9)]
+    cut = of_rank(1, ("Traceback (most recent call last):", *STACK))
+    assert diagnosis(*steps[:2], *cut, *steps[2:]).root_cause is None
+
+
 @pytest.mark.parametrize("raised", ["ValueError: bad learning rate", "zipfile.BadZipFile: bad header"])
 def test_an_exception_that_stands_there_is_told_rather_than_the_stack(raised: str) -> None:
     found = diagnosis("Traceback (most recent call last):", *STACK, raised)
