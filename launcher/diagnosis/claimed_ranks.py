@@ -28,12 +28,18 @@ LITERALS = ("member: ", " commid 0x", "//cpu//")
 
 _ANNOUNCED = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d{1,6}), MEMBER: \d{1,6}/(?P<size>\d{1,6})\b")
 _IN_COMMUNICATOR = re.compile(
-    r"\bcomm 0x[\da-f]{1,16} rank (?P<rank>\d{1,6}) nranks (?P<size>\d{1,6}) .{0,120}?"
-    r"\bcommId (?P<id>0x[\da-f]{1,16})\b"
+    r"\bcomm 0x[\da-f]{1,16} rank (?P<rank>\d{1,6}) nranks (?P<size>\d{1,6})"
+    r"(?: (?:cudaDev|nvmlDev|busId) [\da-f]{1,16}){0,3} commId (?P<id>0x[\da-f]{1,16}) - "
+    r"Init (?P<at>START|COMPLETE)"
 )
+"""Not of communicators that were split from another one: until 2.20 those print an identity that is none.
+What is complete has each rank once, whatever else is said of it."""
+
 _WAITS_FOR = re.compile(
-    r"\bwait timeout after \d{1,9} ?ms, keys: \S{0,200}//cpu//\d{1,6}/(?P<rank>\d{1,6})\b"
+    r"\bwait timeout after \d{1,9} ?ms, keys: /?default_pg/\d{1,6}//cpu//\d{1,6}/(?P<rank>\d{1,6})\b"
 )
+"""In the group of all ranks: in another one a rank has another number."""
+
 _MOST_CLAIMS = 100_000
 
 
@@ -58,6 +64,7 @@ class ClaimedRanks:
 
     def __init__(self) -> None:
         self._claims: dict[_World, dict[int, _Claims]] = {}
+        self._complete: set[str] = set()
         self._count = 0
 
     def read(self, candidate: Candidate, line: Line) -> Sighting | None:
@@ -65,7 +72,10 @@ class ClaimedRanks:
         if waits := _WAITS_FOR.search(line.text):
             return _waits_for_itself(int(waits["rank"]), candidate, line)
         if claim := _IN_COMMUNICATOR.search(line.text):
-            self._note(_World(claim["id"], int(claim["size"])), int(claim["rank"]), candidate, line)
+            if claim["at"] == "START":
+                self._note(_World(claim["id"], int(claim["size"])), int(claim["rank"]), candidate, line)
+            elif len(self._complete) < _MOST_CLAIMS:
+                self._complete.add(claim["id"])
         elif claim := _ANNOUNCED.search(line.text):
             self._note(_World("", int(claim["size"])), int(claim["rank"]), candidate, line)
         return None
@@ -86,7 +96,7 @@ class ClaimedRanks:
         Where all ranks of a world are announced, each host may have one of its own.
         """
         for world, ranks in self._claims.items():
-            if not world.name and len(ranks) >= world.size:
+            if world.name in self._complete or (not world.name and len(ranks) >= world.size):
                 continue
             on_hosts = {rank: {host for _, host in claims.by if host} for rank, claims in ranks.items()}
             twice = sorted(rank for rank, hosts in on_hosts.items() if len(hosts) > 1)

@@ -46,6 +46,11 @@ def test_a_rank_for_which_only_others_wait_is_missing() -> None:
     assert code(diagnosis(waiting_for(2, (0, 1, 3)))) == "NCCL008"
 
 
+def test_in_a_group_of_some_ranks_the_numbers_are_others() -> None:
+    of_group = [(host, line.replace("//cpu", "//2//cpu")) for host, line in waiting_for(2, range(4))]
+    assert code(diagnosis(of_group)) == "NCCL008"
+
+
 def test_ranks_that_two_hosts_announce_are_named_with_them() -> None:
     found = diagnosis((host, member(rank)) for host in ("algo-1", "algo-2") for rank in (0, 1))
     assert found.root_cause is not None
@@ -85,8 +90,13 @@ def test_one_communicator_has_each_rank_once() -> None:
             for n in range(2)
         ]
 
-    assert code(diagnosis(lines(("0x9c1", "0x9c1")))) == "DIST007"
+    started = lines(("0x9c1", "0x9c1"))
+    assert code(diagnosis(started)) == "DIST007"
     assert code(diagnosis(lines(("0x9c1", "0x77f")))) is None
+    complete = [(host, line.replace("START", "COMPLETE")) for host, line in started]
+    assert code(diagnosis(started + complete)) is None
+    split = [(host, line.replace("commId", "parent 0x5 color 1 key 0 commId")) for host, line in started]
+    assert code(diagnosis(split)) is None
 
 
 def test_after_a_start_anew_ranks_may_be_on_other_hosts() -> None:
