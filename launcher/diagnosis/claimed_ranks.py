@@ -26,7 +26,9 @@ from launcher.text.rank_ranges import ranks_text
 LITERALS = ("member: ", " commid 0x", "//cpu//")
 """Lower-case parts of the lines that tell who claims a rank, or waits for one."""
 
-_ANNOUNCED = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d{1,6}), MEMBER: \d{1,6}/(?P<size>\d{1,6})\b")
+ANNOUNCED = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d{1,6}), MEMBER: \d{1,6}/(?P<size>\d{1,6})\b")
+"""How Lightning tells a rank, and of how many ranks."""
+
 _IN_COMMUNICATOR = re.compile(
     r"\bcomm 0x[\da-f]{1,16} rank (?P<rank>\d{1,6}) nranks (?P<size>\d{1,6})"
     r"(?: (?:cudaDev|nvmlDev|busId) [\da-f]{1,16}){0,3} commId (?P<id>0x[\da-f]{1,16}) - "
@@ -76,7 +78,7 @@ class ClaimedRanks:
                 self._note(_World(claim["id"], int(claim["size"])), int(claim["rank"]), candidate, line)
             elif len(self._complete) < _MOST_CLAIMS:
                 self._complete.add(claim["id"])
-        elif claim := _ANNOUNCED.search(line.text):
+        elif claim := ANNOUNCED.search(line.text):
             self._note(_World("", int(claim["size"])), int(claim["rank"]), candidate, line)
         return None
 

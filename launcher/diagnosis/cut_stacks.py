@@ -16,7 +16,7 @@ from launcher.diagnosis.raised import sign_of_cut
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.scan import Candidate
 from launcher.diagnosis.sighting import Sighting
-from launcher.diagnosis.tracebacks import HEADER, Frame, Traceback, names_exception
+from launcher.diagnosis.tracebacks import HEADER, Traceback, says_what_was_raised
 
 _PLACE = re.compile(r'^\s{0,40}File "[^"]{1,1000}", line \d{1,7}, in \S')
 """A place as a traceback tells it; in the stacks of faulthandler, which are no sign of an error, no comma
@@ -34,18 +34,20 @@ def signs_of_cut_stacks(tails: Iterable[tuple[Candidate, Line]]) -> Iterator[Sig
     """The exceptions in the middle of whose stack a writer's last lines end; `tails` are the last lines of
     all streams, those of one stream in their order."""
     for _, lines in groupby(tails, key=lambda each: each[0].stream):
-        for written in _by_writer(_since_start(list(lines))):
+        of_stream = list(lines)
+        for written in _by_writer(of_stream):
             stack = _stack_at_end(written)
-            if any(_PLACE.match(line.text) for _, line in stack):
+            if any(_PLACE.match(line.text) for _, line in stack) and not _is_history(stack, of_stream):
                 yield _sign_of(stack)
 
 
-def _since_start(lines: _Lines) -> _Lines:
-    """The lines of a stream since all began once more, if they tell of that."""
-    starts = [
-        at for at, (_, line) in enumerate(lines) if says_started_again(line.text) or is_first_line(line.text)
-    ]
-    return lines[starts[-1] :] if starts else lines
+def _is_history(stack: _Lines, of_stream: _Lines) -> bool:
+    """Whether all began once more after it."""
+    last = stack[-1][0].index
+    return any(
+        candidate.index > last and (says_started_again(line.text) or is_first_line(line.text))
+        for candidate, line in of_stream
+    )
 
 
 def _by_writer(lines: Iterable[tuple[Candidate, Line]]) -> Collection[_Lines]:
@@ -65,15 +67,7 @@ def _stack_at_end(lines: _Lines) -> _Lines:
         start -= 1
     if start and _BEGINS.search(lines[start - 1][1].text):
         return ()
-    return () if _says_what_was_raised(lines[-1][1].text) else lines[start:end]
-
-
-def _says_what_was_raised(text: str) -> bool:
-    if names_exception(text):
-        return True
-    after = Traceback(0, "", frames=[Frame("", "")])
-    after.add(text)
-    return ":" in after.exception
+    return () if says_what_was_raised(lines[-1][1].text) else lines[start:end]
 
 
 def _is_of_stack(text: str) -> bool:

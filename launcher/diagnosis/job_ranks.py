@@ -39,6 +39,7 @@ class JobRanks:
         """The table of ranks, once all lines were read (`conclude`)."""
         self.waiting: tuple[rank_lines.Waiting, ...] = ()
         """Where ranks stand in their collectives, known at the same time."""
+        self._tasks = 0
         self.world_size = 0
         """How many ranks there are, known at the same time; 0 where no line tells."""
 
@@ -100,13 +101,13 @@ class JobRanks:
         """Nothing comes any more: make the table of ranks."""
         self.waiting, self.states, size = rank_lines.told(self._streams)
         self.world_size = max(self._worlds.size, size)
+        self._tasks = max((lines.tasks for lines in self._streams.values()), default=0)
 
     def placed(self, sign: Sighting) -> Sighting:
         """The sign with its global rank where its line, or the path of its stream, tells the local one, or
         where it names a task of srun and each rank is a task: there are as many of both."""
         task = sign.captured.get("task")
-        tasks = max((lines.tasks for lines in self._streams.values()), default=0)
-        if sign.rank is None and task is not None and 1 < self.world_size == tasks:
+        if sign.rank is None and task is not None and 1 < self.world_size == self._tasks:
             return replace(sign, rank=int(task))
         host, rank, told = sign.host or "", sign.rank, sign.captured.get("local_rank", "")
         if rank is None and told.isdecimal():

@@ -25,9 +25,7 @@ def sign_of_exception(traceback: Traceback, candidate: Candidate, line: Line) ->
         stop = unworded(job_runtime.STOPPED, LineRole.CASCADE, what, candidate, line, vague=False)
         return "interrupted", stop
     if ends_in_rendezvous(traceback):
-        what = f"the hosts did not meet: {traceback.exception}"
-        met = unworded(nccl.RENDEZVOUS_TIMED_OUT, LineRole.SYMPTOM, what, candidate, line, vague=True)
-        return "rendezvous", with_traceback(met, traceback)
+        return "rendezvous", _not_met(traceback.exception, candidate, line, traceback)
     role = LineRole.CASCADE if traceback.follows_from_another else LineRole.INITIATOR
     return role, _of_script(traceback.exception, role, candidate, line, traceback)
 
@@ -36,9 +34,7 @@ def sign_of_cut(traceback: Traceback, header: Candidate, line: Line) -> Sighting
     """A traceback whose exception is not in the log says only that there was one, and where; `line` is the
     first that is left of it."""
     if ends_in_rendezvous(traceback):
-        what = "the hosts did not meet: an exception of which the log has only the stack"
-        met = unworded(nccl.RENDEZVOUS_TIMED_OUT, LineRole.SYMPTOM, what, header, line, vague=True)
-        return with_traceback(met, traceback)
+        return _not_met("an exception of which the log has only the stack", header, line, traceback)
     what, role = "an exception, of which the log has only the stack", LineRole.CASCADE
     if traceback.in_thread:
         # Python ends the thread alone: whether the job got over it stood in what is not there.
@@ -58,6 +54,11 @@ def with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
         fatal=traceback.is_fatal,
         plumbing=sighting.mode is job_runtime.SCRIPT_RAISED and ends_in_plumbing(traceback),
     )
+
+
+def _not_met(why: str, candidate: Candidate, line: Line, traceback: Traceback) -> Sighting:
+    mode, what = nccl.RENDEZVOUS_TIMED_OUT, f"the hosts did not meet: {why}"
+    return with_traceback(unworded(mode, LineRole.SYMPTOM, what, candidate, line, vague=True), traceback)
 
 
 def _of_script(what: str, role: LineRole, candidate: Candidate, line: Line, traceback: Traceback) -> Sighting:

@@ -187,6 +187,13 @@ def names_exception(text: str) -> bool:
     return _EXCEPTION.match(text) is not None
 
 
+def says_what_was_raised(text: str) -> bool:
+    """Whether a line below a stack names an exception, or any class with a message behind it."""
+    if names_exception(text):
+        return True
+    return ":" in text and bool(_ANY_EXCEPTION.match(text)) and not _OF_ANOTHERS_STACK.match(text)
+
+
 def folded(frames: Sequence[Frame]) -> str:
     """So many frames in these libraries, such as `... 7 frames in torch`."""
     libraries = ", ".join(dict.fromkeys(frame.library for frame in frames))

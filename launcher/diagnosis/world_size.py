@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from launcher.diagnosis.claimed_ranks import ANNOUNCED
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.redaction import shown
 from launcher.diagnosis.sighting import Sighting
@@ -34,7 +35,6 @@ _STARTED = re.compile(
     r"^slipway: \S{1,100}, host 1 of (?P<hosts>\d{1,6}): .{1,300}? by \w{1,40}, (?P<each>\d{1,6}) per host"
 )
 _SIZE = re.compile(r"(?<![\w\"'.-])world[ _]size ?(?:is|=|:)? ?(?P<size>\d{1,6})\b(?!\.\d)", re.I)
-_MEMBER = re.compile(r"\bGLOBAL_RANK: \d{1,6}, MEMBER: \d{1,6}/(?P<size>\d{1,6})\b")
 _RANK_OF = re.compile(r"\brank 0 of (?P<size>\d{1,6})\b(?!\.\d)", re.I)
 _OWN_RANK = re.compile(r"\brank ?[=:]? ?\d{1,6},?(?: and| of)?$", re.I)
 _ALONE = re.compile(
@@ -116,7 +116,7 @@ class WorldSizes:
 
 def _size(text: str) -> int | None:
     """The number of ranks that a line says there are, 2 for several of them; None where it says nothing."""
-    if match := _MEMBER.search(text) or _RANK_OF.search(text):
+    if match := ANNOUNCED.search(text) or _RANK_OF.search(text):
         return int(match["size"])
     if (match := _SIZE.search(text)) and _is_a_statement(text[: match.start()]):
         return int(match["size"])
