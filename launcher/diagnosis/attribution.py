@@ -19,7 +19,7 @@ from launcher.diagnosis.reason import BEFORE_ALL_LINES, known_by_log
 from launcher.diagnosis.remedies.asked_job import NOTHING_ASKED, AskedJob
 from launcher.diagnosis.remedies.numbers import remedy_with_numbers
 from launcher.diagnosis.sighting import Sighting
-from launcher.diagnosis.signatures.signature import LineRole
+from launcher.diagnosis.signatures.signature import SHORTLY, LineRole
 from launcher.diagnosis.standstill import hangs, silent_before, stands_still
 from launcher.diagnosis.stops import split_by_stop, stopped, unexplained
 from launcher.diagnosis.sureness import judged_sure, runner_up
@@ -28,9 +28,6 @@ from launcher.failure_modes import distribution, hardware, job_runtime
 from launcher.failure_modes.model import Finding, Retry
 
 _ENDS_BY_SIGNAL = (job_runtime.NATIVE_CRASH, hardware.HOST_OUT_OF_MEMORY)
-
-CLOSE = 12
-"""Lines of a host between a context and the symptom that it explains."""
 
 
 def judge(
@@ -193,7 +190,7 @@ def _explained(root: Sighting, signs: Iterable[Sighting], reading: Reading) -> t
     alike = [sign for sign in signs if sign.code == root.code and sign.index != BEFORE_ALL_LINES]
     for context, host, index, text in sorted(reading.contexts, key=lambda entry: (entry[1], -entry[2])):
         near = (
-            (sign.host or "") in (host, root.host or "") and 0 < sign.index - index <= CLOSE for sign in alike
+            (sign.host or "") in (host, root.host or "") and 0 < sign.index - index <= SHORTLY for sign in alike
         )
         if root.mode in context.of and any(near):
             return replace(root, mode=context.mode), text

@@ -6,11 +6,14 @@ Lines are joined without their breaks, so that a literal which is torn over two 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Collection
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
 from launcher.diagnosis.literals import Finder, Hit
-from launcher.diagnosis.windows import Window
+from launcher.diagnosis.signatures.signature import SHORTLY
+from launcher.diagnosis.windows import TAIL, Window
 
 OF_A_RECORD: Final = 3
 """Lines after a line that may be of its record."""
@@ -21,12 +24,22 @@ _SPARSE = 16
 _BREAK = ord(b"\n")
 
 
-class LiteralPlaces:
-    """Tells the lines in which a finder's literals begin."""
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """The numbers of the lines of a window in which a literal begins: of all, and of those that tell something
+    by themselves or shortly before one that does."""
 
-    def __init__(self, finder: Finder) -> None:
+    every: list[int]
+    telling: list[int]
+
+
+class LiteralPlaces:
+    """Tells the lines in which a finder's literals begin. Those of `contexts` count shortly before others."""
+
+    def __init__(self, finder: Finder, contexts: Collection[str] = ()) -> None:
         self._finder = finder
         self._sizes = [len(literal) for literal in finder.literals]
+        self._alone = [literal.decode() not in contexts for literal in finder.literals]
 
     def near(self, lines: list[bytes], left: list[int], end: int) -> list[int]:
         """The numbers of the lines with a literal, among those that are left and the next ones after each."""
@@ -42,15 +55,32 @@ class LiteralPlaces:
             near = kept
         return [first + number for number in self._of_lines(near)]
 
-    def within(self, window: Window) -> list[int]:
-        """The numbers of the lines of a window in which a literal begins that ends there or in the next one.
+    def within(self, window: Window) -> Hits:
+        """The lines of a window in which a literal begins that ends there or in the next one.
 
-        The lines are not cut apart where few of them have one.
+        Ordinary lines are contexts (every checkpoint that is saved), so they are left out where nothing
+        follows that they could explain; the last lines of a window are not, as nobody knows what follows.
         """
-        text = window.text
         found = self._finder.hits(window.joined)
-        if len(found) * _SPARSE > window.count:
-            return self._numbered(window.lines, found)
+        sought = self._of_few if len(found) * _SPARSE <= window.count else self._of_many
+        telling = sought(window, [hit for hit in found if self._alone[hit[1]]])
+        if all(self._alone[literal] for _, literal in found):
+            return Hits(telling, telling)
+        every = sought(window, found)
+        wanted = {*telling}
+        for number in every:
+            after = bisect_right(telling, number)
+            followed = after < len(telling) and telling[after] <= number + SHORTLY
+            if followed or number >= window.count - TAIL:
+                wanted.add(number)
+        return Hits(every, sorted(wanted))
+
+    def _of_many(self, window: Window, found: list[Hit]) -> list[int]:
+        return self._numbered(window.lines, found)
+
+    def _of_few(self, window: Window, found: list[Hit]) -> list[int]:
+        """The same without cutting the lines of a window apart."""
+        text = window.text
         sizes = self._sizes
         numbers: set[int] = set()
         # A place in the text, and how many lines end before it.

@@ -43,6 +43,12 @@ LITERALS = (
     *(HEADER.lower(), BOX_END),
 )
 
+_OF_CONTEXTS = {*LITERALS_OF[Topic.CONTEXT]}.difference(
+    (row.literal for row in SIGNATURES),
+    *(literals for topic, literals in LITERALS_OF.items() if topic is not Topic.CONTEXT),
+)
+"""The literals that nothing but contexts looks for."""
+
 
 class LogReader:
     """Turns the records of all hosts into one reading, in one pass. A reader reads once.
@@ -51,7 +57,7 @@ class LogReader:
     """
 
     def __init__(self, processes_per_host: int | None = None) -> None:
-        self._scanner = Scanner(finder_of(LITERALS))
+        self._scanner = Scanner(finder_of(LITERALS), _OF_CONTEXTS)
         self._tracebacks = OpenTracebacks(self._scanner)
         self._incidents = IncidentReader(self._want)
         self._ranks = JobRanks(processes_per_host)

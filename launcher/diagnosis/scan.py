@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from launcher.diagnosis.known_lines import KnownBounds, KnownLines
-from launcher.diagnosis.literal_places import OF_A_RECORD, LiteralPlaces
+from launcher.diagnosis.literal_places import OF_A_RECORD, Hits, LiteralPlaces
 from launcher.diagnosis.literals import Finder
 from launcher.diagnosis.record import LogRecord, LogStream
 from launcher.diagnosis.windows import AHEAD, LONGEST, TAIL, WINDOW, Window, Windows
@@ -102,10 +102,11 @@ class _Stream:
 
 
 class Scanner:
-    """Finds candidates; `all_of` names the streams of which every line is wanted for the moment."""
+    """Finds candidates; `all_of` names the streams of which every line is wanted for the moment. Literals of
+    `contexts` make candidates of lines only where others follow shortly after them."""
 
-    def __init__(self, finder: Finder) -> None:
-        self._places = LiteralPlaces(finder)
+    def __init__(self, finder: Finder, contexts: Collection[str] = ()) -> None:
+        self._places = LiteralPlaces(finder, contexts)
         self._streams: dict[str, _Stream] = {}
         self._bound = KnownBounds()
         self._known: dict[str, KnownLines] = {}
@@ -199,7 +200,7 @@ class Scanner:
 
     def _search(self, stream: _Stream, window: Window) -> Iterator[Candidate]:
         """The candidates of a window, in the order of the lines."""
-        hits: list[int] | None = None
+        hits: Hits | None = None
         at = 0
         while at < window.count:
             if stream.known.is_busy:
@@ -209,7 +210,7 @@ class Scanner:
                 at = yield from self._search_calm(stream, window, hits, at)
 
     def _search_calm(
-        self, stream: _Stream, window: Window, hits: list[int], at: int
+        self, stream: _Stream, window: Window, hits: Hits, at: int
     ) -> Generator[Candidate, None, int]:
         """The candidates of a window from a line on, until many lines are; returns where to go on."""
         since = at
@@ -264,18 +265,19 @@ class Scanner:
         index = window.start + number
         return stream.candidate(index, stream.time_of(index), window.line(number), window.after(number), hit)
 
-    def _wanted(self, stream: _Stream, hits: list[int], start: int, end: int) -> Iterator[tuple[int, bool]]:
+    def _wanted(self, stream: _Stream, hits: Hits, start: int, end: int) -> Iterator[tuple[int, bool]]:
         """The numbers of the lines that are looked at, and whether a literal begins in them or soon after."""
-        last = bisect_left(hits, end)
-        position, number = 0, start - 1
+        every, telling = hits.every, hits.telling
+        number = start - 1
         while True:
             # What is wanted may change with every candidate, so it is looked up each time.
             if self._is_wanted(stream):
                 number += 1
-                position = bisect_left(hits, number, position)
+                near = bisect_left(every, number)
+                hit = near < len(every) and every[near] <= number + OF_A_RECORD
             else:
-                position = bisect_right(hits, number, position)
-                number = hits[position] if position < last else end
+                after = bisect_right(telling, number)
+                number, hit = telling[after] if after < len(telling) else end, True
             if number >= end:
                 return
-            yield number, position < len(hits) and hits[position] <= number + OF_A_RECORD
+            yield number, hit

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from launcher.failure_modes.model import FailureMode, Retry
 
@@ -65,6 +66,10 @@ class Signature:
     def captures(self) -> tuple[str, ...]:
         """The names of what the pattern captures."""
         return tuple(self.pattern.groupindex)
+
+
+SHORTLY: Final = 12
+"""Lines of a stream between a context and the symptom that it explains, at most."""
 
 
 @dataclass(frozen=True, slots=True)
