@@ -189,9 +189,7 @@ def _explained(root: Sighting, signs: Iterable[Sighting], reading: Reading) -> t
         return root, None
     alike = [sign for sign in signs if sign.code == root.code and sign.index != BEFORE_ALL_LINES]
     for context, host, index, text in sorted(reading.contexts, key=lambda entry: (entry[1], -entry[2])):
-        near = (
-            (sign.host or "") in (host, root.host or "") and 0 < sign.index - index <= SHORTLY for sign in alike
-        )
-        if root.mode in context.of and any(near):
+        of_host = [sign for sign in alike if (sign.host or "") in (host, root.host or "")]
+        if root.mode in context.of and any(0 < sign.index - index <= SHORTLY for sign in of_host):
             return replace(root, mode=context.mode), text
     return root, None

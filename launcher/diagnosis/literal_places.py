@@ -26,8 +26,8 @@ _BREAK = ord(b"\n")
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The numbers of the lines of a window in which a literal begins: of all, and of those that tell something
-    by themselves or shortly before one that does."""
+    """The numbers of the lines of a window in which a literal begins: of all of them, and of those that tell
+    something by themselves or shortly before one that does."""
 
     every: list[int]
     telling: list[int]

@@ -9,11 +9,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from launcher.diagnosis import known_kinds, known_lines, literals, matching, scan
+from launcher.diagnosis import known_kinds, known_lines, literals, matching, reader, scan
+from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.known_kinds import KnownKinds
 from launcher.diagnosis.literals import PatternFinder
 from launcher.diagnosis.reader import LogReader
 from launcher.diagnosis.record import LogStream
+from launcher.diagnosis.signatures.signature import SHORTLY
+from launcher.diagnosis.windows import TAIL
 from tests.diagnosis.cases import cases
 from tests.diagnosis.threads import threads
 
@@ -171,6 +174,24 @@ def test_the_labelled_logs_have_the_same_answer_without_memory_also_when_they_co
         if told != without_memory(text * 3):
             different.append(text[:60])
     assert different == []
+
+
+def test_the_labelled_logs_have_the_same_answer_where_every_context_is_looked_at() -> None:
+    """Of what follows nothing is in reach of the contexts, and they are not among the last lines."""
+    follows = "".join(f"reading shard {number}\n" for number in range(2 * TAIL))
+    checkpoint = "INFO Saving checkpoint of the model\n"
+    texts = [
+        f"{checkpoint}{between}{text}\n{follows}"
+        for text in LOGS
+        for between in ("", "reading\n" * (SHORTLY - 1), "reading\n" * SHORTLY)
+        if "timeout" in text
+    ]
+    told = [diagnose([], streams=streams(text, 1 << 16)) for text in texts]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "_OF_CONTEXTS", set())
+        assert told == [diagnose([], streams=streams(text, 1 << 16)) for text in texts]
+    explained = [each for each in told if each.root_cause and each.root_cause.finding.code == "CKPT003"]
+    assert len(texts) / 10 < len(explained) < len(texts)
 
 
 # Each is left out after the first time; what is last in it counts all the same.

@@ -10,6 +10,7 @@ from launcher.diagnosis import literal_places
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.record import LogStream, Record
 from launcher.diagnosis.scan import Candidate, Scanner
+from launcher.diagnosis.signatures.signature import SHORTLY
 from launcher.diagnosis.windows import TAIL, WINDOW
 
 
@@ -84,6 +85,37 @@ def test_a_wanted_stream_gives_every_line_until_it_is_not() -> None:
         (reader.all_of.add if found.index < 300 else reader.all_of.discard)("algo-1")
     assert [index for index, _ in seen] == [*range(10, 301)]
     assert [index for index, hit in seen if hit] == [10]
+
+
+def of_contexts(lines: list[str], *, wanted: bool = False) -> list[Candidate]:
+    reader = Scanner(finder_of(["needle", "pin"]), contexts={"pin"})
+    if wanted:
+        reader.all_of.add("one")
+    return list(reader.feed([], [LogStream("one", "algo-1", None, None, iter(["\n".join(lines).encode()]))]))
+
+
+@pytest.mark.parametrize("sparse", [0, 1 << 30], ids=["of many", "of few"])
+def test_a_context_is_looked_at_where_another_line_follows_shortly(
+    sparse: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(literal_places, "_SPARSE", sparse)
+    lines = ["hay"] * 2000
+    for number in (10, 500 - SHORTLY - 1, 500 - SHORTLY, 499, 501):
+        lines[number] = "a pin"
+    lines[500] = "a needle"
+    assert [found.index for found in of_contexts(lines)] == [500 - SHORTLY, 499, 500]
+
+
+def test_a_context_is_looked_at_where_nobody_knows_yet_what_follows() -> None:
+    lines = ["hay"] * 2000
+    lines[2000 - TAIL - 1] = lines[2000 - TAIL] = "a pin"
+    assert [found.index for found in of_contexts(lines)] == [2000 - TAIL]
+
+
+def test_a_context_in_a_stream_that_is_read_whole_is_a_hit() -> None:
+    lines = ["hay"] * 2000
+    lines[10] = "a pin"
+    assert [found.index for found in of_contexts(lines, wanted=True) if found.hit] == [7, 8, 9, 10]
 
 
 def test_lines_that_a_record_may_reach_into_are_hits_as_well() -> None:

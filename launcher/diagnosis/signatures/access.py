@@ -32,8 +32,7 @@ SIGNATURES = (
         example="botocore.exceptions.ClientError: An error occurred (AccessDenied) when calling the "
         "CreateMultipartUpload operation: Access Denied",
         near_miss="botocore.exceptions.ClientError: An error occurred (404) when calling the HeadObject "
-        "operation: "
-        "Not Found",
+        "operation: Not Found",
         says="S3 refused {operation} ({why})",
     ),
     Signature(
@@ -87,8 +86,7 @@ SIGNATURES = (
         literal="is not authorized to perform",
         pattern=re.compile(r"is not authorized to perform:? (?P<operation>(?!s3:|kms:)[\w-]+:\w+)"),
         example="User: arn:aws:iam::111122223333:user/u is not authorized to perform: "
-        "sagemaker:CreateTrainingJob on "
-        "resource: x",
+        "sagemaker:CreateTrainingJob on resource: x",
         near_miss="User: x is not authorized to perform: s3:GetObject on resource: y",
         says="a permission is missing: {operation}",
     ),
@@ -101,8 +99,7 @@ SIGNATURES = (
             r"|Could not assume role"
         ),
         example="ValidationException: Could not assume role arn:aws:iam::111122223333:role/train. Please "
-        "ensure that "
-        "the role exists and allows principal 'sagemaker.amazonaws.com' to assume the role.",
+        "ensure that the role exists and allows principal 'sagemaker.amazonaws.com' to assume the role.",
         near_miss="INFO if you could not assume role x, see the guide",
         says="SageMaker could not assume the execution role {role}",
     ),
@@ -149,8 +146,7 @@ SIGNATURES = (
         literal="route to an s3 vpc endpoint",
         pattern=re.compile(r"subnet's route table has a route to an S3 VPC endpoint"),
         example="ClientError: Data download failed:Please ensure that the subnet's route table has a route "
-        "to an S3 "
-        "VPC endpoint or a NAT device, both the security groups and the subnet's network ACL allow "
+        "to an S3 VPC endpoint or a NAT device, both the security groups and the subnet's network ACL allow "
         "outbound traffic",
         near_miss="INFO the route to an S3 VPC endpoint is there",
         says="the subnet has no way to S3",
@@ -241,8 +237,7 @@ SIGNATURES = (
             _RAISED + r"\((?:404\) when calling the HeadObject|NoSuchKey\) when calling the \w{1,40})"
         ),
         example="botocore.exceptions.ClientError: An error occurred (404) when calling the HeadObject "
-        "operation: "
-        "Not Found",
+        "operation: Not Found",
         near_miss="INFO (404) when calling the HeadObject operation: it is made now",
         says="there is no such object in S3",
         vague=True,

@@ -18,8 +18,7 @@ SIGNATURES = (
         literal="capacityerror",
         pattern=re.compile(r"\bCapacityError: (?P<what>[^.]{0,120})"),
         example="Failed Reason: CapacityError: Unable to provision requested ML compute capacity. Please "
-        "retry using "
-        "a different ML instance type.",
+        "retry using a different ML instance type.",
         near_miss="INFO CapacityError is retried",
         says="AWS has no instances free: {what}",
     ),

@@ -14,8 +14,7 @@ from launcher.failure_modes.model import Retry
 
 _TORN = (
     "Load the checkpoint before this one, and delete the torn one: its writer was killed, or the disk was "
-    "full "
-    "before it was whole. Where it was downloaded, download it again and compare its size. Save with "
+    "full before it was whole. Where it was downloaded, download it again and compare its size. Save with "
     "slipway.CheckpointManager, which never leaves a torn one behind and refuses what it did not write."
 )
 
@@ -197,8 +196,7 @@ SIGNATURES = (
             r"^OSError: Unable to load weights from \w{1,20} checkpoint file for '(?P<file>[^']{1,300})'"
         ),
         example="OSError: Unable to load weights from pytorch checkpoint file for "
-        "'/fsx/out/pytorch_model.bin' at "
-        "'/fsx/out/pytorch_model.bin'.",
+        "'/fsx/out/pytorch_model.bin' at '/fsx/out/pytorch_model.bin'.",
         near_miss="INFO unable to load weights from there, starting anew",
         says="{file} is no checkpoint that torch can read",
         remedy=_TORN,
@@ -223,9 +221,8 @@ SIGNATURES = (
             r"the input "
             r"argument value \(.{1,120}\))"
         ),
-        example="AssertionError: num_layers value from checkpoint (24) is not equal to the input "
-        "argument value "
-        "(32).",
+        example="AssertionError: num_layers value from checkpoint (24) is not equal to the input argument "
+        "value (32).",
         near_miss="INFO num_layers value from checkpoint (24) is taken",
         says="the checkpoint is of another model: {what}",
     ),

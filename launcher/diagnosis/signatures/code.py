@@ -63,9 +63,8 @@ SIGNATURES = (
         example="train.py: error: argument --epochs: invalid int value: ''",
         near_miss="INFO argument --epochs: invalid int value: '' is ignored",
         says="{script} refused its command line: argument {name}: invalid {type} value: {value}",
-        remedy="The argument is declared, but its value in `hyperparameters` or `code.arguments` is not "
-        "of its "
-        "type: correct the value, or leave the argument out, so that the script's default counts.",
+        remedy="The argument is declared, but its value in `hyperparameters` or `code.arguments` is not of "
+        "its type: correct the value, or leave the argument out, so that the script's default counts.",
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
@@ -78,16 +77,13 @@ SIGNATURES = (
             r"enabled|ProcessGroupNCCL is only "
             r"supported with GPUs, no GPUs found|SyncBatchNorm layers only work with GPU modules))"
         ),
-        example="RuntimeError: Found no NVIDIA driver on your system. Please check that you have an "
-        "NVIDIA GPU and "
-        "installed a driver",
+        example="RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA "
+        "GPU and installed a driver",
         near_miss="INFO RuntimeError: Found no NVIDIA driver on your system, using the CPU",
         says="the script wants a GPU, and the process has none: {what}",
         remedy="Run on a type with GPUs and an image for them (`resources.instance_type`; the plan shows "
-        "the image), "
-        "and set no CUDA_VISIBLE_DEVICES that hides them; or let the script choose by what is there: the "
-        "device by "
-        "torch.cuda.is_available(), the backend nccl with a GPU and gloo without.",
+        "the image), and set no CUDA_VISIBLE_DEVICES that hides them; or let the script choose by what is "
+        "there: the device by torch.cuda.is_available(), the backend nccl with a GPU and gloo without.",
     ),
     Signature(
         mode=job_runtime.ENTRY_POINT_MISSING,

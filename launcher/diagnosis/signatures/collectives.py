@@ -75,8 +75,7 @@ SIGNATURES = (
             r"watchdog at work(?: sequence id)?: (?P<sequence>\d+)"
         ),
         example="[PG ID 0 PG GUID 0(default_pg) Rank 1]  failure detected by watchdog at work sequence id: "
-        "2635 "
-        "PG status: last enqueued work: 2635, last completed work: 2634",
+        "2635 PG status: last enqueued work: 2635, last completed work: 2634",
         near_miss="INFO nothing detected by watchdog at work 3",
         says="waited in vain for the others in collective number {sequence}",
         vague=True,
@@ -170,8 +169,7 @@ SIGNATURES = (
         literal="timed out waiting",
         pattern=re.compile(r"Timed out waiting (?P<ms>\d+)ms for (?:recv|send) operation to complete"),
         example="[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting "
-        "1800000ms "
-        "for recv operation to complete",
+        "1800000ms for recv operation to complete",
         near_miss="INFO Timed out waiting for the profiler",
         says="waited {ms} ms in vain for another rank (gloo)",
         vague=True,
@@ -195,8 +193,7 @@ SIGNATURES = (
             r"ProcessGroupNCCL's watchdog got stuck for (?P<seconds>\d+) ?seconds without making progress"
         ),
         example="[PG ID 0 PG GUID 0 Rank 0] ProcessGroupNCCL's watchdog got stuck for 480 seconds without "
-        "making "
-        "progress in monitoring enqueued collectives.",
+        "making progress in monitoring enqueued collectives.",
         near_miss="INFO abort if the watchdog got stuck",
         says="NCCL's watchdog stood still for {seconds} s",
         vague=True,
@@ -207,8 +204,7 @@ SIGNATURES = (
         literal="received a dump signal",
         pattern=re.compile(r"Received a dump signal due to a collective timeout from +this local rank"),
         example="[PG ID 0 Rank 0] Received a dump signal due to a collective timeout from this local rank "
-        "and we "
-        "will try our best to dump the debug info.",
+        "and we will try our best to dump the debug info.",
         near_miss="[PG ID 0 Rank 0] Received a dump signal due to a collective timeout from another rank",
         vague=True,
     ),
@@ -242,8 +238,7 @@ SIGNATURES = (
         literal="uneven workload distribution",
         pattern=re.compile(r"Detected uneven workload distribution"),
         example="INFO Detected uneven workload distribution: Rank 3 successfully reached monitoredBarrier, "
-        "but "
-        "received errors while waiting for send/recv from rank 0.",
+        "but received errors while waiting for send/recv from rank 0.",
         near_miss="INFO no uneven workload distribution",
         says="the ranks have different numbers of batches",
     ),

@@ -56,8 +56,7 @@ SIGNATURES = (
             r"between these"
         ),
         example="gpu-1:774:854 [0] transport/shm.cc:590 NCCL WARN Cuda failure 217 'peer access is not "
-        "supported "
-        "between these two devices'",
+        "supported between these two devices'",
         near_miss="INFO peer access is not supported between these GPUs, copying over the host",
         says="the driver refuses that two GPUs of this host reach each other's memory",
     ),
@@ -69,8 +68,7 @@ SIGNATURES = (
             r"NCCL WARN failed to open CUDA IPC handle : \d{1,6} (?P<why>(?!peer access).{1,80})"
         ),
         example="gpu-1:4974:4981 [0] transport/p2p.cu:548 NCCL WARN failed to open CUDA IPC handle : 11 "
-        "invalid "
-        "argument",
+        "invalid argument",
         near_miss="INFO failed to open CUDA IPC handle : 11 invalid argument",
         says="a GPU's memory could not be mapped into another process of this host: {why}",
     ),

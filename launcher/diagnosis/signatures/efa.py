@@ -19,8 +19,7 @@ SIGNATURES = (
         literal="unresponsive receiver",
         pattern=re.compile(r"Unresponsive receiver \(reachable by EFA device but handshake failed\)"),
         example="NCCL WARN NET/OFI Request completed with error. RC: 4126. Error: Unresponsive receiver "
-        "(reachable "
-        "by EFA device but handshake failed)",
+        "(reachable by EFA device but handshake failed)",
         near_miss="INFO no unresponsive receiver",
         says="a peer was reached over EFA but never answered: the group's egress does not name the group "
         "itself",
@@ -33,8 +32,7 @@ SIGNATURES = (
             r"This error indicates that the security group on either this instance or the peer"
         ),
         example="NET/OFI This error indicates that the security group on either this instance or the peer "
-        "instance "
-        "is blocking EFA traffic",
+        "instance is blocking EFA traffic",
         near_miss="INFO This error indicates that the security group on a bastion is open",
         says="the security group blocks EFA between the hosts",
     ),
@@ -47,8 +45,7 @@ SIGNATURES = (
             r"(?:[.:] (?:RC|err): (?P<code>\d+))?(?!.{0,20}Invalid receiver queue pair number)"
         ),
         example="algo-1:88:141 [0] ofi_process_cq:1039 NCCL WARN NET/OFI Request 0x7f0a4c3370b8 completed "
-        "with "
-        "error. RC: 21. Error: unknown error",
+        "with error. RC: 21. Error: unknown error",
         near_miss="INFO the batch completed with error 0",
         says="a request over EFA failed (error {code}): usually the security group blocks the peers",
     ),
@@ -107,8 +104,7 @@ SIGNATURES = (
         literal="find any optimal provider",
         pattern=re.compile(r"NET/OFI (?:Couldn't|Could not) find any optimal provider"),
         example="ip-10-1-4-20:3310:3340 [0] get_ofi_provider:312 NCCL WARN NET/OFI Could not find any "
-        "optimal "
-        "provider",
+        "optimal provider",
         near_miss="INFO trying to find any optimal provider",
         says="the NCCL plugin found no EFA device",
     ),
@@ -184,8 +180,7 @@ SIGNATURES = (
             r"(?:NET/Plugin|NET/OFI|NCCL WARN).*libfabric\.so\.?\d*: cannot open shared object file"
         ),
         example="NCCL WARN NET/Plugin: dlopen failed: libfabric.so.1: cannot open shared object file: No "
-        "such file "
-        "or directory",
+        "such file or directory",
         near_miss="ldconfig: libfabric.so.1 -> libfabric.so.1.25",
         says="the NCCL plugin did not load: libfabric is missing",
     ),
@@ -222,8 +217,7 @@ SIGNATURES = (
         literal="fi_efa_use_device_rdma",
         pattern=re.compile(r"FI_EFA_USE_DEVICE_RDMA=1 was set by user, but"),
         example="libfabric:31:core: FI_EFA_USE_DEVICE_RDMA=1 was set by user, but EFA device has no "
-        "rdma-read "
-        "capability",
+        "rdma-read capability",
         near_miss="INFO NET/OFI Setting FI_EFA_USE_DEVICE_RDMA environment variable to 1.",
         says="FI_EFA_USE_DEVICE_RDMA=1 on a device that cannot read by RDMA",
     ),

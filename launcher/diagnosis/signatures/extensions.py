@@ -41,10 +41,9 @@ SIGNATURES = (
         example=f"ImportError: libcudart.so.12: {_ABSENT}",
         near_miss=f"UserWarning: libcudart.so.12: {_ABSENT}",
         says="the image has no {library}, which a compiled package wants",
-        remedy="Where it is a library of CUDA or of torch, the package was built for another one: "
-        "install its "
-        "wheel for exactly the image's torch and CUDA. Another library comes with a package of the system "
-        "(libGL with libgl1: or take opencv-python-headless), which belongs into the image.",
+        remedy="Where it is a library of CUDA or of torch, the package was built for another one: install "
+        "its wheel for exactly the image's torch and CUDA. Another library comes with a package of the "
+        "system (libGL with libgl1: or take opencv-python-headless), which belongs into the image.",
     ),
     Signature(
         mode=job_runtime.EXTENSION_MISMATCH,
@@ -52,8 +51,7 @@ SIGNATURES = (
         literal="could not load library lib",
         pattern=re.compile(rf"^Could not load library {_LIBRARY}\. Error: (?P<why>.{{1,200}})"),
         example="Could not load library libcudnn_cnn_infer.so.8. Error: libcuda.so: cannot open shared "
-        "object "
-        "file: No such file or directory",
+        "object file: No such file or directory",
         near_miss="INFO Could not load library libcudnn.so.8, going on without",
         says="cuDNN does not find its {library}: {why}",
     ),

@@ -164,8 +164,7 @@ SIGNATURES = (
         example="2024-May-21 16:08:34.244955 58100:58100 ERROR  TDRV:tdrv_init_mla_phase1          Could not "
         "open the nd3",
         near_miss="2024-May-21 16:08:34.208521 58098:58098 ERROR  TDRV:notification_destroy     "
-        "Notifications "
-        "not initialized!",
+        "Notifications not initialized!",
         says="the Neuron runtime: {what}",
     ),
     Signature(
@@ -184,8 +183,7 @@ SIGNATURES = (
         literal="nrt:nrt_init ",
         pattern=re.compile(r"ERROR +NRT:nrt_init +(?P<what>\S.{0,200})"),
         example="2022-Mar-29 07:07:29.0082    11:11    ERROR   NRT:nrt_init           Unable to determine "
-        "Neuron "
-        "Driver version. Please check aws-neuron-dkms package is installed.",
+        "Neuron Driver version. Please check aws-neuron-dkms package is installed.",
         near_miss="2024-10-21 7838:7838   INFO   NRT:nrt_init          Found neuron driver: 2.18",
         says="the Neuron runtime did not start: {what}",
     ),

@@ -75,9 +75,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal=": one rank ",
         pattern=re.compile(r"\bMismatched (?P<what>[\w /-]{1,60}: One rank .{1,200})"),
-        example="horovod.common.exceptions.HorovodInternalError: Mismatched allreduce tensor shapes: "
-        "One rank sent "
-        "a tensor of shape [2], but another rank sent a tensor of shape [3].",
+        example="horovod.common.exceptions.HorovodInternalError: Mismatched allreduce tensor shapes: One "
+        "rank sent a tensor of shape [2], but another rank sent a tensor of shape [3].",
         near_miss="INFO matched: one rank each",
         says="ranks called Horovod with what does not fit together: {what}",
     ),
@@ -89,9 +88,8 @@ SIGNATURES = (
             r"Timed out waiting for (?:tasks to start|hosts to perform|all "
             r"(?:tasks|workers))\b"
         ),
-        example="horovod.runner.common.util.timeout.TimeoutException: Timed out waiting for tasks to "
-        "start. Please "
-        "check connectivity between servers.",
+        example="horovod.runner.common.util.timeout.TimeoutException: Timed out waiting for tasks to start. "
+        "Please check connectivity between servers.",
         near_miss="INFO Timed out waiting for nobody",
         says="Horovod's launcher waited for the other hosts in vain",
     ),

@@ -20,9 +20,8 @@ SIGNATURES = (
         pattern=re.compile(
             r"nvidia-container-cli: (?:initialization|requirement) error: (?P<what>\S.{0,200})"
         ),
-        example="nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1: "
-        "cannot open "
-        "shared object file: no such file or directory: unknown",
+        example="nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1: cannot "
+        "open shared object file: no such file or directory: unknown",
         near_miss="nvidia-container-cli: I1123 initializing",
         says="the host's driver cannot be lent to the container: {what}",
         vague=True,
@@ -101,9 +100,8 @@ SIGNATURES = (
         role=LineRole.SYMPTOM,
         literal="couldn't communicate with the nvidia driver",
         pattern=re.compile(r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver"),
-        example="NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make "
-        "sure that the "
-        "latest NVIDIA driver is installed and running.",
+        example="NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure "
+        "that the latest NVIDIA driver is installed and running.",
         near_miss="INFO nvidia-smi couldn't communicate with the NVIDIA driver yet",
         says="NVIDIA's driver does not run on this host",
     ),

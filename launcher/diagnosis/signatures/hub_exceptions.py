@@ -14,9 +14,8 @@ from launcher.failure_modes import job_runtime
 from launcher.failure_modes.model import Retry
 
 _OFFLINE = (
-    "Download it beforehand, and give it to the job as an input channel (`inputs`) with "
-    "HF_HOME below "
-    "it; or take HF_HUB_OFFLINE out of `environment` where the subnets have a way out."
+    "Download it beforehand, and give it to the job as an input channel (`inputs`) with HF_HOME below it; or "
+    "take HF_HUB_OFFLINE out of `environment` where the subnets have a way out."
 )
 
 SIGNATURES = (
@@ -26,8 +25,7 @@ SIGNATURES = (
         literal="offlinemodeisenabled: ",
         pattern=re.compile(r"^(?:\w+\.)*OfflineModeIsEnabled: (?P<why>\S.{0,200})"),
         example="huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach "
-        "https://huggingface.co/api/models/gpt2: "
-        "offline mode is enabled.",
+        "https://huggingface.co/api/models/gpt2: offline mode is enabled.",
         near_miss="INFO OfflineModeIsEnabled: reading the cache",
         says="the hub is not asked, as HF_HUB_OFFLINE is set, and what is wanted is in no cache: {why}",
         remedy=_OFFLINE,
@@ -38,9 +36,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="localtokennotfounderror: ",
         pattern=re.compile(r"^(?:\w+\.)*LocalTokenNotFoundError: \S"),
-        example="huggingface_hub.errors.LocalTokenNotFoundError: Token is required (`token=True`), but "
-        "no token "
-        "found.",
+        example="huggingface_hub.errors.LocalTokenNotFoundError: Token is required (`token=True`), but no "
+        "token found.",
         near_miss="INFO caught LocalTokenNotFoundError: asking without",
         says="the hub asks for a token, and the job has none",
         remedy=TOKEN,
@@ -51,9 +48,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="datasetnotfounderror: ",
         pattern=re.compile(r"^(?:\w+\.)*DatasetNotFoundError: (?P<why>\S.{0,200})"),
-        example="datasets.exceptions.DatasetNotFoundError: Dataset 'acme/corpus' doesn't exist on the "
-        "Hub or cannot "
-        "be accessed.",
+        example="datasets.exceptions.DatasetNotFoundError: Dataset 'acme/corpus' doesn't exist on the Hub "
+        "or cannot be accessed.",
         near_miss="INFO caught DatasetNotFoundError: making it",
         says="the hub has no such data set, or not for this token: {why}",
         remedy=UNKNOWN,

@@ -72,8 +72,7 @@ SIGNATURES = (
             r"^OSError: We couldn't connect to 'https?://(?P<server>[^'/]{1,200})[^']{0,200}' to load"
         ),
         example="OSError: We couldn't connect to 'https://huggingface.co' to load the files, and couldn't "
-        "find them "
-        "in the cached files.",
+        "find them in the cached files.",
         near_miss="WARNING we couldn't connect to 'https://huggingface.co', using the cache",
         says="{server} cannot be reached from the hosts, and what is wanted is in no cache",
         remedy=NO_WAY,
@@ -85,8 +84,7 @@ SIGNATURES = (
         literal="localentrynotfounderror: ",
         pattern=re.compile(r"^(?:\w+\.)*LocalEntryNotFoundError: (?P<what>.{1,200})"),
         example="huggingface_hub.errors.LocalEntryNotFoundError: An error happened while trying to locate "
-        "the file "
-        "on the Hub and we cannot find the requested files in the local cache.",
+        "the file on the Hub and we cannot find the requested files in the local cache.",
         near_miss="INFO caught LocalEntryNotFoundError: downloading",
         says="the hub cannot be reached from the hosts, and what is wanted is in no cache",
         remedy=NO_WAY,

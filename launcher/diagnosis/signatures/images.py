@@ -154,9 +154,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="error 80",
         pattern=re.compile(r"[.?] Error 80[34]: (?P<what>.{1,80})"),
-        example="RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 804: forward "
-        "compatibility was "
-        "attempted on non supported HW",
+        example="RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 804: forward compatibility "
+        "was attempted on non supported HW",
         near_miss="INFO Error 800 of the printer",
         says="driver and CUDA do not fit: {what}",
     ),

@@ -19,9 +19,8 @@ SIGNATURES = (
         pattern=re.compile(
             r"RESOURCE_EXHAUSTED: Attempting to (?:reserve|allocate) (?P<asked>[\d.]{1,12}[KMGT]?)"
         ),
-        example="jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Attempting to reserve 15.32G at the "
-        "bottom of "
-        "memory. That was not possible. There are 14.71G free.",
+        example="jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Attempting to reserve 15.32G at the bottom "
+        "of memory. That was not possible. There are 14.71G free.",
         near_miss="INFO RESOURCE_EXHAUSTED: Attempting to ask again",
         says="the device's memory is full: {asked} were asked for",
     ),
@@ -63,8 +62,7 @@ SIGNATURES = (
         # JAX prints it as well, and goes on with the CPU.
         pattern=re.compile(r"^RuntimeError: CUDA backend failed to initialize: (?P<why>.{1,200})"),
         example="RuntimeError: CUDA backend failed to initialize: Found CUDA version 12010, but JAX was "
-        "built against "
-        "version 12030, which is newer.",
+        "built against version 12030, which is newer.",
         near_miss="CUDA backend failed to initialize: using the CPU",
         says="JAX and the image's CUDA do not fit: {why}",
     ),
@@ -75,8 +73,7 @@ SIGNATURES = (
         # TensorFlow, after it said which cuDNN it loaded and which one it was compiled with.
         pattern=re.compile(r"\w: .{0,200}\bDNN library is not found"),
         example="tensorflow.python.framework.errors_impl.UnimplementedError: Graph execution error: DNN "
-        "library is "
-        "not found.",
+        "library is not found.",
         near_miss="DNN library is not found, using the CPU",
         says="TensorFlow cannot use the image's cuDNN: it was compiled with another one",
     ),

@@ -177,9 +177,8 @@ SIGNATURES = (
         "affinity/selector.",
         near_miss="default-scheduler  0/4 nodes are available: 4 node(s) were unschedulable.",
         says="Kubernetes finds no host for the pod: none of {hosts} is of the kind that it asks for",
-        remedy="Compare the pod's nodeSelector, affinity and tolerations with the labels and taints of "
-        "the hosts "
-        "(`kubectl describe nodes`), or add hosts of that kind.",
+        remedy="Compare the pod's nodeSelector, affinity and tolerations with the labels and taints of the "
+        "hosts (`kubectl describe nodes`), or add hosts of that kind.",
         vague=True,
     ),
     Signature(
@@ -212,9 +211,8 @@ SIGNATURES = (
         example='Multi-Attach error for volume "pvc-1a2b" Volume is already used by pod(s) train-worker-0',
         near_miss="INFO a Multi-Attach error for volumes of one host",
         says="volume {volume} is held by another host, and can be at one only",
-        remedy="Use a file system that many hosts mount (FSx for Lustre, EFS: ReadWriteMany), or wait "
-        "until the "
-        "pod that holds the volume is gone.",
+        remedy="Use a file system that many hosts mount (FSx for Lustre, EFS: ReadWriteMany), or wait until "
+        "the pod that holds the volume is gone.",
     ),
     *(
         Signature(
@@ -283,9 +281,8 @@ SIGNATURES = (
             r"devices "
             r"present; cannot allocate unhealthy devices) \S{1,60})"
         ),
-        example="Warning  UnexpectedAdmissionError  12s  kubelet  Allocate failed due to requested "
-        "number of devices "
-        "unavailable for nvidia.com/gpu. Requested: 8, Available: 7, which is unexpected",
+        example="Warning  UnexpectedAdmissionError  12s  kubelet  Allocate failed due to requested number "
+        "of devices unavailable for nvidia.com/gpu. Requested: 8, Available: 7, which is unexpected",
         near_miss="INFO Allocate failed due to rpc error",
         says="a GPU of the host was gone when the pod was to get it: {what}",
     ),
@@ -295,8 +292,7 @@ SIGNATURES = (
         literal="pod didn't trigger scale-up",
         pattern=re.compile(r"pod didn't trigger scale-up: (?P<why>.{1,200})"),
         example="Normal  NotTriggerScaleUp  12s  cluster-autoscaler  pod didn't trigger scale-up: 3 max "
-        "node group size "
-        "reached",
+        "node group size reached",
         near_miss="INFO a pod didn't trigger scale-up",
         says="the cluster's autoscaler adds no host for the pod: {why}",
         vague=True,

@@ -123,9 +123,8 @@ SIGNATURES = (
             r"oom-kill:constraint=CONSTRAINT_MEMCG,.{0,300}?oom_memcg=(?P<cgroup>[^,]{1,200}),"
             r".{0,300}?task=(?P<process>[^,]{1,40}),pid=(?P<pid>\d+)"
         ),
-        example="[ 8123.4] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=step_0,mems_allowed="
-        "0-1,oom_memcg=/slurm/uid_1000/job_77,task_memcg=/slurm/uid_1000/job_77/step_0,task=python3,pid=10231,"
-        "uid=1000",
+        example="[ 8123.4] "
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=step_0,mems_allowed=0-1,oom_memcg=/slurm/uid_1000/job_77,task_memcg=/slurm/uid_1000/job_77/step_0,task=python3,pid=10231,uid=1000",
         near_miss="oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom",
         says="the memory that the cgroup {cgroup} may take was full, and the kernel killed {process} "
         "(process {pid})",
@@ -154,8 +153,7 @@ SIGNATURES = (
         literal="instance type with more memory",
         pattern=re.compile(r"ClientError: .*use an instance type with more memory"),
         example="ClientError: Please use an instance type with more memory, or reduce the size of training "
-        "data "
-        "processed on an instance.",
+        "data processed on an instance.",
         near_miss="INFO an instance type with more memory is cheaper here",
         says="the host's memory was full",
     ),
@@ -196,8 +194,7 @@ SIGNATURES = (
         literal="oom_kill",
         pattern=re.compile(r"Detected (?P<events>[1-9]\d*) oom_kill event"),
         example="slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some of the step tasks have "
-        "been OOM "
-        "Killed.",
+        "been OOM Killed.",
         near_miss="memory.events: oom_kill 0",
         says="the host's memory was full and the kernel killed a process",
     ),

@@ -92,9 +92,8 @@ SIGNATURES = (
             r"\b(?:mca_btl_tcp_\w{1,60}\] |tcp_peer_\w{1,60}: ).{0,80}(?:Connection reset by "
             r"peer|Broken pipe)"
         ),
-        example="[gpu-1][[17231,1],3][btl_tcp.c:559:mca_btl_tcp_recv_blocking] recv(17) failed: "
-        "Connection reset by "
-        "peer (104)",
+        example="[gpu-1][[17231,1],3][btl_tcp.c:559:mca_btl_tcp_recv_blocking] recv(17) failed: Connection "
+        "reset by peer (104)",
         near_miss="INFO tcp_nodelay is set",
         says="an MPI process on another host closed the connection",
         vague=True,
@@ -182,8 +181,7 @@ SIGNATURES = (
         literal="ibv_reg_mr(",
         pattern=re.compile(r"UCX {1,4}ERROR ibv_reg_mr\(.{1,120}\) failed: Cannot allocate memory"),
         example="UCX  ERROR ibv_reg_mr(address=0x7f1a, length=1073741824, access=0xf) failed: Cannot "
-        "allocate memory : "
-        "Please set max locked memory (ulimit -l) to 'unlimited' (current: 64 kbytes)",
+        "allocate memory : Please set max locked memory (ulimit -l) to 'unlimited' (current: 64 kbytes)",
         near_miss="INFO calling ibv_reg_mr(0x7f1a)",
         says="UCX cannot register memory with the network: the limit of locked memory (ulimit -l) is too low",
     ),
@@ -196,9 +194,8 @@ SIGNATURES = (
             r"(?:peer|remote peer)"
             r"|Destination is unreachable|Endpoint is not connected|Broken pipe)"
         ),
-        example="[1763888888.12] [gpu-1:4711 :0]  tcp_ep.c:1217 UCX  ERROR tcp_ep 0x1a: send(20) "
-        "failed: Connection "
-        "reset by peer",
+        example="[1763888888.12] [gpu-1:4711 :0]  tcp_ep.c:1217 UCX  ERROR tcp_ep 0x1a: send(20) failed: "
+        "Connection reset by peer",
         near_miss="INFO UCX uses tcp",
         says="UCX lost its connection to another process",
         vague=True,

@@ -24,8 +24,7 @@ SIGNATURES = (
             r"shm_open) failed"
         ),
         example="gpubox-2:1179:1497 [1] include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No "
-        "space left "
-        "on device",
+        "space left on device",
         near_miss="gpubox-2:7:9 [1] include/shm.h:28 NCCL WARN Call to munmap was slow",
         says="NCCL got no shared memory (/dev/shm is too small); this is not the disk",
     ),
@@ -40,8 +39,7 @@ SIGNATURES = (
             rf"(?P<call>(?!(?:{NO_WAY_THERE})).*\S)"
         ),
         example="h800-2:9251:9400 [5] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to "
-        "10.0.0.1<15511> "
-        "failed : Software caused connection abort",
+        "10.0.0.1<15511> failed : Software caused connection abort",
         near_miss="trn-07:51220:51340 [0] NCCL INFO Call to connect returned Connection refused, retrying "
         "(NCCL WARN off)",
         says="could not connect to {peer}: {why}",
@@ -55,8 +53,7 @@ SIGNATURES = (
             re.MULTILINE,
         ),
         example="RuntimeError: NCCL error in: ../torch/lib/c10d/ProcessGroupNCCL.cpp:825, unhandled system "
-        "error, "
-        "NCCL version 2.7.8",
+        "error, NCCL version 2.7.8",
         near_miss="INFO a system error page was read",
         vague=True,
     ),
@@ -100,8 +97,7 @@ SIGNATURES = (
         literal="remote process exited",
         pattern=re.compile(r"remote process exited or there was a network error"),
         example="torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1691, remote "
-        "process exited "
-        "or there was a network error, NCCL version 2.19.3",
+        "process exited or there was a network error, NCCL version 2.19.3",
         near_miss="INFO remote process exited normally",
         vague=True,
     ),
@@ -111,8 +107,7 @@ SIGNATURES = (
         literal="nccl error in",
         pattern=re.compile(r"NCCL error in: \S+:\d+, (?P<what>(?!unhandled system|remote process)[\w ]+)"),
         example="torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1275, internal "
-        "error, NCCL "
-        "version 2.14.3",
+        "error, NCCL version 2.14.3",
         near_miss="RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:825, unhandled system error, NCCL "
         "version 2.7.8",
         says="NCCL gave up: {what}",
@@ -136,8 +131,7 @@ SIGNATURES = (
             r"gloo/transport/tcp/pair\.cc:\d+\] Connection closed by peer \[?(?P<peer>[\d.a-f:]+)"
         ),
         example="RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by "
-        "peer "
-        "[10.0.0.7]:24861",
+        "peer [10.0.0.7]:24861",
         near_miss="wget: connection closed by peer, retrying",
         says="the connection was closed by its peer {peer}, which had ended",
     ),
@@ -150,9 +144,8 @@ SIGNATURES = (
             r"DistNetworkError)"
             r".*Connection reset by peer",
         ),
-        example="RuntimeError: [3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] "
-        "via c10d "
-        "key-value store by key '0', but store->get('0') got error: Connection reset by peer",
+        example="RuntimeError: [3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via "
+        "c10d key-value store by key '0', but store->get('0') got error: Connection reset by peer",
         near_miss="urllib3 ConnectionResetError(104, 'Connection reset by peer'), retrying",
         vague=True,
     ),

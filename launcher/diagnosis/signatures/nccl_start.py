@@ -45,9 +45,8 @@ SIGNATURES = (
             r"\[0\].*got error: "
             r"(?!Connection reset|Broken pipe|[Ff]ailed to (?:recv|send))(?P<why>.{0,80})"
         ),
-        example="RuntimeError: [3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] "
-        "via c10d "
-        "key-value store by key '0', but store->get('0') got error: Socket Timeout",
+        example="RuntimeError: [3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via "
+        "c10d key-value store by key '0', but store->get('0') got error: Socket Timeout",
         near_miss="INFO rank 3 is setting up NCCL communicator",
         says="got no id from rank 0 while setting up NCCL: {why}",
     ),

@@ -161,8 +161,7 @@ SIGNATURES = (
         "/opt/conda/lib/python3.10/site-packages/flash_attn_2_cuda.cpython-310-x86_64-linux-"
         "gnu.so: undefined symbol: _ZN3c104cuda9SetDeviceEi",
         near_miss="UserWarning: Failed to load image Python extension: '/opt/conda/lib/image.so: undefined "
-        "symbol: "
-        "_ZN3c104cuda9SetDeviceEi'",
+        "symbol: _ZN3c104cuda9SetDeviceEi'",
         says="{library} was built for another torch or CUDA than the one that is there",
     ),
     Signature(
@@ -174,8 +173,7 @@ SIGNATURES = (
             r"(?P<library>[^)\s]{1,300})"
         ),
         example="ImportError: /lib/x86_64-linux-gnu/libstdc++.so.6: version `GLIBCXX_3.4.32' not found "
-        "(required by "
-        "/root/.cache/torch_extensions/cpu_adam.so)",
+        "(required by /root/.cache/torch_extensions/cpu_adam.so)",
         near_miss="INFO version '3' not found (required by nobody)",
         says="{library} wants {version}, which the image's C++ library does not have",
     ),

@@ -69,8 +69,7 @@ SIGNATURES = (
         literal="could not find any running ray instance",
         pattern=re.compile(r"^ConnectionError: Could not find any running Ray instance"),
         example="ConnectionError: Could not find any running Ray instance. Please specify the one to "
-        "connect to by "
-        "setting `--address` flag or `RAY_ADDRESS` environment variable.",
+        "connect to by setting `--address` flag or `RAY_ADDRESS` environment variable.",
         near_miss="INFO Could not find any running Ray instance, starting one",
         says="the script joins a Ray cluster, and there is none on this host",
     ),

@@ -21,8 +21,7 @@ SIGNATURES = (
             r"client socket has timed out after (?P<after>\w+) while trying to connect to \((?P<peer>[^)]+)\)"
         ),
         example="[E socket.cpp:793] [c10d] The client socket has timed out after 60s while trying to "
-        "connect to "
-        "(algo-1, 7777).",
+        "connect to (algo-1, 7777).",
         near_miss="INFO no client socket has timed out",
         says="waited {after} in vain for the rendezvous at {peer}",
     ),
@@ -48,8 +47,7 @@ SIGNATURES = (
             r"(?:clients|workers) joined"
         ),
         example="torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 7/8 "
-        "clients "
-        "joined.",
+        "clients joined.",
         near_miss="INFO all 8/8 clients joined",
         says="only {came} ranks came to the store within {after} s",
     ),
@@ -61,8 +59,7 @@ SIGNATURES = (
             r"Timed out initializing process group in store based barrier on rank:? (?P<rank>\d+)"
         ),
         example="RuntimeError: Timed out initializing process group in store based barrier on rank: 3, for "
-        "key: "
-        "store_based_barrier_key:1 (world_size=8, worker_count=7, timeout=0:30:00)",
+        "key: store_based_barrier_key:1 (world_size=8, worker_count=7, timeout=0:30:00)",
         near_miss="INFO nothing timed out initializing process groups",
         says="waited in vain for the other ranks at the store",
     ),
@@ -90,8 +87,7 @@ SIGNATURES = (
         example="[E socket.cpp:860] [c10d] The client socket has failed to connect to any network address of "
         "(algo-1, 7777).",
         near_miss="[W socket.cpp:601] [c10d] The client socket has failed to connect to "
-        "[::ffff:10.0.0.1]:7777 "
-        "(errno: 110 - Connection timed out).",
+        "[::ffff:10.0.0.1]:7777 (errno: 110 - Connection timed out).",
         says="could not reach the rendezvous at {peer}",
     ),
     Signature(
@@ -129,8 +125,7 @@ SIGNATURES = (
             r".{0,60}?[Aa]ddress already in use"
         ),
         example="RuntimeError: The server socket has failed to listen on any local network address. The "
-        "server "
-        "socket has failed to bind to 0.0.0.0:41796 (errno: 98 - Address already in use).",
+        "server socket has failed to bind to 0.0.0.0:41796 (errno: 98 - Address already in use).",
         near_miss="TensorBoard: address already in use, trying the next one",
         says="the rendezvous port is in use already",
     ),

@@ -27,8 +27,7 @@ SIGNATURES = (
             r"failed \(exitcode: (?P<exit>-?(?!9\)|15\))\d+)\) local_rank: (?P<local_rank>\d+)"
         ),
         example="ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 "
-        "(pid: 50120) "
-        "of binary: /opt/conda/bin/python",
+        "(pid: 50120) of binary: /opt/conda/bin/python",
         near_miss="ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -15) local_rank: "
         "0 (pid: 7)",
         says="local rank {local_rank} ended with exit code {exit}; its own error is not in the log",
@@ -255,8 +254,7 @@ SIGNATURES = (
         literal="closing signal",
         pattern=re.compile(r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)"),
         example="W0820 11:30:44 99 torch/distributed/elastic/multiprocessing/api.py:900] Sending process "
-        "105 closing "
-        "signal SIGTERM",
+        "105 closing signal SIGTERM",
         near_miss="INFO the closing signal of the market",
     ),
     Signature(

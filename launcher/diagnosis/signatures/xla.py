@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from launcher.diagnosis.signatures.signature import LineRole, Signature
-from launcher.failure_modes import hardware, job_runtime, nccl
+from launcher.failure_modes import hardware, job_runtime, nccl, training_compiler
 
 _TASK = r"/job:\w{1,60}/(?:replica:\d{1,6}/)?task:"
 _NOT_ALL_CAME = (
@@ -198,5 +198,24 @@ SIGNATURES = (
         "system memory.",
         near_miss="INFO why neuronx-cc was forcibly killed",
         says="the host's memory was full, and Neuron's compiler was killed",
+    ),
+    Signature(
+        mode=training_compiler.GPU_NUM_DEVICES_WRONG,
+        role=LineRole.INITIATOR,
+        literal="missing xla configuration",
+        pattern=re.compile(r"(?:RuntimeError:|computation_client\.cc).*Missing XLA configuration"),
+        example="RuntimeError: tensorflow/compiler/xla/xla_client/computation_client.cc:234 : Missing XLA "
+        "configuration",
+        near_miss="INFO 'missing XLA configuration' means GPU_NUM_DEVICES",
+        says="torch_xla does not know its devices",
+    ),
+    Signature(
+        mode=training_compiler.NO_MP_FN,
+        role=LineRole.INITIATOR,
+        literal="'_mp_fn'",
+        pattern=re.compile(r"^AttributeError: module '(?P<module>[\w.]{1,200})' has no attribute '_mp_fn'"),
+        example="AttributeError: module 'train' has no attribute '_mp_fn'",
+        near_miss="AttributeError: 'Trainer' object has no attribute '_mp_fn'",
+        says="the entry point {module} has no function _mp_fn, which the launcher calls on each worker",
     ),
 )
