@@ -20,13 +20,19 @@ VANISHING_SCALE = r", loss scaler \d+ reducing loss scale to \d+(?:\.\d+)?e-\d+"
 """How apex (amp/scaler.py), which knows no smallest one, says that it is next to nothing: Python prints what
 is below 0.0001 so."""
 
+NOTHING_LEARNED = r"['\"]loss['\"]: 0(?:\.0)?, ['\"]grad_norm['\"]: (?i:nan)\b"
+"""How transformers' Trainer logs losses that were NaN since it logged last: it leaves them out of the sum
+(logging_nan_inf_filter), and the norm of the gradients is what it was."""
+
 _NOT_FINITE_UNSCALED = re.compile(
     rf"Skipping step(?:{SMALLEST_SCALE}|{VANISHING_SCALE})"
     r"|loss scale: 1\.0 \| grad norm: nan\b"
+    rf"|{NOTHING_LEARNED}"
 )
 """DeepSpeed's word for a step whose gradients overflow even at the smallest loss scale, in each of its
 optimizers (deepspeed/runtime/fp16 and zero), apex's at one next to nothing, and Megatron's (training_log of
-its training.py) for gradients that are NaN at that scale: what fits fp16 at no scale is not finite."""
+its training.py) for gradients that are NaN at that scale: what fits fp16 at no scale is not finite. Nor is
+what the Trainer leaves out."""
 
 _MOST_SPEAKERS = 4096
 _MOST_MOMENTS = 64
@@ -53,10 +59,9 @@ class Course:
     steps: dict[int, Moment] = field(default_factory=dict)
     _last: dict[tuple[object, str], tuple[float, Moment]] = field(default_factory=dict)
 
-    def begin(self) -> None:
-        """Forget where the counters stood: only what follows tells whether they go on from here."""
-        self._last.clear()
-        self.since = None
+    def read_again(self, index: int) -> None:
+        """The lines from this number on are read once more: forget what they told."""
+        self._last = {of: known for of, known in self._last.items() if known[1].index < index}
 
     def went_on(self, speaker: object, values: dict[str, float], moment: Moment) -> bool:
         """Take what a process printed into account; whether one of its counters went on with it."""

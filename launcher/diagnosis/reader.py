@@ -20,11 +20,11 @@ from launcher.diagnosis.progress import Moment
 from launcher.diagnosis.raised import sign_of_cut, sign_of_exception, with_traceback
 from launcher.diagnosis.reading import Reading
 from launcher.diagnosis.record import Line, LogRecord, LogStream, is_plain
+from launcher.diagnosis.rendezvous_store import sign_of_barrier, signs_of_unreached
 from launcher.diagnosis.scan import Candidate, Scanner
 from launcher.diagnosis.sighting import Sighting, sighting_of, who_of
 from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
-from launcher.diagnosis.store_barrier import sign_of_barrier
 from launcher.diagnosis.topics import LITERALS_OF, Topic, topics_of
 from launcher.diagnosis.tracebacks import BOX_END, HEADER, Traceback, opened
 from launcher.failure_modes import job_runtime
@@ -78,6 +78,8 @@ class LogReader:
         self._ranks.settle(tails)
         for cut in signs_of_cut_stacks(tails):
             self._incidents.note("cut", cut)
+        for unreached in signs_of_unreached(tails):
+            self._incidents.note("unreached", unreached)
         for candidate, line in tails:
             self._look_at_end(candidate, self._ranks.placed_line(line, candidate.host))
         self._incidents.end()

@@ -15,7 +15,7 @@ from itertools import pairwise
 from launcher.diagnosis.closing import Closing, LastLine, of_those, silent_first
 from launcher.diagnosis.ending import Stop, StopCause
 from launcher.diagnosis.ranks import NOT_LATELY, RankState
-from launcher.diagnosis.store_barrier import waiting_at_end
+from launcher.diagnosis.rendezvous_store import waiting_at_end
 from launcher.text.durations import duration_in_words
 from launcher.text.moments import moment_in_words
 

@@ -17,8 +17,8 @@ from launcher.diagnosis import (
     claimed_ranks,
     downloads,
     rank_lines,
+    rendezvous_store,
     stack_lines,
-    store_barrier,
     torchrun_table,
 )
 from launcher.diagnosis import world_size as world_sizes
@@ -58,7 +58,7 @@ LITERALS_OF: Final[Mapping[Topic, tuple[str, ...]]] = {
     Topic.SUCCESS: ("reporting training success",),
     Topic.FAILURE: ("reporting training failure",),
     Topic.TORCHRUN_TABLE: (torchrun_table.TITLE,),
-    Topic.STORE_BARRIER: (store_barrier.BARRIER,),
+    Topic.STORE_BARRIER: (rendezvous_store.BARRIER,),
     Topic.ANALYSIS: analysis_lines.LITERALS,
     # How Python begins to tell of exceptions that harm nothing: in a destructor, or while a line is logged.
     # It prints three dashes, of which hyperscan would make an automaton of 25 MB.

@@ -44,6 +44,12 @@ def test_a_step_that_is_printed_once_more_is_no_progress() -> None:
     assert root(story(steps(1, 2), LOGGED, "step 2 loss 2.31\nstep 2 loss 2.31")) == ("CODE001", None)
 
 
+def test_a_step_before_a_second_start_is_no_progress_after_it() -> None:
+    """The last lines are read again when all is known, those before the error too."""
+    oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.06 GiB. GPU 0 has"
+    assert root(story("iter 3412 step 53: loss 2.97", oom, "iter 4 step 0: loss 2.63", oom))[0] == "MEM001"
+
+
 def test_an_error_that_was_survived_is_no_failure_of_a_job_that_goes_on() -> None:
     found = story(steps(1, 2), LOGGED, steps(3, 9))
     assert (found.verdict, root(found), history(found)) == (Verdict.HEALTHY, None, ["CODE001"])
@@ -176,6 +182,30 @@ def test_a_loss_that_is_no_number_to_the_end_is_not_survived_by_further_steps() 
 @pytest.mark.parametrize("values", [("3.1", "nan", "nan", "nan", "2.9"), ("nan", "3.0", "2.9")])
 def test_a_loss_that_is_a_number_again_is_survived(values: tuple[str, ...]) -> None:
     assert diagnose(records(losses(*values))).root_cause is None
+
+
+def of_trainer(*logged: tuple[str, str]) -> str:
+    """What transformers' Trainer prints of each step."""
+    return "\n".join(
+        f"{{'loss': {loss}, 'grad_norm': {norm}, 'epoch': {epoch}.0}}"
+        for epoch, (loss, norm) in enumerate(logged)
+    )
+
+
+def test_losses_that_the_trainer_leaves_out_as_nan_train_nothing() -> None:
+    assert root(diagnose(records(of_trainer(("3.51", "101.2"), ("0.0", "nan"))))) == ("NUM001", None)
+
+
+@pytest.mark.parametrize(
+    "logged",
+    [
+        (("2.1", "nan"), ("2.0", "1.7")),
+        (("0.0", "nan"), ("2.0", "1.7"), ("1.9", "1.6")),
+        (("0.0", "0.0"),) * 3,
+    ],
+)
+def test_a_loss_of_zero_or_a_norm_that_was_nan_is_no_failure(logged: tuple[tuple[str, str], ...]) -> None:
+    assert diagnose(records(of_trainer(*logged))).root_cause is None
 
 
 def skipped(scale: int, lower: int) -> str:

@@ -47,8 +47,16 @@ wandb: Waiting for W&B process to finish... (failed 1). Press Control-C to abort
 wandb: Find logs at: ./wandb/run-20260820_113044-abc/logs""",
 }
 
+ONLY_AT_THE_END = {
+    "gensyn-ai-rl-swarm-197": "a warning, which is a failure where nothing comes after it",
+}
 FAILURES = [
-    each for each in threads() if each.codes and each.codes != ("STOP001",) and not each.failure_reason
+    each
+    for each in threads()
+    if each.codes
+    and each.codes != ("STOP001",)
+    and not each.failure_reason
+    and each.name not in ONLY_AT_THE_END
 ]
 """Of a job that was stopped a process that ends with a code of its own tells something new."""
 

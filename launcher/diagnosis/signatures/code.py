@@ -253,6 +253,20 @@ SIGNATURES = (
         )
     ),
     Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="traceback (most recent call last)",
+        # How IPython begins a traceback, of which the end may be missing.
+        pattern=re.compile(
+            r"^(?P<what>(?!KeyboardInterrupt|SystemExit)[A-Z]\w{1,80}) {2,80}"
+            r"Traceback \(most recent call last\)$"
+        ),
+        example="ProcessRaisedException                    Traceback (most recent call last)",
+        near_miss="INFO  a Traceback (most recent call last) is printed",
+        says="{what} was raised; what it says is not in the log",
+        vague=True,
+    ),
+    Signature(
         mode=job_runtime.ENTRY_POINT_MISSING,
         role=LineRole.INITIATOR,
         literal="could not override '",

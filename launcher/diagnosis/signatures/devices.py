@@ -29,7 +29,8 @@ SIGNATURES = (
         role=LineRole.INITIATOR,
         literal="invalid device ordinal",
         pattern=re.compile(
-            r"(?:CUDA error|CUDA driver error|HIP error|cuda runtime error \(\d+\) ?): invalid device ordinal"
+            r"(?:CUDA error|CUDA driver error|HIP error|cuda runtime error \(\d+\) ?"
+            r"|^THCudaCheck FAIL .{1,300} error=\d{1,6} ?): invalid device ordinal"
             r"|(?:Cuda|CUDA) failure .{0,60}?'invalid device ordinal'"
         ),
         example="RuntimeError: CUDA error: invalid device ordinal",

@@ -130,6 +130,15 @@ def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
         *(torchrun if ending.mode is not job_runtime.STOPPED else ()),
         _row(
             ending,
+            "local rank {local_rank}",
+            "failed (exitcode ",
+            # torchrun before 1.10, of a rank that left no file with its error.
+            rf"\(local_rank (?P<local_rank>\d{{1,6}})\) FAILED \(exitcode {ending.codes}\)",
+            f"Child process 2791 (local_rank 0) FAILED (exitcode {negative})",
+            "Child process 2791 (local_rank 0) FAILED (exitcode 1)",
+        ),
+        _row(
+            ending,
             "the script",
             "exitcode",
             # The images' toolkit, and the status of a pod.

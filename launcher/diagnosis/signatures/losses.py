@@ -1,13 +1,14 @@
 """What programs say of losses, gradients and loss scales that are not finite.
 
-Texts: PyTorch's anomaly detection, fairseq, detectron2, DeepSpeed, apex, Megatron-LM, Lightning.
+Texts: PyTorch's anomaly detection, fairseq, detectron2, DeepSpeed, apex, Megatron-LM, Lightning,
+transformers.
 """
 
 from __future__ import annotations
 
 import re
 
-from launcher.diagnosis.progress import SMALLEST_SCALE, VANISHING_SCALE
+from launcher.diagnosis.progress import NOTHING_LEARNED, SMALLEST_SCALE, VANISHING_SCALE
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import job_runtime
 
@@ -65,6 +66,16 @@ SIGNATURES = (
         example="Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 2.17292e-311",
         near_miss="Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0",
         says="the gradients overflow though the loss scale is next to nothing, and the step is skipped",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.LOSS_NOT_FINITE,
+        role=LineRole.SYMPTOM,
+        literal="nan",
+        pattern=re.compile(NOTHING_LEARNED),
+        example="{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 3e-10, 'epoch': 2.0}",
+        near_miss="{'loss': 2.1, 'grad_norm': nan, 'learning_rate': 3e-10, 'epoch': 2.0}",
+        says="the losses were not finite, which transformers logs as 0, nor are the gradients",
         vague=True,
     ),
     Signature(

@@ -87,7 +87,7 @@ SIGNATURES = (
         example="[E socket.cpp:860] [c10d] The client socket has failed to connect to any network address of "
         "(algo-1, 7777).",
         near_miss="[W socket.cpp:601] [c10d] The client socket has failed to connect to "
-        "[::ffff:10.0.0.1]:7777 (errno: 110 - Connection timed out).",
+        "[::ffff:10.0.0.1]:7777 (errno: 111 - Connection refused).",
         says="could not reach the rendezvous at {peer}",
     ),
     Signature(

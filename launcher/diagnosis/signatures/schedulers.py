@@ -1,7 +1,7 @@
 """What SLURM and AWS Batch say of a job beside its log: refusals, states, programs that do not start.
 
-Texts: SLURM 20 to 25 (srun/allocate.c, sbatch.c, slurmstepd/task.c, common/slurm_errno.c, sacct's and
-scontrol's words for states), AWS Batch's and Amazon ECS' user guides (statusReason, stopped tasks).
+Texts: SLURM 20 to 25 (srun/allocate.c, sbatch.c, slurmstepd/task.c and req.c, common/slurm_errno.c, sacct's
+and scontrol's words for states), AWS Batch's and Amazon ECS' user guides (statusReason, stopped tasks).
 """
 
 from __future__ import annotations
@@ -121,5 +121,30 @@ SIGNATURES = (
         example="slurmstepd: error: pyxis: failed to import docker image",
         near_miss="INFO what pyxis: failed to import docker image means",
         says="SLURM's container plugin (pyxis) could not pull the image",
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="failed (non-zero exit code",
+        pattern=re.compile(r"\*\*\* (?:JOB|STEP) \S{1,40} (?:ON \S{1,80} )?FAILED \(non-zero exit code"),
+        example="slurmstepd: error: *** STEP 4711.0 ON gpu-1 FAILED (non-zero exit code or other failure "
+        "mode) ***",
+        near_miss="INFO what SLURM calls FAILED (non-zero exit code)",
+        says="a task failed; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="due to task failure",
+        pattern=re.compile(
+            r"\*\*\* (?:JOB|STEP) \S{1,40} (?:ON \S{1,80} )?CANCELLED AT \S{1,40} DUE TO "
+            r"(?P<failed_task>TASK FAILURE)"
+        ),
+        example="slurmstepd: error: *** STEP 4711.0 ON gpu-1 CANCELLED AT 2026-08-20T11:30:44 DUE TO TASK "
+        "FAILURE ***",
+        near_miss="INFO a step that is cancelled due to task failure",
+        says="SLURM ended the step because a task failed; its own error is not in the log",
+        vague=True,
     ),
 )

@@ -1,11 +1,10 @@
-"""What those that start processes say of one that failed: torchrun, DeepSpeed, mpirun, SLURM, the images'
-toolkit, the service. Which signal ended it is in `exit_codes`, that it was ended from outside in `stops`.
+"""What those that start processes say of one that failed: torchrun, DeepSpeed, mpirun, the images' toolkit,
+the service. Which signal ended it is in `exit_codes`, that it was ended from outside in `stops`.
 
 Texts: torch/distributed/elastic/multiprocessing/api.py and errors/__init__.py; DeepSpeed's launcher/
-launch.py; Composer's cli/launcher.py; the help texts of Open MPI and PRRTE; srun and slurmstepd/req.c of
-SLURM 2.3 to 24; sagemaker-training-toolkit's errors.py from 3.0 on, which prints the name of the error, its
-exit code, its message and the command as lines of their own; FailureReason of the SageMaker API, which has
-them in one; runc.
+launch.py; Composer's cli/launcher.py; the help texts of Open MPI and PRRTE; sagemaker-training-toolkit's
+errors.py from 3.0 on, which prints the name of the error, its exit code, its message and the command as lines
+of their own; FailureReason of the SageMaker API, which has them in one; runc.
 """
 
 from __future__ import annotations
@@ -31,6 +30,33 @@ SIGNATURES = (
         near_miss="ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -15) local_rank: "
         "0 (pid: 7)",
         says="local rank {local_rank} ended with exit code {exit}; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="failed (exitcode ",
+        # Before 1.10, of a rank that left no file with its error.
+        pattern=re.compile(
+            r"\(local_rank (?P<local_rank>\d{1,6})\) FAILED \(exitcode (?P<exit>-?(?!9\)|15\))\d{1,6})\)"
+        ),
+        example="Child process 2791 (local_rank 0) FAILED (exitcode 1)",
+        near_miss="Child process 2791 (local_rank 0) FAILED (exitcode -9)",
+        says="local rank {local_rank} ended with exit code {exit}; its own error is not in the log",
+        vague=True,
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal="torchelastic.worker.status.failed",
+        # The ranks that torchrun ended itself are TERMINATED in its events.
+        pattern=re.compile(
+            r'"name": "torchelastic\.worker\.status\.FAILED".{1,200}?"global_rank": (?P<rank>\d{1,6})\b'
+        ),
+        example='{"name": "torchelastic.worker.status.FAILED", "source": "WORKER", "timestamp": 0, '
+        '"metadata": {"run_id": "none", "global_rank": 3, "group_rank": 0, "worker_id": "2791"}}',
+        near_miss='{"name": "torchelastic.worker.status.FAILED", "metadata": {"global_rank": null}}',
+        says="rank {rank} failed; its own error is not in the log",
         vague=True,
     ),
     Signature(
@@ -115,22 +141,21 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
         role=LineRole.CASCADE,
-        literal="exitcode ",
-        pattern=re.compile(r"^ExitCode (?P<exit>[1-9]\d{0,2})$"),
-        example="ExitCode 1",
-        near_miss="INFO ExitCode 0",
-        says="the script ended with exit code {exit}; its own error is not in the log",
+        literal="failed - training job failed",
+        pattern=re.compile(r"^(?:\S{10} \S{8} )?Failed - Training job failed"),
+        example="2019-07-07 06:57:51 Failed - Training job failed",
+        near_miss="INFO what is told as Failed - Training job failed",
+        says="the service says that the job failed; its own error is not in the log",
         vague=True,
     ),
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
         role=LineRole.CASCADE,
-        literal="failed (non-zero exit code",
-        pattern=re.compile(r"\*\*\* (?:JOB|STEP) \S{1,40} (?:ON \S{1,80} )?FAILED \(non-zero exit code"),
-        example="slurmstepd: error: *** STEP 4711.0 ON gpu-1 FAILED (non-zero exit code or other failure "
-        "mode) ***",
-        near_miss="INFO what SLURM calls FAILED (non-zero exit code)",
-        says="a task failed; its own error is not in the log",
+        literal="exitcode ",
+        pattern=re.compile(r"^ExitCode (?P<exit>[1-9]\d{0,2})$"),
+        example="ExitCode 1",
+        near_miss="INFO ExitCode 0",
+        says="the script ended with exit code {exit}; its own error is not in the log",
         vague=True,
     ),
     Signature(
@@ -188,20 +213,6 @@ SIGNATURES = (
         "other processes to avoid zombies",
         near_miss="INFO [rank: 1] Child process with PID 21418 terminated with code 0",
         says="ended with exit code {exit}; its own error is not in the log",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.CASCADE,
-        literal="due to task failure",
-        pattern=re.compile(
-            r"\*\*\* (?:JOB|STEP) \S{1,40} (?:ON \S{1,80} )?CANCELLED AT \S{1,40} DUE TO "
-            r"(?P<failed_task>TASK FAILURE)"
-        ),
-        example="slurmstepd: error: *** STEP 4711.0 ON gpu-1 CANCELLED AT 2026-08-20T11:30:44 DUE TO TASK "
-        "FAILURE ***",
-        near_miss="INFO a step that is cancelled due to task failure",
-        says="SLURM ended the step because a task failed; its own error is not in the log",
         vague=True,
     ),
     Signature(

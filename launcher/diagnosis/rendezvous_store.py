@@ -1,14 +1,17 @@
-"""The barrier at the store in which ranks wait for one another before their process group is made.
+"""The way to the store, and the barrier there in which ranks wait for one another before their process group
+is made.
 
 Text: torch/distributed/distributed_c10d.py of PyTorch 1.8 to 2.13, which prints it every ten seconds. With
 fewer workers than ranks it is ordinary, unless nothing comes after it. More never become fewer, and until
-PyTorch 2.1 the barrier waited for their number to be equal.
+PyTorch 2.1 the barrier waited for their number to be equal. torch/csrc/distributed/c10d/socket.cpp of 1.11 to
+2.13 warns of each address that it cannot reach, and tries again.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from launcher.diagnosis.candidates import unworded
 from launcher.diagnosis.closing import LastLine
@@ -29,6 +32,26 @@ _WAITS = re.compile(
     r"key: \S{1,200} \(world_size=(?P<ranks>\d{1,6}), "
     r"(?:worker_count|num_workers_joined)=(?P<workers>\d{1,7})\b"
 )
+
+
+_UNREACHED = re.compile(
+    r"\[c10d\] The client socket has failed to connect to (?P<address>\S{1,300}) "
+    r"\(errno: (?P<error>110 - Connection timed out|113 - No route to host)\)"
+)
+"""A store that is not up yet refuses at once (111); who gets no answer for minutes has no way to it."""
+
+
+@finds(Stage.LOG, nccl.RENDEZVOUS_TIMED_OUT)
+def signs_of_unreached(tails: Iterable[tuple[Candidate, Line]]) -> Iterator[Sighting]:
+    """The stores without a way to them, of which streams speak in their very last line; `tails` are the last
+    lines of all streams, those of one stream in their order."""
+    for _, lines in groupby(tails, key=lambda each: each[0].stream):
+        candidate, line = next((each for each in reversed([*lines]) if each[1].text.strip()), (None, None))
+        if candidate is None or line is None:
+            continue
+        if unreached := _UNREACHED.search(line.text):
+            what = f"could not reach the store at {unreached['address']}: {unreached['error']}"
+            yield unworded(nccl.RENDEZVOUS_TIMED_OUT, LineRole.SYMPTOM, what, candidate, line, vague=True)
 
 
 @finds(Stage.LOG, nccl.RENDEZVOUS_TIMED_OUT)

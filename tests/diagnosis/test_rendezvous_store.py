@@ -1,4 +1,5 @@
-"""Ranks that wait at the store to the end of a log: how many came, and who did not where the log shows it."""
+"""Ranks that wait at the store, or try to reach it, to the end of a log: how many came, and who did not where
+the log shows it."""
 
 from __future__ import annotations
 
@@ -56,3 +57,31 @@ def test_nobody_is_named_where_the_log_lacks_some_who_came() -> None:
 )
 def test_of_ranks_that_came_or_went_on_nothing_is_said(lines: Sequence[str]) -> None:
     assert "wait at the store" not in told(lines)[1]
+
+
+def refused(error: str) -> str:
+    return f"[W socket.cpp:697] [c10d] The client socket has failed to connect to 10.0.0.5:7777 ({error})."
+
+
+@pytest.mark.parametrize("error", ["errno: 110 - Connection timed out", "errno: 113 - No route to host"])
+def test_a_store_that_nobody_reaches_to_the_end_is_the_root_cause(error: str) -> None:
+    found = diagnose([Record(None, "algo-2", line, "algo-2") for line in [refused(error)] * 3])
+    assert found.root_cause is not None
+    assert found.root_cause.finding.code == "NCCL008"
+    assert (
+        f"could not reach the store at 10.0.0.5:7777: {error.removeprefix('errno: ')}"
+        in found.root_cause.finding.message
+    )
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [refused("errno: 110 - Connection timed out"), "INFO the model is built"],
+        [refused("errno: 111 - Connection refused")],
+        [refused("errno: 97 - Address family not supported by protocol")],
+    ],
+    ids=["reached", "not up yet", "no IPv6"],
+)
+def test_a_store_that_is_reached_later_or_not_up_yet_is_no_root_cause(lines: Sequence[str]) -> None:
+    assert diagnose([Record(None, "algo-2", line, "algo-2") for line in lines]).root_cause is None
