@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from launcher.diagnosis.rank_lines import Waiting
@@ -137,12 +137,23 @@ def without_innocents(root: Sighting, signs: Sequence[Sighting], table: Sequence
         return replace(root, rank=None, about=root.host or "")
     if root.role is not LineRole.INITIATOR:
         return root
-    alike = {_printer(sign) for sign in signs if _says_the_same(sign, root)} - {None}
+    same = [sign for sign in signs if _says_the_same(sign, root)]
+    alike = {_printer(sign) for sign in same} - {None}
     ranks = {(row.rank, None, None) for row in table} | {_printer(sign) for sign in signs} - {None}
-    if len(alike) < _FEWEST_ALIKE or 2 * len(alike) <= len(ranks):
-        return root
-    what = f"{root.what} ({len(alike)} of {len(ranks)} ranks failed so)"
-    return replace(root, what=what, rank=None, host=None, about="")
+    if _are_most(alike, ranks):
+        how = f"{len(alike)} of {len(ranks)} ranks failed so"
+    else:
+        # Where lines name hosts alone, only torchrun's table of one of them tells a rank.
+        hosts = {sign.host for sign in same if sign.host and _printer(sign) is None}
+        every = {sign.host for sign in signs if sign.host}
+        if not _are_most(hosts, every):
+            return root
+        how = f"{len(hosts)} of {len(every)} hosts failed so"
+    return replace(root, what=f"{root.what} ({how})", rank=None, host=None, about="")
+
+
+def _are_most(alike: Collection[object], every: Collection[object]) -> bool:
+    return len(alike) >= _FEWEST_ALIKE and 2 * len(alike) > len(every)
 
 
 def _printer(sign: Sighting) -> tuple[int | None, int | None, str | None] | None:

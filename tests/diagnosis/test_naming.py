@@ -124,3 +124,31 @@ def test_of_the_tables_of_several_hosts_in_one_file_that_with_the_same_exit_code
     ended = "E0820 api.py:882] failed (exitcode: -9) local_rank: 0 (pid: 7) of binary: python"
     found = story(ended, table.format("gpu-2", 4, -9), table.format("gpu-1", 0, 1))
     assert root(found) == ("MEM002", 4)
+
+
+def of_pod(number: int, exit_code: int, *texts: str) -> str:
+    """The last words of a host of two ranks, of which torchrun says who failed first."""
+    table = (
+        "Root Cause (first observed failure):",
+        "[0]:",
+        "  time      : 2026-08-20_11:40:05",
+        f"  host      : trainer-{number}",
+        f"  rank      : {2 * number} (local_rank: 0)",
+        f"  exitcode  : {exit_code} (pid: 150)",
+    )
+    return "\n".join(f"[pod/trainer-{number}/pytorch] {text}" for text in (*texts, *table))
+
+
+def test_what_most_hosts_lack_alike_is_not_of_the_rank_that_one_table_names() -> None:
+    missing = "ModuleNotFoundError: No module named 'einops'"
+    found = story(*(of_pod(number, 1, missing) for number in range(4)))
+    assert root(found) == ("CODE005", None)
+    assert found.root_cause.finding.subject is None
+    assert "4 of 4 hosts failed so" in found.root_cause.finding.message
+
+
+def test_what_one_host_of_many_lacks_is_of_the_rank_that_its_table_names() -> None:
+    missing = "ModuleNotFoundError: No module named 'einops'"
+    killed = "RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:534] Connection closed by peer"
+    lines = (of_pod(number, 1, missing if number == 2 else killed) for number in range(4))
+    assert root(story(*lines)) == ("CODE005", 4)
