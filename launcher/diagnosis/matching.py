@@ -31,11 +31,13 @@ _UNKNOWN_PREFIX = re.compile(
     r"\s*(?:\[[^\[\]]{1,80}\]:?|\([^()]{1,80}\):?|[\w./-]{1,80} ?\|"
     r"|(?:[A-Za-z][\w./-]{0,60}|\d{1,6}):(?<=\d:))\s|(?:ExitCode \d{1,4} )?ErrorMessage \""
     r"|(?:[\w.]{1,80}: )?Error (?:for Training job|training) \S{1,80}: Failed\.? Reason: "
-    r"|\"?FailureReason\"?: \"?"
+    r"|\"?FailureReason\"?: \"?|\s*\"message\": \"|\*\*(?=\w)"
+    r"|(?:[\w.]{1,80}: )?SageMaker job failed because "
 )
 """What programs that are not known put before lines: in brackets, before a bar, a name with a number, or a
 number alone, as of a piece of what srun labels (`formats.task_labels` reads the whole). The images' toolkit
-tells so of the last lines of the script, the Python SDK and the service's API of why a job failed."""
+tells so of the last lines of the script, the Python SDK, Airflow and the service's API of why a job failed,
+torchrun's files of errors in JSON, people with asterisks."""
 _MOST_UNKNOWN = 3
 _PLACES = {id(row): place for place, row in enumerate(SIGNATURES)}
 _AT_START = frozenset(id(row) for row in SIGNATURES if row.pattern.pattern.startswith("^"))

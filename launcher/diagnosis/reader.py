@@ -15,7 +15,7 @@ from launcher.diagnosis.incident_reader import IncidentReader
 from launcher.diagnosis.job_ranks import JobRanks
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.matching import best_row, contexts_of, record_of, rows_matching
-from launcher.diagnosis.open_tracebacks import Open, OpenTracebacks, learn
+from launcher.diagnosis.open_tracebacks import OpenTracebacks, learn
 from launcher.diagnosis.progress import Moment
 from launcher.diagnosis.raised import sign_of_cut, sign_of_exception, with_traceback
 from launcher.diagnosis.reading import Reading
@@ -73,7 +73,7 @@ class LogReader:
         for candidate in self._scanner.feed(records, streams):
             self._look_at(candidate)
         for each in self._tracebacks.rest():
-            self._note_cut(each)
+            self._incidents.note("cut", sign_of_cut(each.traceback, each.header, each.line))
         tails = [(candidate, self._ranks.line_of(candidate)) for candidate in self._scanner.tails()]
         self._ranks.settle(tails)
         for cut in signs_of_cut_stacks(tails):
@@ -278,7 +278,8 @@ class LogReader:
         self._tracebacks.end(stream, line.writer)
         self._want(stream)
         if not traceback.exception:
-            self._note_cut(under_way)
+            if traceback.frames:
+                self._incidents.note("cut", sign_of_cut(traceback, under_way.header, under_way.line))
             return None
         known = rows_matching(record_of(candidate, line, traceback.exception, traceback.uncovered))
         if not any(row.mode is not job_runtime.SCRIPT_RAISED or not row.vague for row, _ in known):
@@ -286,7 +287,3 @@ class LogReader:
             said = ("torn", torn) if torn else sign_of_exception(traceback, candidate, line)
             self._incidents.note(*said)
         return traceback
-
-    def _note_cut(self, cut: Open) -> None:
-        if cut.traceback.frames:
-            self._incidents.note("cut", sign_of_cut(cut.traceback, cut.header, cut.line))

@@ -49,6 +49,7 @@ wandb: Find logs at: ./wandb/run-20260820_113044-abc/logs""",
 
 ONLY_AT_THE_END = {
     "gensyn-ai-rl-swarm-197": "a warning, which is a failure where nothing comes after it",
+    "axolotl-ai-cloud-axolotl-2743": "a stack without its beginning and without what was raised",
 }
 FAILURES = [
     each

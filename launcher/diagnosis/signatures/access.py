@@ -93,10 +93,10 @@ SIGNATURES = (
     Signature(
         mode=storage.ROLE_INSUFFICIENT,
         role=LineRole.INITIATOR,
-        literal=" assume ",
+        literal="assume",
         pattern=re.compile(
             r"(?:Could not|unable to) assume (?:the )?role ['\"]?(?P<role>[^\s'\"]{1,300})"
-            r"|Could not assume role"
+            r"|Could not assume role|SageMaker is unable to perform: sts:AssumeRole on the role"
         ),
         example="ValidationException: Could not assume role arn:aws:iam::111122223333:role/train. Please "
         "ensure that the role exists and allows principal 'sagemaker.amazonaws.com' to assume the role.",

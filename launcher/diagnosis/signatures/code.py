@@ -193,8 +193,9 @@ SIGNATURES = (
         role=LineRole.CASCADE,
         literal="error: ",
         pattern=re.compile(
-            r"^(?:[a-z_]\w*\.)*(?!AssertionError: can only (?:test|join) a child "
-            r"process$)(?!(?:Connection|BrokenPipe|ChildFailed|ExecuteUserScript|Algorithm|Client)"
+            r"^(?:[a-z_]\w*\.)*(?!AssertionError: can only (?:test|join) a child process$"
+            r"|KeyError: '/(?:loky|mp|psm|torch)[-_])"
+            r"(?!(?:Connection|BrokenPipe|ChildFailed|ExecuteUserScript|Algorithm|Client)"
             r"\w*Error|Dist\w+Error)(?P<what>[A-Z]\w+Error: .{1,200})"
         ),
         example="ValueError: 3 is not in range",
@@ -210,6 +211,16 @@ SIGNATURES = (
         example="AssertionError: can only test a child process",
         near_miss="INFO AssertionError: can only test a child process is noise",
         says="a DataLoader of the parent was thrown away in a worker, which harms nothing",
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.TEARDOWN,
+        literal="keyerror: '/",
+        # multiprocessing's tracker of semaphores and shared memory, a process of its own.
+        pattern=re.compile(r"^KeyError: '/(?:loky|mp|psm|torch)[-_]\S{1,200}'"),
+        example="KeyError: '/loky-18802-k17a_wq3'",
+        near_miss="KeyError: '/mnt/data'",
+        says="a semaphore was given back twice, which harms nothing",
     ),
     Signature(
         mode=job_runtime.ENTRY_POINT_MISSING,

@@ -8,7 +8,7 @@ Texts: torch/distributed/elastic/multiprocessing/api.py and errors/__init__.py;
 torch/multiprocessing/spawn.py; CPython's subprocess.py and faulthandler.c; sagemaker-training-toolkit's
 errors.py; FailureReason of the SageMaker API; docker compose; bash; srun; Open MPI and MPICH; UCX's
 debug.c; DeepSpeed's launcher/launch.py; Composer's cli/launcher.py; Lightning's subprocess_script.py;
-glibc's malloc.
+Horovod's runner/gloo_run.py.
 """
 
 from __future__ import annotations
@@ -168,6 +168,14 @@ def _by_number(ending: _SignalSaid) -> tuple[Signature, ...]:
         ),
         _row(
             ending,
+            "rank {rank}",
+            " exit with status code ",
+            rf"\bProcess (?P<rank>\d{{1,6}}) exit with status code {ending.codes}",
+            f"Process 3 exit with status code {shell}.",
+            f"Process 3 exit with status code {shell}0.",
+        ),
+        _row(
+            ending,
             "a process",
             "exited with code",
             rf"(?:\bGlobal rank (?P<rank>\d{{1,6}}) \(PID \d{{1,10}}\) )?\bexited with code {ending.codes}",
@@ -249,55 +257,5 @@ SIGNATURES = (
         says="a process was killed (SIGKILL): the usual reason is the host's memory",
         vague=True,
     ),
-    Signature(
-        mode=job_runtime.NATIVE_CRASH,
-        role=LineRole.INITIATOR,
-        literal="]: segfault at ",
-        # Linux, arch/x86/mm/fault.c; it knows a thread by its name, torch's main one since 2.5 as well.
-        pattern=re.compile(
-            r"\b(?P<program>python[\d.]{0,8}|pt_main_thread)\[\d{1,9}\]: segfault at [0-9a-f]{1,16} ip "
-            r"[0-9a-f]{1,16} sp [0-9a-f]{1,16} error \d{1,4}(?: in (?P<library>[\w.+-]{1,100}))?"
-        ),
-        example="[Mon Jun 23 19:39:31 2025] python3.10[3078129]: segfault at 60 ip 00007f24b8cf2616 sp "
-        "00007ffc0f212680 error 4 in libc10_cuda.so[7f24b8cc8000+5c000]",
-        near_miss="[Mon Jun 23 19:39:31 2025] nautilus[778129]: segfault at 60 ip 00007f24b8cf2616 sp "
-        "00007ffc0f212680 error 4",
-        says="the kernel tells of {program} that it died of SIGSEGV, in {library}",
-        vague=True,
-    ),
     *(row for ending in _SIGNALS for row in (*_by_number(ending), *_by_name(ending))),
-    Signature(
-        mode=job_runtime.NATIVE_CRASH,
-        role=LineRole.CASCADE,
-        literal="terminate called ",
-        pattern=re.compile(
-            r"terminate called (?:after throwing an instance of '(?P<type>[^']+)'|without an active)"
-        ),
-        example="terminate called after throwing an instance of 'c10::Error'",
-        near_miss="INFO terminate called after throwing nothing",
-        says="a process aborted with {type}",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.NATIVE_CRASH,
-        role=LineRole.CASCADE,
-        literal="(): invalid ",
-        pattern=re.compile(
-            r"^(?:free|malloc|realloc|munmap_chunk|malloc_consolidate)\(\): (?P<damage>invalid \w+)"
-        ),
-        example="free(): invalid pointer",
-        near_miss="INFO load(): invalid value",
-        says="a process aborted: its heap is damaged ({damage})",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.NATIVE_CRASH,
-        role=LineRole.CASCADE,
-        literal="double free or corruption",
-        pattern=re.compile(r"^(?P<damage>double free or corruption) \("),
-        example="double free or corruption (!prev)",
-        near_miss="INFO looking for a double free or corruption",
-        says="a process aborted: its heap is damaged",
-        vague=True,
-    ),
 )

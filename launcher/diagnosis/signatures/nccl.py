@@ -268,8 +268,9 @@ SIGNATURES = (
     Signature(
         mode=nccl.SYSTEM_ERROR,
         role=LineRole.CASCADE,
-        literal="test nccl failure ",
-        pattern=re.compile(r"Test NCCL failure \S{1,100}:\d{1,6} '(?P<what>[^'/]{1,200})"),
+        literal="nccl failure ",
+        # Its tests say `Test NCCL failure` since 2.0.
+        pattern=re.compile(r"(?:Test |^)NCCL failure \S{1,100}:\d{1,6} '(?P<what>[^'/]{1,200})"),
         example="gpu-1: Test NCCL failure common.cu:961 'internal error - please report this issue to "
         "the NCCL developers / '",
         near_miss="INFO a test NCCL failure is not expected",

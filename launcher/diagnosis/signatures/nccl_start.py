@@ -51,6 +51,27 @@ SIGNATURES = (
         says="got no id from rank 0 while setting up NCCL: {why}",
     ),
     Signature(
+        mode=nccl.INITIALISATION_STALLED,
+        role=LineRole.SYMPTOM,
+        literal="nccl warn proxy call to rank ",
+        pattern=re.compile(
+            r"NCCL WARN Proxy Call to rank (?P<peer>\d{1,6}) failed \((?P<step>Connect|Setup|Init)\)"
+        ),
+        example="algo-1:184626:187757 [0] proxy.cc:808 NCCL WARN Proxy Call to rank 1 failed (Connect)",
+        near_miss="algo-1:184626:187757 [0] NCCL INFO no NCCL WARN Proxy Call to rank 1",
+        says="NCCL could not set up its way to rank {peer} ({step})",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.INITIALISATION_STALLED,
+        role=LineRole.SYMPTOM,
+        literal="socketstartconnect: exceeded retries",
+        pattern=re.compile(r"\bsocketStartConnect: exceeded retries \((?P<times>\d{1,9})\)"),
+        example="socketStartConnect: exceeded retries (20000)",
+        near_miss="INFO what socketStartConnect: exceeded retries means",
+        says="tried {times} times in vain to connect to another rank",
+    ),
+    Signature(
         mode=nccl.VERSIONS_DIFFER,
         role=LineRole.INITIATOR,
         literal="mismatched nccl version",

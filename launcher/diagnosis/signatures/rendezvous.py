@@ -106,11 +106,11 @@ SIGNATURES = (
     Signature(
         mode=nccl.RENDEZVOUS_TIMED_OUT,
         role=LineRole.CASCADE,
-        literal="failed to shutdown the rendezvous",
-        pattern=re.compile(r"has failed to shutdown the rendezvous"),
+        literal="the rendezvous '",
+        pattern=re.compile(r"has failed to (?:shutdown|send a keep-alive heartbeat to) the rendezvous '"),
         example="The node 'algo-2_57_0' has failed to shutdown the rendezvous 'job' due to an error of type "
         "RendezvousConnectionError.",
-        near_miss="INFO nobody failed to shutdown the rendezvous",
+        near_miss="INFO nobody failed to shutdown the rendezvous 'job'",
         vague=True,
     ),
     Signature(
@@ -128,6 +128,17 @@ SIGNATURES = (
         "server socket has failed to bind to 0.0.0.0:41796 (errno: 98 - Address already in use).",
         near_miss="TensorBoard: address already in use, trying the next one",
         says="the rendezvous port is in use already",
+    ),
+    Signature(
+        mode=nccl.PORT_IN_USE,
+        role=LineRole.INITIATOR,
+        literal=": failed bind on ",
+        # DGL's servers, src/rpc/network/tcp_socket.cc, which tells an error that it has forgotten.
+        pattern=re.compile(r"tcp_socket\.cc:\d{1,6}: Failed bind on (?P<address>\S{1,200}) , error: "),
+        example="[10:21:48] /opt/dgl/src/rpc/network/tcp_socket.cc:76: Failed bind on 10.20.30.11:34567 , "
+        "error: Success",
+        near_miss="INFO: failed bind on no address",
+        says="DGL's server cannot have {address}: a server of an earlier run may still hold it",
     ),
     Signature(
         mode=nccl.PORT_IN_USE,

@@ -1,10 +1,9 @@
-"""What those that start processes say of one that failed: torchrun, DeepSpeed, mpirun, the images' toolkit,
-the service. Which signal ended it is in `exit_codes`, that it was ended from outside in `stops`.
+"""What those that start processes say of one that failed: torchrun, DeepSpeed, mpirun, Horovod. Which signal
+ended it is in `exit_codes`, that it was ended from outside in `stops`.
 
 Texts: torch/distributed/elastic/multiprocessing/api.py and errors/__init__.py; DeepSpeed's launcher/
-launch.py; Composer's cli/launcher.py; the help texts of Open MPI and PRRTE; sagemaker-training-toolkit's
-errors.py from 3.0 on, which prints the name of the error, its exit code, its message and the command as lines
-of their own; FailureReason of the SageMaker API, which has them in one; runc.
+launch.py; Composer's cli/launcher.py; the help texts of Open MPI and PRRTE; Horovod's runner/gloo_run.py;
+runc.
 """
 
 from __future__ import annotations
@@ -60,20 +59,6 @@ SIGNATURES = (
         vague=True,
     ),
     Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.SYMPTOM,
-        literal='errormessage "',
-        pattern=re.compile(
-            r"^(?:ExitCode \d{1,4} )?ErrorMessage \"(?!(?:[\w.]+)?(?:Dist\w*Error|ChildFailedError|"
-            r"ConnectionResetError|BrokenPipeError)\b)"
-            r"(?P<what>[\w.]{0,80}(?:Error|Exception)\b: [^\"]{1,300})"
-        ),
-        example="ErrorMessage \"KeyError: 'image'\"",
-        near_miss='INFO ErrorMessage "KeyError" is what it would print',
-        says="the script raised {what}",
-        vague=True,
-    ),
-    Signature(
         mode=job_runtime.ENTRY_POINT_MISSING,
         role=LineRole.INITIATOR,
         literal='exec: "',
@@ -120,47 +105,6 @@ SIGNATURES = (
     Signature(
         mode=job_runtime.SCRIPT_RAISED,
         role=LineRole.CASCADE,
-        literal="executeuserscripterror",
-        pattern=re.compile(r"\bExecuteUserScriptError:.*?ErrorMessage \"(?P<what>[^\"]+)"),
-        example='ERROR ExecuteUserScriptError: ExitCode 1 ErrorMessage "KeyError: \'x\'" Command "python '
-        'train.py"',
-        near_miss="INFO ExecuteUserScriptError is raised for scripts",
-        says="the script failed: {what}",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.CASCADE,
-        literal="executeuserscripterror",
-        pattern=re.compile(r"\bExecuteUserScriptError:(?!.*?ErrorMessage \"[^\"])"),
-        example="2026-08-20 11:30:44,011 sagemaker-training-toolkit ERROR    ExecuteUserScriptError:",
-        near_miss="ERROR ExecuteUserScriptError: ExitCode 1 ErrorMessage \"KeyError: 'x'\"",
-        says="the script failed; its own error is not in the log",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.CASCADE,
-        literal="failed - training job failed",
-        pattern=re.compile(r"^(?:\S{10} \S{8} )?Failed - Training job failed"),
-        example="2019-07-07 06:57:51 Failed - Training job failed",
-        near_miss="INFO what is told as Failed - Training job failed",
-        says="the service says that the job failed; its own error is not in the log",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.CASCADE,
-        literal="exitcode ",
-        pattern=re.compile(r"^ExitCode (?P<exit>[1-9]\d{0,2})$"),
-        example="ExitCode 1",
-        near_miss="INFO ExitCode 0",
-        says="the script ended with exit code {exit}; its own error is not in the log",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.CASCADE,
         literal="return code = ",
         pattern=re.compile(r"exits with return code = (?P<exit>(?!0\b|-9\b|-15\b)-?\d+)"),
         example="[2024-01-15 09:20:17,001] [ERROR] [launch.py:321:sigkill_handler] ['python'] exits with "
@@ -178,16 +122,6 @@ SIGNATURES = (
         example="[2024-01-15 09:20:16,880] [INFO] [launch.py:315:sigkill_handler] Killing subprocess 90441",
         near_miss="INFO killing subprocess pool",
         says="the launcher ended its processes because one failed; its own error is not in the log",
-        vague=True,
-    ),
-    Signature(
-        mode=job_runtime.SCRIPT_RAISED,
-        role=LineRole.CASCADE,
-        literal="algorithmerror: ",
-        pattern=re.compile(r"^AlgorithmError: (?:(?P<what>.{1,160}?),? )?(?i:exit code): (?P<exit>\d+)"),
-        example="AlgorithmError: framework error, exit code: 1",
-        near_miss="INFO AlgorithmError: is raised by the service",
-        says="the container ended with exit code {exit}: {what}",
         vague=True,
     ),
     Signature(
@@ -294,5 +228,17 @@ SIGNATURES = (
         example="bash: torchrun: command not found",
         near_miss="bash: nvidia-smi: command not found",
         says="the shell finds no {program}",
+    ),
+    Signature(
+        mode=job_runtime.SCRIPT_RAISED,
+        role=LineRole.CASCADE,
+        literal=" exit with status code ",
+        pattern=re.compile(
+            r"\bProcess (?P<rank>\d{1,6}) exit with status code (?P<exit>(?!0\b|1(?:3[2-9]|43)\b)\d{1,6})\b"
+        ),
+        example="Process 3 exit with status code 1.",
+        near_miss="Process 3 exit with status code 0.",
+        says="rank {rank} ended with exit code {exit}; its own error is not in the log",
+        vague=True,
     ),
 )

@@ -33,6 +33,7 @@ from launcher.diagnosis.signatures import (
     losses,
     memory,
     mpi,
+    native_crashes,
     nccl,
     nccl_start,
     other_models,
@@ -45,6 +46,7 @@ from launcher.diagnosis.signatures import (
     starters,
     stops,
     storage,
+    toolkit,
     training,
     xla,
 )
@@ -94,8 +96,10 @@ FAMILIES: Final[Mapping[str, tuple[Signature, ...]]] = MappingProxyType(
             packages,
             extensions,
             exit_codes,
+            native_crashes,
             code,
             starters,
+            toolkit,
         )
     }
 )
