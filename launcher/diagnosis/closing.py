@@ -43,7 +43,7 @@ _BAR = re.compile(
 """What goes on: tqdm's bars, shares at the end of a line, the headings of Composer's records."""
 
 _MARKED = re.compile(
-    r"\b(?:INFO|DEBUG|NOTICE|(?<!NCCL )WARN|WARNING)\b|^\[?[IW]\d{3,4} |<(?:info|warn)>|Warning:"
+    r"(?<!=)\b(?:INFO|DEBUG|NOTICE|(?<!NCCL )WARN|WARNING)\b|^\[?[IW]\d{3,4} |<(?:info|warn)>|Warning:"
     r"|^warning:|^#(?!\d{1,4} )|^\[New Thread |Exception ignored in"
 )
 """How a program marks a line as information or a warning. With NCCL, WARN is the level of errors."""
@@ -60,7 +60,11 @@ _WAITS = re.compile(r"\bInit START\b|\bRendezvous'ing\b|\b[Ww]aiting (?:for|on|i
 
 _SPEAKS_OF_ERROR = re.compile(
     r"error\b|exception\b|\b(?:fatal|panic|failed|failure|abort(?:ed|ing)?|killed|segfault|core dumped"
-    r"|cannot|could not|unable to|denied|corrupt(?:ed)?|invalid|refused|unreachable|timed out)\b",
+    r"|cannot|could(?: not|n't)|unable to|denied|corrupt(?:ed)?|invalid|refused|unreachable|timed out"
+    r"|timing out|time-?out:|mismatched|sig(?:kill|segv|abrt|bus|hup)|segmentation fault|cancelled)\b"
+    # The levels of errors of glog and NCCL, and what is no number.
+    r"|^\s{0,40}\[?E(?:\d{3,4})? (?:[\d:.]{8,20} )?\S{1,80}:\d|\bNCCL WARN\b"
+    r"|\bloss['\"]?[:= ]{1,3}nan\b",
     re.I,
 )
 _NO_ERROR = re.compile(

@@ -173,3 +173,17 @@ def test_a_clock_without_a_year_gives_no_date() -> None:
     assert "2000" not in (found.summary or "")
     ended = said("\n".join([BROKEN, *lines]))
     assert "2000" not in (ended.summary or "")
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "algo-1:88:141 [3] init.cc:1247 NCCL WARN what nobody said before; NCCL_DEBUG=INFO shows more",
+        "[rank3]:[E820 11:30:44.123 ProcessGroupNew.cpp:12] what no version before said",
+        "[E ProcessGroupNew.cpp:12] what no version before said",
+        "the segments are mismatched",
+        "the ring is timing out",
+    ],
+)
+def test_a_last_line_of_the_level_of_errors_is_not_healthy_whatever_it_says(last: str) -> None:
+    assert said(f"step 1 loss 2.3\nstep 2 loss 2.2\n{last}").verdict is Verdict.UNKNOWN
