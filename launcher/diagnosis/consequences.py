@@ -83,6 +83,11 @@ def ends_in_rendezvous(traceback: Traceback) -> bool:
     return _RENDEZVOUS_FILES in innermost and not _OWN_MISTAKE.search(traceback.kind)
 
 
+def begins_no_process(traceback: Traceback) -> bool:
+    """Whether an exception was raised where multiprocessing reads what a new process is to run."""
+    return bool(traceback.frames) and traceback.frames[-1].file.endswith("/multiprocessing/spawn.py")
+
+
 def with_consequences(signs: Sequence[Sighting]) -> list[Sighting]:
     """The signs of one incident, those that followed from another one's failure as such, and the end that
     all others only noticed as the failure."""

@@ -22,8 +22,11 @@ _PLACE = re.compile(r'^\s{0,40}File "[^"]{1,1000}", line \d{1,7}, in \S')
 """A place as a traceback tells it; in the stacks of faulthandler, which are no sign of an error, no comma
 stands before `in`."""
 
-_BEGINS = re.compile(rf"{re.escape(HEADER)}|Stack \(most recent call last\)|\(most recent call first\)")
-"""How a traceback begins, which is read as such, and the stacks that are printed where nothing was raised."""
+_BEGINS = re.compile(
+    rf"{re.escape(HEADER)}|Stack \(most recent call last\)|\(most recent call first\)|\bFound from ?:"
+)
+"""How a traceback begins, which is read as such, and the stacks that are printed where nothing was raised, as
+by torch's compiler for what it leaves out (torch/_inductor/cudagraph_utils.py)."""
 
 _INDENTED = (" ", "\t")
 

@@ -18,6 +18,9 @@ from launcher.diagnosis.windows import TAIL, Window
 OF_A_RECORD: Final = 3
 """Lines after a line that may be of its record."""
 
+EXPLAINED_WITHIN: Final = SHORTLY + OF_A_RECORD
+"""Lines after a context in which a literal tells what it may explain; a sign can begin before that line."""
+
 _SPARSE = 16
 """Where fewer than one of so many lines can have a literal, they are found by their places in the text."""
 
@@ -70,7 +73,7 @@ class LiteralPlaces:
         wanted = {*telling}
         for number in every:
             after = bisect_right(telling, number)
-            followed = after < len(telling) and telling[after] <= number + SHORTLY
+            followed = after < len(telling) and telling[after] <= number + EXPLAINED_WITHIN
             if followed or number >= window.count - TAIL:
                 wanted.add(number)
         return Hits(every, sorted(wanted))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from launcher.diagnosis.candidates import unworded
-from launcher.diagnosis.consequences import ends_in_plumbing, ends_in_rendezvous
+from launcher.diagnosis.consequences import begins_no_process, ends_in_plumbing, ends_in_rendezvous
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.scan import Candidate
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
 from launcher.diagnosis.tracebacks import Traceback
-from launcher.failure_modes import job_runtime, nccl
+from launcher.failure_modes import checkpoints, job_runtime, nccl
 from launcher.failure_modes.model import Stage
 from launcher.failure_modes.registry import finds
 
@@ -46,6 +46,17 @@ def with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
     """The sign with the traceback beside it, if there is one."""
     if traceback is None:
         return sighting
+    if sighting.mode is checkpoints.NOT_WHAT_WAS_SAVED and begins_no_process(traceback):
+        # What is torn is no file but the pipe to the process that starts this one.
+        what = "the process that was starting it ended before it had told it what to run"
+        sighting = replace(
+            sighting,
+            mode=job_runtime.SCRIPT_RAISED,
+            role=LineRole.CASCADE,
+            what=what,
+            remedy=None,
+            vague=True,
+        )
     return replace(
         sighting,
         role=LineRole.ADVISORY if traceback.ignored and sighting.role.may_be_root else sighting.role,

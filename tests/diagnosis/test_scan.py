@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.diagnosis import literal_places
+from launcher.diagnosis.literal_places import EXPLAINED_WITHIN
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.record import LogStream, Record
 from launcher.diagnosis.scan import Candidate, Scanner
-from launcher.diagnosis.signatures.signature import SHORTLY
 from launcher.diagnosis.windows import TAIL, WINDOW
 
 
@@ -100,10 +100,10 @@ def test_a_context_is_looked_at_where_another_line_follows_shortly(
 ) -> None:
     monkeypatch.setattr(literal_places, "_SPARSE", sparse)
     lines = ["hay"] * 2000
-    for number in (10, 500 - SHORTLY - 1, 500 - SHORTLY, 499, 501):
+    for number in (10, 500 - EXPLAINED_WITHIN - 1, 500 - EXPLAINED_WITHIN, 499, 501):
         lines[number] = "a pin"
     lines[500] = "a needle"
-    assert [found.index for found in of_contexts(lines)] == [500 - SHORTLY, 499, 500]
+    assert [found.index for found in of_contexts(lines)] == [500 - EXPLAINED_WITHIN, 499, 500]
 
 
 def test_a_context_is_looked_at_where_nobody_knows_yet_what_follows() -> None:

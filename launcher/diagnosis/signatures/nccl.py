@@ -280,6 +280,16 @@ SIGNATURES = (
     Signature(
         mode=nccl.SYSTEM_ERROR,
         role=LineRole.CASCADE,
+        literal="nccl warn cuda failure ",
+        pattern=re.compile(r"NCCL WARN Cuda failure (?:\d{1,6} )?'(?P<what>[^']{1,200})'"),
+        example="algo-1:88:141 [0] include/alloc.h:102 NCCL WARN Cuda failure 1 'invalid argument'",
+        near_miss="algo-1:88:141 [0] NCCL INFO what an NCCL WARN Cuda failure means",
+        says="a call of CUDA failed in NCCL: {what}",
+        vague=True,
+    ),
+    Signature(
+        mode=nccl.SYSTEM_ERROR,
+        role=LineRole.CASCADE,
         literal="nccl error ",
         pattern=re.compile(
             r"\bNCCL Error [1345]: (?P<what>unhandled cuda error|internal error|invalid argument"

@@ -72,6 +72,18 @@ SIGNATURES = (
         says="tried {times} times in vain to connect to another rank",
     ),
     Signature(
+        mode=nccl.INITIALISATION_STALLED,
+        role=LineRole.SYMPTOM,
+        literal="nccl warn call to ibv_modify_qp failed",
+        pattern=re.compile(
+            rf"NCCL WARN Call to ibv_modify_qp failed with (?:error )?(?:\d{{1,6}} )?(?P<why>{NO_WAY_THERE})"
+        ),
+        example="gpu-1:20:31 [5] ibvwrap.c:262 NCCL WARN Call to ibv_modify_qp failed with 110 Connection "
+        "timed out, on dev mlx5_1:1, curr state INIT, next state RTR",
+        near_miss="gpu-1:20:31 [5] NCCL INFO no NCCL WARN Call to ibv_modify_qp failed",
+        says="could not connect two InfiniBand or RoCE devices: {why}",
+    ),
+    Signature(
         mode=nccl.VERSIONS_DIFFER,
         role=LineRole.INITIATOR,
         literal="mismatched nccl version",
