@@ -19,6 +19,7 @@ from launcher.diagnosis.signatures.signature import SHORTLY
 from launcher.diagnosis.windows import TAIL
 from tests.diagnosis.cases import cases
 from tests.diagnosis.threads import threads
+from tests.exhaustive import share_and_all
 
 LOGS = [*(case.text for case in cases()), *(thread.text for thread in threads())]
 RAISED = (
@@ -163,9 +164,12 @@ def test_a_storm_has_the_same_answer_without_memory(
     assert told == without_memory(text)
 
 
-def test_the_labelled_logs_have_the_same_answer_without_memory_also_when_they_come_again_and_again() -> None:
+@pytest.mark.parametrize("logs", share_and_all(LOGS))
+def test_the_labelled_logs_have_the_same_answer_without_memory_also_when_they_come_again_and_again(
+    logs: list[str],
+) -> None:
     different = []
-    for number, text in enumerate(LOGS):
+    for number, text in enumerate(logs):
         with pytest.MonkeyPatch.context() as patch:
             be_busy(patch)
             if number % 2:
@@ -176,13 +180,14 @@ def test_the_labelled_logs_have_the_same_answer_without_memory_also_when_they_co
     assert different == []
 
 
-def test_the_labelled_logs_have_the_same_answer_where_every_context_is_looked_at() -> None:
+@pytest.mark.parametrize("logs", share_and_all(LOGS))
+def test_the_labelled_logs_have_the_same_answer_where_every_context_is_looked_at(logs: list[str]) -> None:
     """Of what follows nothing is in reach of the contexts, and they are not among the last lines."""
     follows = "".join(f"reading shard {number}\n" for number in range(2 * TAIL))
     checkpoint = "INFO Saving checkpoint of the model\n"
     texts = [
         f"{checkpoint}{between}{text}\n{follows}"
-        for text in LOGS
+        for text in logs
         for between in ("", "reading\n" * (SHORTLY - 1), "reading\n" * SHORTLY)
         if "timeout" in text
     ]

@@ -191,6 +191,7 @@ FILLING = """
 """
 
 
+@pytest.mark.few_cases("python-of its output", "shell-before its ranks", "python-by a rank")
 @pytest.mark.skipif(sys.platform != "linux", reason="tmpfs is Linux's")
 @pytest.mark.parametrize("when", ["of its output", "before its ranks", "by a rank"])
 @pytest.mark.parametrize("how", ["python", "shell", "torchrun"])
@@ -231,6 +232,7 @@ def test_a_disk_that_was_full_before_the_boot_costs_the_failure_file_alone(
     assert f"slipway: {small_disk / 'failure'} cannot be written: No space left on device" in err
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize(
     ("script", "code", "failure"),
     [
@@ -319,6 +321,7 @@ def test_dying_of_the_stop_is_no_failure_of_the_script(boot: Boot) -> None:
     assert not (boot.root / "output" / "failure").exists()
 
 
+@pytest.mark.few_cases("True")
 @pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux only")
 @pytest.mark.parametrize("deaf", [False, True])
 def test_nothing_is_left_behind_not_even_daemons(boot: Boot, deaf: bool) -> None:
@@ -354,6 +357,7 @@ NAN = """
 """
 
 
+@pytest.mark.few_cases("1-1")
 @pytest.mark.parametrize(("asked", "code"), [("1", 1), ("0", 0)])
 def test_a_gradient_that_is_no_number_ends_the_job_where_the_job_asks_for_it(
     boot: Boot, monkeypatch: pytest.MonkeyPatch, asked: str, code: int
