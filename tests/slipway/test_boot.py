@@ -292,6 +292,7 @@ def test_a_broken_container_is_reported_too(boot: Boot) -> None:
     assert "the boot itself failed: JSONDecodeError" in boot.failure
 
 
+@pytest.mark.few_cases("15")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_reach_the_script(boot: Boot, number: signal.Signals) -> None:
     script = f"""
@@ -393,6 +394,7 @@ def test_hosts_that_never_met_and_work_that_is_lost_are_told_of_after_a_success(
     assert not (boot.root / "output" / "failure").exists()
 
 
+@pytest.mark.exhaustive
 def test_neither_is_said_of_a_failure(boot: Boot) -> None:
     process = boot.start(
         "import torch; torch.save(torch.zeros(5000), 'model.pt'); raise SystemExit(3)",

@@ -137,7 +137,9 @@ def launchers(
         yield Launchers(server, script, file, tmp_path / "cache")
 
 
-@pytest.mark.few_cases("UploadPart-False", "CopyObject-True", "CreateTrainingJob-False", "CreateTrainingJob-True")
+@pytest.mark.few_cases(
+    "UploadPart-False", "CopyObject-True", "CreateTrainingJob-False", "CreateTrainingJob-True"
+)
 @pytest.mark.parametrize(
     ("step", "answered"),
     [
