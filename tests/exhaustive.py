@@ -1,8 +1,8 @@
 """Which tests `make test` leaves to `make test-exhaustive`: those that repeat a behaviour with other values.
 
 A test that repeats what others show has the marker `exhaustive`. One with many cases has `few_cases`: those
-that it names stay in `make test`, or every n-th of them, and the others get the marker `exhaustive`. A test that
-goes through many texts itself gets a share of them, and as an exhaustive case all of them (`share_and_all`).
+that it names stay in `make test`, or every n-th of them, and the others are `exhaustive`. A test that itself
+goes through many texts gets a share of them, and as an exhaustive case all of them (`share_and_all`).
 
     @pytest.mark.few_cases("dev")
     @pytest.mark.parametrize("cluster", ["dev", "p5-large"])
