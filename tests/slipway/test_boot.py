@@ -191,7 +191,7 @@ FILLING = """
 """
 
 
-@pytest.mark.few_cases("python-of its output", "shell-before its ranks", "python-by a rank")
+@pytest.mark.few_cases("python-of its output", "shell-before its ranks", "shell-by a rank")
 @pytest.mark.skipif(sys.platform != "linux", reason="tmpfs is Linux's")
 @pytest.mark.parametrize("when", ["of its output", "before its ranks", "by a rank"])
 @pytest.mark.parametrize("how", ["python", "shell", "torchrun"])

@@ -52,6 +52,7 @@ def refused(three: Namespaces, ended: dict[str, tuple[int, str, str]], code: str
     return next(iter(texts.values()))
 
 
+@pytest.mark.exhaustive
 def test_a_host_that_never_comes_is_named_on_all_others(three: Namespaces) -> None:
     ended = three.run(["algo-1", "algo-3"], roll_call=5)
     assert "did not answer the roll-call of 3 hosts" in refused(three, ended, "NCCL008", "algo-2")
