@@ -9,7 +9,7 @@ export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 # Hundreds of tests start a Python of their own: each would compile the launcher again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo facts gallery test second-day peers lint audit bench attack faults stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts numbers
+.PHONY: setup demo facts gallery test test-exhaustive second-day peers lint audit bench attack faults stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts numbers
 
 setup: .venv/installed node_modules/installed
 
@@ -44,8 +44,13 @@ demo: setup
 	@echo; echo "== A distributed training, here: 2 simulated hosts x 2 processes"
 	@$(BIN)/launch examples/ddp/job.yaml --local
 
+# Every behaviour at least once.
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# What repeats them over all combinations, points in time, kinds of faults, examples or logs.
+test-exhaustive: setup
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "exhaustive and not second_day and not gallery"
 
 # Every example with --local, with what it requires from the package index.
 gallery: setup

@@ -19,6 +19,7 @@ from launcher.session import preparation, run_id
 from launcher.source import packaging
 from tests.emulator import done_once
 from tests.examples.forking import ForkedRanks
+from tests.exhaustive import mark_exhaustive
 
 done_once.install()
 
@@ -35,6 +36,12 @@ preparation.today = lambda: date(2026, 3, 1)
 
 # Python looks for garbage after 700 new objects, and at times through all there are: a twelfth of the time.
 gc.set_threshold(50_000, 20, 20)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Say which cases are for `make test-exhaustive` alone, before pytest selects by markers."""
+    mark_exhaustive(items, whole=not any("::" in word for word in config.args))
 
 
 def pytest_collection_finish() -> None:

@@ -164,6 +164,7 @@ def _lies_in(name: str, rooms: tuple[str, ...]) -> bool:
     return any(name == room or name.startswith(f"{room}.") for room in rooms)
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize(
     ("arguments", "allowed"),
     [
@@ -191,6 +192,7 @@ def test_a_command_imports_only_what_it_needs(arguments: list[str], allowed: set
     assert imported <= allowed
 
 
+@pytest.mark.few_cases(every=3)
 @pytest.mark.parametrize(
     "arguments",
     [

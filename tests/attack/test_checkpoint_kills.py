@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.exhaustive
 def test_interrupted_trainings_end_as_if_nobody_had() -> None:
     words = [sys.executable, "-W", "ignore", "-m", "attack.checkpoint_kills", "--kills", "2", "--steps", "40"]
     ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)

@@ -52,6 +52,7 @@ def test_where_a_host_fails_as_a_whole_it_must_be_named() -> None:
     assert what_is_wrong(missing, Answer("CODE001", 2, None))
 
 
+@pytest.mark.exhaustive
 def test_a_rank_that_is_killed_is_named_from_what_the_hosts_leave(tmp_path: Path) -> None:
     killed = fault("killed")
     run(killed, tmp_path)

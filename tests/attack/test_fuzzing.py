@@ -13,16 +13,17 @@ from attack.fuzzing.campaign import CASE_SECONDS, try_case
 from attack.fuzzing.handing_over import user_in
 from attack.fuzzing.mutations import mutated, written
 
-CASES = 120
+FEW, CASES = 30, 120
 
 
+@pytest.mark.parametrize("cases", [FEW, pytest.param(CASES, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("area", AREAS, ids=lambda area: area.name)
 def test_nothing_that_is_made_of_a_valid_input_brings_the_launcher_down(
-    area: Area, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    area: Area, cases: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with user_in(tmp_path):
-        for seed in range(CASES):
+        for seed in range(cases):
             began = time.process_time()
             try:
                 try_case(area, seed, tmp_path)

@@ -31,6 +31,7 @@ def judged() -> dict[str, list[str]]:
     return {line["cell"]: line["wrong"] for line in lines}
 
 
+@pytest.mark.exhaustive
 def test_no_fault_brings_a_command_down() -> None:
     wrong = {cell: complaints for cell, complaints in judged().items() if complaints}
     assert wrong == {}

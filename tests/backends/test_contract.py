@@ -139,6 +139,7 @@ def test_a_job_may_be_asked_to_stop_twice(place: Place) -> None:
     assert finish(place, name).state is JobState.STOPPED
 
 
+@pytest.mark.few_cases("local-ends", "sagemaker-fails", "queue-ends")
 @pytest.mark.parametrize("end", ["ends", "fails"])
 def test_a_job_that_has_ended_is_not_stopped(place: Place, end: str) -> None:
     name = start(place, end=end)

@@ -273,6 +273,7 @@ def test_a_killed_launcher_takes_its_job_with_it(workplace: Workplace) -> None:
     assert killed_at <= status.stop.at <= time.time()
 
 
+@pytest.mark.few_cases("none")
 @pytest.mark.parametrize("strategy", ["torchrun", "none"])
 def test_nothing_outlives_launcher_and_boots_that_are_killed_together(
     workplace: Workplace, strategy: str

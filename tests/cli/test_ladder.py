@@ -150,6 +150,7 @@ def test_a_port_that_two_processes_take_holds_with_one(
     )
 
 
+@pytest.mark.exhaustive
 def test_ctrl_c_ends_the_rung_and_the_ladder(job: Callable[..., Path], tmp_path: Path) -> None:
     run = start(tmp_path, "ladder", str(job(REPORTS_FOR_EVER)), "--up-to", "n-here", "--steps", "100000")
     assert run.stdout is not None

@@ -89,6 +89,7 @@ def processes_of(folder: Path) -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.exhaustive
 def test_a_killed_rank_is_named_and_nothing_is_left(job_file: Callable[..., Path], tmp_path: Path) -> None:
     run = start(tmp_path, str(job_file(KILLED, "torchrun", 2)), "--local")
     printed, _ = run.communicate(timeout=120)
@@ -99,6 +100,7 @@ def test_a_killed_rank_is_named_and_nothing_is_left(job_file: Callable[..., Path
     assert processes_of(tmp_path) == []
 
 
+@pytest.mark.exhaustive
 def test_ctrl_c_stops_the_run_in_order_and_it_can_be_resumed(
     job_file: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -134,6 +134,7 @@ def test_options_for_this_machine_are_refused_without_it(
     assert (code, "Add --local" in err) == (2, True)
 
 
+@pytest.mark.few_cases("command0")
 @pytest.mark.parametrize("command", [("list",), ("status", "unknown"), ("logs", "unknown")])
 def test_without_a_region_the_local_runs_are_hinted_at_where_there_are_some(
     job: Callable[..., Path], run_launch: RunLaunch, command: tuple[str, ...]

@@ -226,6 +226,7 @@ def test_a_plan_shows_the_values_in_the_job_and_the_request_and_nowhere_else(
     assert_clean(json.dumps(printed), err)
 
 
+@pytest.mark.few_cases("expired token", "400 with the request")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_launch_that_fails_on_aws_shows_and_keeps_no_secret(
     run_launch: RunLaunch, write_job: WriteJob, account: TrainingScript, faulty: Faulty, fault: Fault
@@ -246,6 +247,7 @@ def test_a_launch_that_cannot_be_followed_shows_none_either(
     assert_clean(out, err, cached())
 
 
+@pytest.mark.few_cases("expired token", "400 with the request", "the session's token")
 @pytest.mark.parametrize("fault", [*FAULTS, WITH_TOKEN], ids=lambda fault: fault.name)
 def test_neither_does_its_traceback(
     write_job: WriteJob,
@@ -280,6 +282,7 @@ def traceback_of_script() -> list[str]:
     ]
 
 
+@pytest.mark.few_cases("diagnose-text", "status-json", "list-text")
 @pytest.mark.parametrize(
     ("command", "output"),
     [
@@ -374,6 +377,7 @@ raise ConnectionError(f"401 for {value}")
 """
 
 
+@pytest.mark.few_cases("text")
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_a_secret_is_nowhere_after_a_local_run_that_prints_it_in_every_way(
     run_launch: RunLaunch,

@@ -82,6 +82,7 @@ def test_two_plans_of_a_pair_walk_once(
     assert scans == ONCE
 
 
+@pytest.mark.exhaustive
 def test_a_launch_with_another_attempt_walks_once(
     run_launch: RunLaunch, write_job: WriteJob, scans: Counter[str], script: TrainingScript
 ) -> None:

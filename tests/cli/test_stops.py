@@ -65,6 +65,7 @@ def told(run_launch: RunLaunch, name: str) -> tuple[int, dict[str, Any], int, di
     return status, json.loads(seen), diagnose, json.loads(why)
 
 
+@pytest.mark.few_cases(every=3)
 @pytest.mark.parametrize("late", [False, True], ids=["ranks end in time", "ranks do not"])
 @pytest.mark.parametrize(
     ("phase", "phases", "cause", "says"),
@@ -168,6 +169,7 @@ def test_a_launcher_that_gets_sigterm_ends_its_run_in_order_and_says_who(
     assert (diagnose, why["verdict"]) == (0, "stopped")
 
 
+@pytest.mark.exhaustive
 def test_a_launcher_that_is_killed_leaves_a_run_that_was_stopped(
     run_launch: RunLaunch, job_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

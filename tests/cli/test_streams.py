@@ -25,6 +25,7 @@ def launch_with(streams: str, *arguments: str, **environment: str) -> subprocess
     )
 
 
+@pytest.mark.few_cases(">&-", "<&- >&- 2>&-")
 @pytest.mark.parametrize("streams", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_change_no_exit_code(streams: str, write_job: WriteJob) -> None:
     assert launch_with(streams, "check", str(write_job()), "--output", "json").returncode == 0

@@ -25,6 +25,7 @@ REFUSED = sorted((FILES / "refused").glob("*.yaml"))
 EXPECTED = re.compile(r"^# refused: (?:line (?P<line>\d+) )?(?P<code>[A-Z]+\d+) (?P<words>.+)$", re.MULTILINE)
 
 
+@pytest.mark.few_cases(every=4)
 @pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
 def test_a_valid_file_synthesizes_and_passes_every_check(path: Path) -> None:
     spec = load_cluster_file(path)

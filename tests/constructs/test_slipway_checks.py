@@ -243,6 +243,7 @@ def test_unknown_instance_type_is_refused_with_the_nearest() -> None:
         SlipwayChecks(hosts={"ml.p5.48xlargo": 2})
 
 
+@pytest.mark.few_cases("with Lustre-with NAT", "without-isolated")
 @pytest.mark.parametrize("nat", [True, False], ids=["with NAT", "isolated"])
 @pytest.mark.parametrize("lustre", [True, False], ids=["with Lustre", "without"])
 def test_our_own_clusters_pass(nat: bool, lustre: bool) -> None:

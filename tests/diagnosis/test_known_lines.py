@@ -19,6 +19,7 @@ from launcher.diagnosis.signatures.signature import SHORTLY
 from launcher.diagnosis.windows import TAIL
 from tests.diagnosis.cases import cases
 from tests.diagnosis.threads import threads
+from tests.exhaustive import share_and_all
 
 LOGS = [*(case.text for case in cases()), *(thread.text for thread in threads())]
 RAISED = (
@@ -139,33 +140,41 @@ def storm(seed: int, kinds: list[int], length: int = 250, *, mixed: bool = False
 CIRCUMSTANCES = st.sets(st.sampled_from([be_busy, hide_hyperscan, have_little_room]))
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    st.integers(0, 1 << 30),
-    st.lists(st.sampled_from(range(len(STORM))), min_size=1, max_size=5),
-    st.sampled_from([1 << 16, 999]),
-    st.booleans(),
-    CIRCUMSTANCES,
-)
-@example(0, [20, 5], 1 << 16, False, set())
-def test_a_storm_has_the_same_answer_without_memory(
-    seed: int,
-    kinds: list[int],
-    block: int,
-    mixed: bool,
-    circumstances: set[Callable[[pytest.MonkeyPatch], None]],
+@pytest.mark.few_cases("15")
+@pytest.mark.parametrize("examples", [15, 60])
+def test_a_storm_has_the_same_answer_without_memory(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(
+        st.integers(0, 1 << 30),
+        st.lists(st.sampled_from(range(len(STORM))), min_size=1, max_size=5),
+        st.sampled_from([1 << 16, 999]),
+        st.booleans(),
+        CIRCUMSTANCES,
+    )
+    @example(0, [20, 5], 1 << 16, False, set())
+    def holds(
+        seed: int,
+        kinds: list[int],
+        block: int,
+        mixed: bool,
+        circumstances: set[Callable[[pytest.MonkeyPatch], None]],
+    ) -> None:
+        text = storm(seed, kinds, mixed=mixed)
+        with pytest.MonkeyPatch.context() as patch:
+            for arrange in circumstances:
+                arrange(patch)
+            told = answer(text, block)
+        assert told == without_memory(text)
+
+    holds()
+
+
+@pytest.mark.parametrize("logs", share_and_all(LOGS))
+def test_the_labelled_logs_have_the_same_answer_without_memory_also_when_they_come_again_and_again(
+    logs: list[str],
 ) -> None:
-    text = storm(seed, kinds, mixed=mixed)
-    with pytest.MonkeyPatch.context() as patch:
-        for arrange in circumstances:
-            arrange(patch)
-        told = answer(text, block)
-    assert told == without_memory(text)
-
-
-def test_the_labelled_logs_have_the_same_answer_without_memory_also_when_they_come_again_and_again() -> None:
     different = []
-    for number, text in enumerate(LOGS):
+    for number, text in enumerate(logs):
         with pytest.MonkeyPatch.context() as patch:
             be_busy(patch)
             if number % 2:
@@ -176,13 +185,14 @@ def test_the_labelled_logs_have_the_same_answer_without_memory_also_when_they_co
     assert different == []
 
 
-def test_the_labelled_logs_have_the_same_answer_where_every_context_is_looked_at() -> None:
+@pytest.mark.parametrize("logs", share_and_all(LOGS))
+def test_the_labelled_logs_have_the_same_answer_where_every_context_is_looked_at(logs: list[str]) -> None:
     """Of what follows nothing is in reach of the contexts, and they are not among the last lines."""
     follows = "".join(f"reading shard {number}\n" for number in range(2 * TAIL))
     checkpoint = "INFO Saving checkpoint of the model\n"
     texts = [
         f"{checkpoint}{between}{text}\n{follows}"
-        for text in LOGS
+        for text in logs
         for between in ("", "reading\n" * (SHORTLY - 1), "reading\n" * SHORTLY)
         if "timeout" in text
     ]

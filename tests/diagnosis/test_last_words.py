@@ -7,6 +7,7 @@ import pytest
 from launcher.diagnosis.diagnose import diagnose
 from tests.diagnosis.cases import records
 from tests.diagnosis.threads import Thread, threads
+from tests.exhaustive import share_and_all
 
 LAST_WORDS = {
     "torchrun": """\
@@ -62,9 +63,10 @@ FAILURES = [
 """Of a job that was stopped a process that ends with a code of its own tells something new."""
 
 
+@pytest.mark.parametrize("failures", share_and_all(FAILURES, lambda each: each.name))
 @pytest.mark.parametrize("who", LAST_WORDS)
-def test_the_root_cause_is_the_same_with_the_last_words_of_others(who: str) -> None:
-    assert [each.name for each in FAILURES if not _is_right(each, LAST_WORDS[who])] == []
+def test_the_root_cause_is_the_same_with_the_last_words_of_others(who: str, failures: list[Thread]) -> None:
+    assert [each.name for each in failures if not _is_right(each, LAST_WORDS[who])] == []
 
 
 def _is_right(thread: Thread, last_words: str) -> bool:

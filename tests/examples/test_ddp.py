@@ -7,6 +7,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.examples.forking import ForkedRanks
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +30,7 @@ STEPS = 1437 // 64
 """In an epoch."""
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_was_interrupted_and_resumed_ends_with_the_same_weights_to_the_bit(
     tmp_path: Path, forked_ranks: ForkedRanks
 ) -> None:

@@ -44,6 +44,7 @@ def test_fsdp_goes_on_from_its_shards_as_if_it_had_never_stopped(run_example: Ru
     assert (resumed.model / "model.pt").is_file()
 
 
+@pytest.mark.exhaustive
 def test_a_shell_script_prepares_and_trains(run_example: RunExample) -> None:
     run = run_example("shell")
     assert (run.exit_code, run.result["state"]) == (0, "Completed"), run.log

@@ -7,6 +7,7 @@ import subprocess
 from typing import Any
 
 import botocore.session
+import pytest
 from botocore.validate import ParamValidator
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -186,65 +187,83 @@ def _valid(job: dict[str, Any]) -> bool:
 
 
 any_jobs = (jobs | jobs_that_fit() | tuning_jobs()).filter(_valid)
-many = settings(max_examples=300, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+many = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-@many
-@given(any_jobs)
-def test_every_job_gets_a_request_or_is_refused_with_findings(job: dict[str, Any]) -> None:
-    plan = plan_of(job)
-    if plan.request is None:
-        assert any(finding.blocks for finding in plan.findings)
-    else:
+@pytest.mark.few_cases("60")
+@pytest.mark.parametrize("examples", [60, 300])
+def test_every_job_gets_a_request_or_is_refused_with_findings(examples: int) -> None:
+    @settings(many, max_examples=examples)
+    @given(any_jobs)
+    def holds(job: dict[str, Any]) -> None:
+        plan = plan_of(job)
+        if plan.request is None:
+            assert any(finding.blocks for finding in plan.findings)
+        else:
+            report = ParamValidator().validate(plan.request, SHAPES[plan.operation])
+            assert plan.refused or not report.has_errors(), report.generate_report()
+            assert plan.package is not None
+            assert (
+                plan.world_size
+                == plan.job["distribution"]["processes_per_host"]
+                * (plan.view.training["ResourceConfig"]["InstanceCount"])
+            )
+
+    holds()
+
+
+@pytest.mark.few_cases("20")
+@pytest.mark.parametrize("examples", [20, 100])
+def test_planning_twice_differs_in_the_unique_parts_only(examples: int) -> None:
+    @settings(many, max_examples=examples)
+    @given(any_jobs)
+    def holds(job: dict[str, Any]) -> None:
+        one, other = plan_of(job, unique="0aaaaaaaaaaaaaaaa"), plan_of(job, unique="0bbbbbbbbbbbbbbbb")
+        assert repr(one).replace("0aaaaaaaaaaaaaaaa", "U") == repr(other).replace("0bbbbbbbbbbbbbbbb", "U")
+
+    holds()
+
+
+@pytest.mark.few_cases("40")
+@pytest.mark.parametrize("examples", [40, 200])
+def test_a_shell_gives_the_toolkits_words_back_as_they_were(examples: int) -> None:
+    @settings(many, max_examples=examples)
+    @given(any_jobs)
+    def holds(job: dict[str, Any]) -> None:
+        plan = plan_of(job)
+        if plan.view is None or "ContainerEntrypoint" in plan.view.training["AlgorithmSpecification"]:
+            return
+        tuned = plan.operation == "CreateHyperParameterTuningJob"
+        words = toolkit_words(one_of_its_jobs(plan) if tuned else plan.request["HyperParameters"])
+        printed = subprocess.run(
+            ["sh", "-c", f"printf '%s\\0' {' '.join(words)}"], capture_output=True, text=True, check=True
+        )
+        assert printed.stdout.split("\0")[:-1] == words
+
+    holds()
+
+
+@pytest.mark.few_cases("40")
+@pytest.mark.parametrize("examples", [40, 200])
+def test_every_tuning_job_is_one_that_the_api_model_accepts_or_is_refused(examples: int) -> None:
+    @settings(many, max_examples=examples)
+    @given(jobs_that_fit(), tunings)
+    def holds(job: dict[str, Any], tuning: dict[str, Any]) -> None:
+        tuned = {**job, "tuning": tuning}
+        if not _valid(tuned):
+            return
+        plan = plan_of(tuned)
+        assert plan.operation == "CreateHyperParameterTuningJob"
+        if plan.request is None:
+            assert any(finding.blocks for finding in plan.findings)
+            return
         report = ParamValidator().validate(plan.request, SHAPES[plan.operation])
         assert plan.refused or not report.has_errors(), report.generate_report()
-        assert plan.package is not None
-        assert (
-            plan.world_size
-            == plan.job["distribution"]["processes_per_host"]
-            * (plan.view.training["ResourceConfig"]["InstanceCount"])
-        )
+        ranges = plan.request["HyperParameterTuningJobConfig"]["ParameterRanges"]
+        assert sum(len(kind) for kind in ranges.values()) == len(tuning["ranges"])
+        assert not plan.view.training["StaticHyperParameters"].keys() & tuning["ranges"].keys()
 
-
-@settings(many, max_examples=100)
-@given(any_jobs)
-def test_planning_twice_differs_in_the_unique_parts_only(job: dict[str, Any]) -> None:
-    one, other = plan_of(job, unique="0aaaaaaaaaaaaaaaa"), plan_of(job, unique="0bbbbbbbbbbbbbbbb")
-    assert repr(one).replace("0aaaaaaaaaaaaaaaa", "U") == repr(other).replace("0bbbbbbbbbbbbbbbb", "U")
-
-
-@settings(many, max_examples=200)
-@given(any_jobs)
-def test_a_shell_gives_the_toolkits_words_back_as_they_were(job: dict[str, Any]) -> None:
-    plan = plan_of(job)
-    if plan.view is None or "ContainerEntrypoint" in plan.view.training["AlgorithmSpecification"]:
-        return
-    tuned = plan.operation == "CreateHyperParameterTuningJob"
-    words = toolkit_words(one_of_its_jobs(plan) if tuned else plan.request["HyperParameters"])
-    printed = subprocess.run(
-        ["sh", "-c", f"printf '%s\\0' {' '.join(words)}"], capture_output=True, text=True, check=True
-    )
-    assert printed.stdout.split("\0")[:-1] == words
-
-
-@settings(many, max_examples=200)
-@given(jobs_that_fit(), tunings)
-def test_every_tuning_job_is_one_that_the_api_model_accepts_or_is_refused(
-    job: dict[str, Any], tuning: dict[str, Any]
-) -> None:
-    tuned = {**job, "tuning": tuning}
-    if not _valid(tuned):
-        return
-    plan = plan_of(tuned)
-    assert plan.operation == "CreateHyperParameterTuningJob"
-    if plan.request is None:
-        assert any(finding.blocks for finding in plan.findings)
-        return
-    report = ParamValidator().validate(plan.request, SHAPES[plan.operation])
-    assert plan.refused or not report.has_errors(), report.generate_report()
-    ranges = plan.request["HyperParameterTuningJobConfig"]["ParameterRanges"]
-    assert sum(len(kind) for kind in ranges.values()) == len(tuning["ranges"])
-    assert not plan.view.training["StaticHyperParameters"].keys() & tuning["ranges"].keys()
+    holds()
 
 
 def one_of_its_jobs(plan: TrainingPlan) -> dict[str, str]:

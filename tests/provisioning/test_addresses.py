@@ -26,6 +26,7 @@ def told(deployed: ClusterSpec, wanted: ClusterSpec) -> str | None:
     return ranges_to_keep(template, change)
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize(
     ("nat", "kept"), [(True, NAMED), (False, [{"cidr": each["cidr"]} for each in NAMED])]
 )

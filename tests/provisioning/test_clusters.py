@@ -50,6 +50,7 @@ def types(stacks: tuple[StackChange, ...], fate: Fate) -> set[str]:
     return {each.type for stack in stacks for each in stack.resources if each.fate is fate}
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize(
     "changed",
     [
@@ -68,6 +69,7 @@ def test_what_the_table_says_replaces_data_replaces_the_file_system(changed: dic
     assert "AWS::FSx::FileSystem" in types(updated(before, after), Fate.REPLACED)
 
 
+@pytest.mark.few_cases(every=3)
 @pytest.mark.parametrize(
     "changed",
     [
@@ -92,6 +94,7 @@ def test_what_the_table_says_is_in_place_replaces_deletes_and_blocks_nothing(cha
     assert not any(stack.fails for stack in stacks)
 
 
+@pytest.mark.few_cases(every=3)
 @pytest.mark.parametrize(
     ("changed", "taken"),
     [
@@ -124,6 +127,7 @@ def test_a_subscription_is_replaced_by_the_new_address() -> None:
     assert types(stacks, Fate.DELETED) == types(stacks, Fate.ADDED) == {"AWS::SNS::Subscription"}
 
 
+@pytest.mark.few_cases("dev", "p5-large")
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_every_type_of_the_templates_is_in_the_table_of_fixed_properties(name: str) -> None:
     synthesized = cluster(name)

@@ -30,6 +30,7 @@ def opened(file: Path, width: int, *, dark: bool) -> tuple[str, str]:
     return done.stdout.decode("utf-8"), "\n".join(console)
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize(("width", "dark"), [(390, True), (1440, False)])
 def test_all_charts_are_drawn_and_nothing_is_refused(tmp_path: Path, width: int, *, dark: bool) -> None:
     file = tmp_path / "page.html"

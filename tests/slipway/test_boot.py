@@ -191,6 +191,7 @@ FILLING = """
 """
 
 
+@pytest.mark.few_cases("python-of its output", "shell-before its ranks", "shell-by a rank")
 @pytest.mark.skipif(sys.platform != "linux", reason="tmpfs is Linux's")
 @pytest.mark.parametrize("when", ["of its output", "before its ranks", "by a rank"])
 @pytest.mark.parametrize("how", ["python", "shell", "torchrun"])
@@ -231,6 +232,7 @@ def test_a_disk_that_was_full_before_the_boot_costs_the_failure_file_alone(
     assert f"slipway: {small_disk / 'failure'} cannot be written: No space left on device" in err
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize(
     ("script", "code", "failure"),
     [
@@ -290,6 +292,7 @@ def test_a_broken_container_is_reported_too(boot: Boot) -> None:
     assert "the boot itself failed: JSONDecodeError" in boot.failure
 
 
+@pytest.mark.few_cases("15")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_reach_the_script(boot: Boot, number: signal.Signals) -> None:
     script = f"""
@@ -319,6 +322,7 @@ def test_dying_of_the_stop_is_no_failure_of_the_script(boot: Boot) -> None:
     assert not (boot.root / "output" / "failure").exists()
 
 
+@pytest.mark.few_cases("True")
 @pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux only")
 @pytest.mark.parametrize("deaf", [False, True])
 def test_nothing_is_left_behind_not_even_daemons(boot: Boot, deaf: bool) -> None:
@@ -354,6 +358,7 @@ NAN = """
 """
 
 
+@pytest.mark.few_cases("1-1")
 @pytest.mark.parametrize(("asked", "code"), [("1", 1), ("0", 0)])
 def test_a_gradient_that_is_no_number_ends_the_job_where_the_job_asks_for_it(
     boot: Boot, monkeypatch: pytest.MonkeyPatch, asked: str, code: int
@@ -389,6 +394,7 @@ def test_hosts_that_never_met_and_work_that_is_lost_are_told_of_after_a_success(
     assert not (boot.root / "output" / "failure").exists()
 
 
+@pytest.mark.exhaustive
 def test_neither_is_said_of_a_failure(boot: Boot) -> None:
     process = boot.start(
         "import torch; torch.save(torch.zeros(5000), 'model.pt'); raise SystemExit(3)",

@@ -32,6 +32,7 @@ def test_what_is_usual_is_kept_whole_in_one_file(file: Path) -> None:
     assert file.read_bytes() == b"one\n" * 100 + b"two\n" * 100
 
 
+@pytest.mark.few_cases("64")
 @pytest.mark.parametrize("chunk", [1, 7, 64, 5000])
 def test_of_a_flood_the_beginning_and_the_end_are_kept_in_whole_lines(file: Path, chunk: int) -> None:
     told: list[str] = []

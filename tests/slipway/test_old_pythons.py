@@ -28,6 +28,7 @@ print(judge("RuntimeError: CUDA error: uncorrectable ECC error encountered", 1, 
 """
 
 
+@pytest.mark.few_cases("3.8", "3.13")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_everything_is_imported_and_an_output_judged(tmp_path: Path, version: str) -> None:
     python = interpreter(version)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ ONLY_THE_SERVICE_SAYS = {"CKPT004", "FSX005"}
 """Planned for the container by other means: the lines of their signatures are printed outside of it."""
 
 
+@cache
 def codes_written() -> set[str]:
     """The codes of failure modes that stand as strings in the container's code, the list itself left out."""
     written: set[str] = set()
@@ -32,6 +34,7 @@ def codes_written() -> set[str]:
     return written
 
 
+@cache
 def codes_read_from_outputs() -> set[str]:
     """Those by which an output can be judged."""
     rows = {row.code for row in table().rows if row.role <= CASCADE}

@@ -160,6 +160,7 @@ def everything_below(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
 
 
+@pytest.mark.few_cases("torchrun")
 @pytest.mark.parametrize("strategy", ["none", "torchrun"])
 def test_a_value_is_in_nothing_that_the_boot_prints_keeps_or_reports(
     tmp_path: Path, strategy: str, monkeypatch: pytest.MonkeyPatch

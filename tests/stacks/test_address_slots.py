@@ -22,6 +22,7 @@ LUSTRE = {"deployment": "PERSISTENT_2", "throughput": 125, "metadata": "automati
 ZONES = ["us-west-2a", "us-west-2b", "us-west-2c"]
 
 
+@pytest.mark.few_cases("dev")
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_pinned_network_keeps_the_subnets_that_were_deployed_before(name: str) -> None:
     spec = load_cluster_file(ROOT / "clusters" / f"{name}.yaml")
@@ -37,6 +38,7 @@ def test_without_pins_the_addresses_of_before_would_change(dev: Synthesized) -> 
     assert subnets(dev) != BEFORE["dev"]
 
 
+@pytest.mark.few_cases(every=3)
 @pytest.mark.parametrize(
     "growth",
     [

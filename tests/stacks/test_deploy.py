@@ -22,6 +22,7 @@ def account(endpoint: str, tmp_path: Path, request: pytest.FixtureRequest) -> Ac
     return account
 
 
+@pytest.mark.few_cases("dev")
 def test_deployed_cluster(account: Account, subtests: pytest.Subtests) -> None:
     """One test with parts, so that parallel workers do not deploy once each."""
     for check in (

@@ -107,6 +107,7 @@ def policies(cluster: Synthesized, of: str) -> list[str]:
     return [name for name in cluster.resources("access", "AWS::IAM::ManagedPolicy") if name.startswith(of)]
 
 
+@pytest.mark.few_cases("1", "100")
 @pytest.mark.parametrize("data_buckets", [0, 1, 40, 50, MOST_DATA_BUCKETS])
 def test_every_policy_fits(data_buckets: int) -> None:
     cluster = largest(data_buckets)

@@ -60,6 +60,7 @@ def test_app_refuses_a_broken_cluster_file(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize("written", ["'012345678901'", "012345678901"])
 def test_app_refuses_credentials_of_another_account(written: str, tmp_path: Path) -> None:
     file = tmp_path / "ours.yaml"

@@ -79,6 +79,7 @@ def test_what_is_read_is_there_and_is_exported_for_clusters_that_import_it(large
         assert [output for output in outputs.values() if output["Value"] == value and "Export" in output]
 
 
+@pytest.mark.few_cases(every=4)
 @pytest.mark.parametrize(
     "changed",
     [

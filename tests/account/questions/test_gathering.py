@@ -272,6 +272,7 @@ def test_caller_without_policies_of_its_own(account: EmulatedAccount, arn: str, 
     assert (caller.permission if isinstance(caller, Unverified) else caller) == found
 
 
+@pytest.mark.few_cases(every=3)
 @pytest.mark.parametrize(
     ("call", "permission", "fields"),
     [

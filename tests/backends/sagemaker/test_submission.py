@@ -64,6 +64,7 @@ def test_code_that_could_not_be_planned_is_not_submitted_though_its_finding_be_i
     assert script.requests == []
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize(
     "faults",
     [

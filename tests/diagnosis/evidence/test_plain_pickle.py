@@ -33,6 +33,7 @@ PLAIN = st.recursive(
 DUMPS = [file.read_bytes() for file in sorted(RECORDED.glob("*/rank_*"))]
 
 
+@pytest.mark.few_cases("2", "5")
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 @given(value=PLAIN)
 def test_plain_values_come_back(protocol: int, value: Any) -> None:
@@ -91,6 +92,7 @@ def test_hostile_and_torn_ones_are_refused(content: bytes) -> None:
         read_plain_pickle(content)
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize("content", [b"\x80\x02" + b"]" * 2_000_000, b"\x80\x02(" + b"}" * 2_000_000])
 def test_a_pickle_of_containers_takes_no_memory_out_of_proportion(
     content: bytes, monkeypatch: pytest.MonkeyPatch

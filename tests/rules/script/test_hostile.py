@@ -122,6 +122,7 @@ REAL = [EXAMPLES / name for name in ("hydra/src/digits/train.py", "lightning/src
 WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 
 
+@pytest.mark.few_cases("hydra")
 @pytest.mark.parametrize("script", REAL, ids=["hydra", "lightning"])
 def test_a_script_that_ends_after_any_byte_is_judged_or_no_python(script: Path) -> None:
     data = script.read_bytes()

@@ -100,6 +100,7 @@ def followed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Followed]:
         yield Followed(script)
 
 
+@pytest.mark.few_cases(every=7)
 @pytest.mark.parametrize("operation", ["DescribeTrainingJob", "DescribeLogStreams", "GetLogEvents"])
 @pytest.mark.parametrize("fault", PASSING, ids=lambda fault: fault.name)
 def test_a_fault_that_passes_loses_nothing(followed: Followed, operation: str, fault: Fault) -> None:

@@ -137,6 +137,9 @@ def launchers(
         yield Launchers(server, script, file, tmp_path / "cache")
 
 
+@pytest.mark.few_cases(
+    "UploadPart-False", "CopyObject-True", "CreateTrainingJob-False", "CreateTrainingJob-True"
+)
 @pytest.mark.parametrize(
     ("step", "answered"),
     [
@@ -204,6 +207,7 @@ def test_launchers_at_the_same_moment_make_a_job_each(launchers: Launchers) -> N
         assert_complete(launchers, name)
 
 
+@pytest.mark.few_cases("lost response")
 @pytest.mark.parametrize("fault", [THROTTLED, LOST, RESET, EMPTY_DONE], ids=lambda fault: fault.name)
 def test_a_fault_on_the_way_makes_one_job(launchers: Launchers, fault: Fault) -> None:
     launchers.server.rule("CreateTrainingJob", fault)
@@ -212,6 +216,7 @@ def test_a_fault_on_the_way_makes_one_job(launchers: Launchers, fault: Fault) ->
     assert launchers.jobs == [name]
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize("fault", [EXPIRED, LIMIT], ids=lambda fault: fault.name)
 def test_a_refusal_is_one_clear_message(launchers: Launchers, fault: Fault) -> None:
     launchers.server.rule("CreateTrainingJob", fault)

@@ -34,6 +34,7 @@ def samples(printed: str) -> dict[int, set[int]]:
     return taken
 
 
+@pytest.mark.few_cases("ddp")
 @pytest.mark.parametrize("kind", ["ddp", "fsdp1", "fsdp2"])
 def test_hosts_with_disks_of_their_own_resume_to_the_same_bits(
     tmp_path: Path, forked_ranks: ForkedRanks, kind: str

@@ -81,6 +81,7 @@ def test_a_host_whose_file_systems_are_sound_trains(tmp_path: Path) -> None:
     assert "trained" in output
 
 
+@pytest.mark.few_cases("dead channel", "full disk", "tiny shared memory", "read-only")
 @pytest.mark.parametrize(
     ("setup", "code", "said"),
     [

@@ -29,6 +29,7 @@ def test_sound_hosts_meet_in_an_all_reduce_and_train(three: Namespaces) -> None:
     assert "3 hosts, 6 ways between them, disks and devices, an all-reduce" in line
 
 
+@pytest.mark.exhaustive
 def test_an_all_reduce_that_fails_although_all_ways_are_open_refuses_the_job(three: Namespaces) -> None:
     # Each host tells the others that it is reached at 127.0.0.1, as a wrong interface in `environment` does.
     wrong = {"GLOO_SOCKET_IFNAME": "lo"}
@@ -51,11 +52,13 @@ def refused(three: Namespaces, ended: dict[str, tuple[int, str, str]], code: str
     return next(iter(texts.values()))
 
 
+@pytest.mark.exhaustive
 def test_a_host_that_never_comes_is_named_on_all_others(three: Namespaces) -> None:
     ended = three.run(["algo-1", "algo-3"], roll_call=5)
     assert "did not answer the roll-call of 3 hosts" in refused(three, ended, "NCCL008", "algo-2")
 
 
+@pytest.mark.exhaustive
 def test_a_host_whose_link_is_down_is_named_and_names_the_first(three: Namespaces) -> None:
     three.ip("algo-2", "link", "set", "eth0", "down")
     ended = three.run(roll_call=5)
@@ -74,6 +77,7 @@ def test_ports_that_a_security_group_closes_are_named_with_the_pair(three: Names
     assert "nor the other way round" in text
 
 
+@pytest.mark.exhaustive
 def test_one_direction_alone_is_named_as_such(three: Namespaces) -> None:
     # algo-2 knows algo-3 by an address at which nobody is; algo-3 reaches algo-2.
     names = {host: three.address(host) for host in three.names}
@@ -83,12 +87,14 @@ def test_one_direction_alone_is_named_as_such(three: Namespaces) -> None:
     assert "while algo-3 does reach algo-2" in text
 
 
+@pytest.mark.exhaustive
 def test_a_name_that_does_not_resolve_is_told_from_a_closed_port(three: Namespaces) -> None:
     three.tell_names("algo-2", {host: three.address(host) for host in ("algo-1", "algo-2")})
     text = refused(three, three.run(), "NCCL007", "algo-2")
     assert "algo-2 cannot resolve the name algo-3" in text
 
 
+@pytest.mark.exhaustive
 def test_with_warn_the_same_is_told_and_the_job_goes_on(three: Namespaces) -> None:
     three.tell_names("algo-2", {host: three.address(host) for host in ("algo-1", "algo-2")})
     ended = three.run(gate="warn")

@@ -37,6 +37,7 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passing, "device_count", lambda environment: 2)
 
 
+@pytest.mark.exhaustive
 def test_several_gpus_of_a_host_alone_are_tried_in_processes_of_their_own(
     tmp_path: Path, two_gpus: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

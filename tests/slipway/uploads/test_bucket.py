@@ -64,6 +64,7 @@ def test_a_busy_s3_is_asked_again(tmp_path: Path, s3: EmulatedS3, place: S3Place
     assert s3.keys() == ["a.pt"]
 
 
+@pytest.mark.few_cases("fault0-busy-True", "fault1-denied-False")
 @pytest.mark.parametrize(
     ("fault", "kind", "passes"),
     [
