@@ -63,7 +63,7 @@ _SPEAKS_OF_ERROR = re.compile(
     r"|cannot|could(?: not|n't)|unable to|denied|corrupt(?:ed)?|invalid|refused|unreachable|timed out"
     r"|timing out|time-?out:|mismatched|sig(?:kill|segv|abrt|bus|hup)|segmentation fault|cancelled)\b"
     # The levels of errors of glog and NCCL, and what is no number.
-    r"|^\s{0,40}\[?E(?:\d{3,4})? (?:[\d:.]{8,20} )?\S{1,80}:\d|\bNCCL WARN\b"
+    r"|^\s{0,40}\[?E(?:\d{3,4})? (?:[\d:.]{8,20} (?:\d{1,9} )?)?\S{1,80}:\d|\bNCCL WARN\b"
     r"|\bloss['\"]?[:= ]{1,3}nan\b",
     re.I,
 )

@@ -38,6 +38,7 @@ class IncidentReader:
         """The streams in which the images' toolkit says that it starts the script."""
         self._nan: dict[str, int] = {}
         self._ends: set[str] = set()
+        """The streams of which one of the last lines was looked at."""
         self._at_end: dict[str, Moment] = {}
         """Where a counter stood before it went on with one of the last lines of a stream."""
         self._want = want

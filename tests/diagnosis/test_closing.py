@@ -184,6 +184,7 @@ def test_a_clock_without_a_year_gives_no_date() -> None:
         "algo-1:88:141 [3] init.cc:1247 NCCL WARN what nobody said before; NCCL_DEBUG=INFO shows more",
         "[rank3]:[E820 11:30:44.123 ProcessGroupNew.cpp:12] what no version before said",
         "[E ProcessGroupNew.cpp:12] what no version before said",
+        "E0820 11:30:44.123000 140 torch/distributed/new.py:8] what no version before said",
         "the segments are mismatched",
         "the ring is timing out",
     ],
