@@ -146,7 +146,7 @@ def without_innocents(root: Sighting, signs: Sequence[Sighting], table: Sequence
         # Where lines name hosts alone, only torchrun's table of one of them tells a rank.
         hosts = {sign.host for sign in same if sign.host and _printer(sign) is None}
         every = {sign.host for sign in signs if sign.host}
-        if not _are_most(hosts, every):
+        if not (_are_most(hosts, every) or 1 < len(hosts) == len(every)):
             return root
         how = f"{len(hosts)} of {len(every)} hosts failed so"
     return replace(root, what=f"{root.what} ({how})", rank=None, host=None, about="")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.record import LogStream
 from tests.diagnosis.stories import raised, root, steps, story, timed_out
@@ -139,12 +141,13 @@ def of_pod(number: int, exit_code: int, *texts: str) -> str:
     return "\n".join(f"[pod/trainer-{number}/pytorch] {text}" for text in (*texts, *table))
 
 
-def test_what_most_hosts_lack_alike_is_not_of_the_rank_that_one_table_names() -> None:
+@pytest.mark.parametrize("hosts", [2, 4])
+def test_what_all_hosts_lack_alike_is_not_of_the_rank_that_one_table_names(hosts: int) -> None:
     missing = "ModuleNotFoundError: No module named 'einops'"
-    found = story(*(of_pod(number, 1, missing) for number in range(4)))
+    found = story(*(of_pod(number, 1, missing) for number in range(hosts)))
     assert root(found) == ("CODE005", None)
     assert found.root_cause.finding.subject is None
-    assert "4 of 4 hosts failed so" in found.root_cause.finding.message
+    assert f"{hosts} of {hosts} hosts failed so" in found.root_cause.finding.message
 
 
 def test_what_one_host_of_many_lacks_is_of_the_rank_that_its_table_names() -> None:
