@@ -37,8 +37,6 @@ class IncidentReader:
         self.by_toolkit: set[str] = set()
         """The streams in which the images' toolkit says that it starts the script."""
         self._nan: dict[str, int] = {}
-        self._ends: set[str] = set()
-        """The streams of which one of the last lines was looked at."""
         self._at_end: dict[str, Moment] = {}
         """Where a counter stood before it went on with one of the last lines of a stream."""
         self._want = want
@@ -100,10 +98,6 @@ class IncidentReader:
     def look_at_end(self, moment: Moment, candidate: Candidate, line: Line) -> dict[str, float]:
         """One of the last lines of a stream, and when it was printed; the step and the epoch in it."""
         values, loss = counters_and_loss_in(line.text)
-        if candidate.stream not in self._ends:
-            self._ends.add(candidate.stream)
-            if course := self.courses.get(candidate.stream):
-                course.read_again(candidate.index)
         since = self._since(moment, candidate, line, values)
         if since is not None:
             self._at_end[candidate.stream] = since

@@ -65,27 +65,27 @@ class LiteralPlaces:
         follows that they could explain; the last lines of a window are not, as nobody knows what follows.
         """
         found = self._finder.hits(window.joined)
-        sought = self._of_few if len(found) * _SPARSE <= window.count else self._of_many
-        telling = sought(window, [hit for hit in found if self._alone[hit[1]]])
-        if all(self._alone[literal] for _, literal in found):
-            return Hits(telling, telling)
-        every = sought(window, found)
-        wanted = {*telling}
+        if len(found) * _SPARSE > window.count:
+            numbers = self._numbered(window.lines, found)
+        else:
+            numbers = self._of_few(window, found)
+        every = sorted(numbers)
+        alone = [number for number in every if numbers[number]]
+        if len(alone) == len(every):
+            return Hits(every, every)
+        telling = []
         for number in every:
-            after = bisect_right(telling, number)
-            followed = after < len(telling) and telling[after] <= number + EXPLAINED_WITHIN
-            if followed or number >= window.count - TAIL:
-                wanted.add(number)
-        return Hits(every, sorted(wanted))
+            after = bisect_right(alone, number)
+            followed = after < len(alone) and alone[after] <= number + EXPLAINED_WITHIN
+            if numbers[number] or followed or number >= window.count - TAIL:
+                telling.append(number)
+        return Hits(every, telling)
 
-    def _of_many(self, window: Window, found: list[Hit]) -> list[int]:
-        return self._numbered(window.lines, found)
-
-    def _of_few(self, window: Window, found: list[Hit]) -> list[int]:
-        """The same without cutting the lines of a window apart."""
+    def _of_few(self, window: Window, found: list[Hit]) -> dict[int, bool]:
+        """As `_numbered`, without cutting the lines of a window apart."""
         text = window.text
-        sizes = self._sizes
-        numbers: set[int] = set()
+        sizes, alone = self._sizes, self._alone
+        numbers: dict[int, bool] = {}
         # A place in the text, and how many lines end before it.
         at = breaks = 0
         for behind, literal in found:
@@ -101,33 +101,35 @@ class LiteralPlaces:
             end = text.index(b"\n", at)
             reach = text.find(b"\n", end + 1)
             if behind <= (end - breaks if reach < 0 else reach - breaks - 1):
-                numbers.add(breaks)
+                numbers[breaks] = alone[literal] or numbers.get(breaks, False)
                 window.note(breaks, text.rfind(b"\n", 0, at) + 1)
-        return sorted(numbers)
+        return numbers
 
     def _of_lines(self, lines: list[bytes]) -> list[int]:
-        return self._numbered(lines, self._finder.hits(b"".join(lines)))
+        return sorted(self._numbered(lines, self._finder.hits(b"".join(lines))))
 
-    def _numbered(self, lines: list[bytes], found: list[Hit]) -> list[int]:
+    def _numbered(self, lines: list[bytes], found: list[Hit]) -> dict[int, bool]:
+        """The numbers of the lines with a literal, and whether one of theirs tells something by itself."""
         if not found:
-            return []
+            return {}
         ends = list(accumulate(map(len, lines)))
         last = len(ends) - 1
-        sizes = self._sizes
-        numbers: set[int] = set()
-        first = end = further = 0
+        sizes, alone = self._sizes, self._alone
+        numbers: dict[int, bool] = {}
+        added = first = end = further = 0
         # Where the line that was added last begins and ends, and where the next one ends.
         for behind, literal in found:
             place = behind - sizes[literal]
             if first <= place < end and behind <= further:
-                continue  # Of the line that was added last.
+                numbers[added] |= alone[literal]  # Of the line that was added last.
+                continue
             number = bisect_right(ends, place)
             begins, finishes = ends[number] - len(lines[number]), ends[number]
             reach = ends[min(number + 1, last)]
             if behind <= reach:
-                numbers.add(number)
-                first, end, further = begins, finishes, reach
-        return sorted(numbers)
+                numbers[number] = alone[literal] or numbers.get(number, False)
+                added, first, end, further = number, begins, finishes, reach
+        return numbers
 
 
 def _breaks_in(text: bytes) -> int:

@@ -59,10 +59,6 @@ class Course:
     steps: dict[int, Moment] = field(default_factory=dict)
     _last: dict[tuple[object, str], tuple[float, Moment]] = field(default_factory=dict)
 
-    def read_again(self, index: int) -> None:
-        """The lines from this number on are read once more: forget what they told."""
-        self._last = {of: known for of, known in self._last.items() if known[1].index < index}
-
     def went_on(self, speaker: object, values: dict[str, float], moment: Moment) -> bool:
         """Take what a process printed into account; whether one of its counters went on with it."""
         further = False
@@ -71,7 +67,8 @@ class Course:
             if value is None:
                 continue
             known = self._last.get((speaker, name))
-            if known is not None and value > known[0]:
+            # The last lines are read twice: what a later one told is no step before this one.
+            if known is not None and known[1].index < moment.index and value > known[0]:
                 further = True
                 if self.since is None or known[1].index > self.since.index:
                     self.since = known[1]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 
 from launcher.diagnosis.candidates import unworded
 from launcher.diagnosis.closing import LastLine
@@ -33,7 +32,6 @@ _WAITS = re.compile(
     r"(?:worker_count|num_workers_joined)=(?P<workers>\d{1,7})\b"
 )
 
-
 _UNREACHED = re.compile(
     r"\[c10d\] The client socket has failed to connect to (?P<address>\S{1,300}) "
     r"\(errno: (?P<error>110 - Connection timed out|113 - No route to host)\)"
@@ -45,10 +43,8 @@ _UNREACHED = re.compile(
 def signs_of_unreached(tails: Iterable[tuple[Candidate, Line]]) -> Iterator[Sighting]:
     """The stores without a way to them, of which streams speak in their very last line; `tails` are the last
     lines of all streams, those of one stream in their order."""
-    for _, lines in groupby(tails, key=lambda each: each[0].stream):
-        candidate, line = next((each for each in reversed([*lines]) if each[1].text.strip()), (None, None))
-        if candidate is None or line is None:
-            continue
+    last = {candidate.stream: (candidate, line) for candidate, line in tails if line.text.strip()}
+    for candidate, line in last.values():
         if unreached := _UNREACHED.search(line.text):
             what = f"could not reach the store at {unreached['address']}: {unreached['error']}"
             yield unworded(nccl.RENDEZVOUS_TIMED_OUT, LineRole.SYMPTOM, what, candidate, line, vague=True)
