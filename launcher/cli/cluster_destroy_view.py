@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -12,9 +12,11 @@ from rich.text import Text
 from launcher.aws.bucket_contents import BucketContents
 from launcher.aws.stacks import DeployedStack, StackResource
 from launcher.cli.cluster_show_view import costs_json, costs_table, plain_table, short_id
-from launcher.session.clusters.destroy import Aftermath
-from launcher.session.clusters.survey import FILE_SYSTEM, Survey
 from launcher.text.sizes import size_in_words
+
+if TYPE_CHECKING:
+    from launcher.session.clusters.destroy import Aftermath
+    from launcher.session.clusters.survey import Survey
 
 _ATTACHED = ("Policy", "Ingress", "Egress", "Association")
 """Ends of the types that only say something about another resource, which is told itself."""
@@ -54,6 +56,8 @@ def tell_aftermath(screen: Console, survey: Survey, aftermath: Aftermath) -> Non
         if survey.kept_lustre.vpc_id:
             end = "without `availability_zones`; its VPC has no way out any more, and jobs need one"
             screen.print(Text(end), soft_wrap=True)
+    from launcher.session.clusters.destroy import Aftermath
+
     if aftermath == Aftermath():
         screen.print(Text(f"{survey.name} is gone; nothing is left of it"))
 
@@ -119,6 +123,8 @@ def _going(stacks: Sequence[DeployedStack]) -> Table:
 
 
 def _data_that_goes(survey: Survey) -> list[str]:
+    from launcher.session.clusters.survey import FILE_SYSTEM
+
     systems = [each for stack in survey.stacks for each in stack.of_type(FILE_SYSTEM) if not each.kept]
     return [f"the file system {each.physical_id} goes, with everything on it" for each in systems]
 

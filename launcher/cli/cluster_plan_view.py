@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -14,7 +14,9 @@ from rich.text import Text
 from launcher.cluster.changes import FieldChange
 from launcher.cluster.update_effects import Policy
 from launcher.provisioning.model import Fate, ResourceChange, StackChange, StackFate
-from launcher.session.clusters.plan import ClusterPlan
+
+if TYPE_CHECKING:
+    from launcher.session.clusters.plan import ClusterPlan
 
 _POLICY_STYLES = {
     Policy.IN_PLACE: "green",

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from launcher.backends.interface import JobSummary
 from launcher.cli.job_view import STATE_STYLES
 from launcher.text.durations import elapsed_time
 
+if TYPE_CHECKING:
+    from rich.text import Text
+
 _GAP = "  "
-Column = tuple[str, Callable[[JobSummary], Text]]
+Column = tuple[str, "Callable[[JobSummary], Text]"]
 """A heading, and what stands below it for a job."""
 
 
 def job_lines(jobs: Sequence[JobSummary], width: int) -> Iterator[Text]:
     """A line of headings and one for each job, within so many columns where the names leave room for that."""
+    from rich.text import Text
+
     cells = _fitting(jobs, width)
     widths = [max(len(row[index]) for row in cells) for index in range(len(cells[0]))]
     for number, row in enumerate(cells):
@@ -34,6 +38,8 @@ def job_lines(jobs: Sequence[JobSummary], width: int) -> Iterator[Text]:
 
 def _fitting(jobs: Sequence[JobSummary], width: int) -> list[list[Text]]:
     """The cells of the fullest layout that fits, else of the barest."""
+    from rich.text import Text
+
     for columns in _LAYOUTS:
         heads = [Text(head) for head, _ in columns]
         cells = [heads, *([of(job) for _, of in columns] for job in jobs)]
@@ -44,10 +50,14 @@ def _fitting(jobs: Sequence[JobSummary], width: int) -> list[list[Text]]:
 
 
 def _name(job: JobSummary) -> Text:
+    from rich.text import Text
+
     return Text(job.name)
 
 
 def _state(job: JobSummary) -> Text:
+    from rich.text import Text
+
     return Text(job.state.value, STATE_STYLES.get(job.state, ""))
 
 
@@ -57,14 +67,20 @@ def _state_and_phase(job: JobSummary) -> Text:
 
 
 def _created(job: JobSummary) -> Text:
+    from rich.text import Text
+
     return Text(f"{job.created.astimezone():%Y-%m-%d %H:%M}")
 
 
 def _created_briefly(job: JobSummary) -> Text:
+    from rich.text import Text
+
     return Text(f"{job.created.astimezone():%m-%d %H:%M}")
 
 
 def _took(job: JobSummary) -> Text:
+    from rich.text import Text
+
     return Text(elapsed_time((job.ended - job.created).total_seconds()) if job.ended else "")
 
 

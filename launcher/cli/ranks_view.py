@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from rich.table import Table
-from rich.text import Text
-
-from launcher.diagnosis.naming import ranks_in_words
-from launcher.diagnosis.ranks import CollectiveCall, RankState
 from launcher.diagnosis.redaction import shown
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+    from launcher.diagnosis.ranks import CollectiveCall, RankState
 
 _MOST_ROWS = 20
 """As many as a screen of 24 lines shows with the heading and what is left out."""
@@ -18,6 +20,9 @@ _MOST_ROWS = 20
 
 def ranks_table(ranks: Sequence[RankState]) -> Table:
     """A row for each group of ranks that are alike in all but host and time, the smallest groups first."""
+    from rich.table import Table
+    from rich.text import Text
+
     groups: dict[tuple[object, ...], list[RankState]] = {}
     for row in ranks:
         groups.setdefault(
@@ -37,6 +42,10 @@ def ranks_table(ranks: Sequence[RankState]) -> Table:
 
 
 def _cells(group: Sequence[RankState]) -> list[Text]:
+    from rich.text import Text
+
+    from launcher.diagnosis.naming import ranks_in_words
+
     first = group[0]
     hosts = sorted({row.host for row in group if row.host})
     times = [row.last_output for row in group if row.last_output is not None]

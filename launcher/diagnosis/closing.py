@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from launcher.diagnosis.last_lines import DATED, Closing, LastLine
 from launcher.diagnosis.matching import rows_matching
 from launcher.diagnosis.ranks import NOT_LATELY, RankState
-from launcher.diagnosis.record import Line
-from launcher.diagnosis.redaction import shown
 from launcher.diagnosis.sighting import Sighting, is_dealt_with
 from launcher.diagnosis.windows import TAIL
 from launcher.text.durations import duration_in_words
@@ -36,11 +35,6 @@ _ENDED = re.compile(
 _OF_ENDS = ("exit", "success", "job completed", "billable")
 """Of these one stands in each such text; a hundred lines are asked for them at once."""
 
-_BAR = re.compile(
-    r"\d{1,3}%\|[^|]{0,400}\|? ?\d|\b\d{1,12}(?:/\d{1,12}|it) \[[\d:]{4,10}(?:<|,)|\b\d{1,3}%$"
-    r"|^\[(?:batch|epoch)=\d{1,12}(?:/\d{1,12})?\]:"
-)
-"""What goes on: tqdm's bars, shares at the end of a line, the headings of Composer's records."""
 
 _MARKED = re.compile(
     r"(?<!=)\b(?:INFO|DEBUG|NOTICE|(?<!NCCL )WARN|WARNING)\b|^\[?[IW]\d{3,4} |<(?:info|warn)>|Warning:"
@@ -76,68 +70,8 @@ _NO_ERROR = re.compile(
 )
 """What speaks of no error. Without a library of InfiniBand NCCL takes sockets."""
 _DIGITS = re.compile(r"\d+|0x[0-9a-f]+")
-_DATED = ("stream", "iso")
-"""The clocks that know the day and the year."""
 
 _CONTINUED = (" ", "\t")
-
-
-@dataclass(frozen=True, slots=True)
-class LastLine:
-    """One of the last lines of a stream: its number, behind its prefixes, and who printed it when.
-
-    `time` is on its `clock` (see `candidates.time_of`). `progresses` is whether a counter of steps or epochs
-    stands in it.
-    """
-
-    index: int
-    line: Line
-    raw: str
-    host: str
-    time: float | None
-    progresses: bool
-    clock: str | None = None
-
-    @property
-    def text(self) -> str:
-        """What was printed, without prefixes."""
-        return self.line.text
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether it is of a job that goes on: it counts, or says that it has dealt with an error."""
-        return self.progresses or _BAR.search(self.raw) is not None or is_dealt_with(self.raw)
-
-    @property
-    def told(self) -> str:
-        """The line as it is shown to people, with who printed it."""
-        rank = None if self.line.rank is None else f"rank {self.line.rank}"
-        who = " ".join(each for each in (self.host, rank) if each)
-        return shown(f"{who}: {self.text.strip()}" if who else self.text.strip())
-
-
-@dataclass(slots=True)
-class Closing:
-    """The last lines of each stream, and how many lines there were in all."""
-
-    lines: int = 0
-    streams: dict[str, list[LastLine]] = field(default_factory=dict)
-
-    def add(self, stream: str, line: LastLine) -> None:
-        """Take the next of the last lines of a stream into account."""
-        if line.text.strip():
-            self.streams.setdefault(stream, []).append(line)
-
-    @property
-    def last_time(self) -> float | None:
-        """When the last line of all came, in seconds since the epoch; None where no line has a date."""
-        dated = [
-            each.time
-            for lines in self.streams.values()
-            for each in lines
-            if each.time is not None and each.clock in _DATED
-        ]
-        return max(dated, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +134,7 @@ def unknown_in_words(
         many = f"{closing.lines} line{'' if closing.lines == 1 else 's'}"
         said = f"nothing known was met in {many}"
         last = _last(closing)
-        if last is not None and last.time is not None and last.clock in _DATED:
+        if last is not None and last.time is not None and last.clock in DATED:
             said += f"; the last output came at {moment_in_words(last.time)}"
         elif last is not None:
             said += f"; the last output is {last.told!r}"
@@ -289,7 +223,7 @@ def rare(closing: Closing) -> tuple[str, ...]:
 
 def _last(closing: Closing) -> LastLine | None:
     ends = [lines[-1] for lines in closing.streams.values() if lines]
-    timed = [(each.time, each) for each in ends if each.time is not None and each.clock in _DATED]
+    timed = [(each.time, each) for each in ends if each.time is not None and each.clock in DATED]
     if timed:
         return max(timed, key=lambda entry: entry[0])[1]
     # Without times nobody knows which of several streams ended last.

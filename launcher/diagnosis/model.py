@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from launcher.diagnosis.ranks import RankState
 from launcher.failure_modes.model import Finding, Retry
+
+if TYPE_CHECKING:
+    from launcher.diagnosis.ranks import RankState
 
 
 class Verdict(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from launcher.diagnosis.candidates import unworded
-from launcher.diagnosis.consequences import begins_no_process, ends_in_plumbing, ends_in_rendezvous
+from launcher.diagnosis.plumbing import begins_no_process, ends_in_plumbing, ends_in_rendezvous
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.scan import Candidate
 from launcher.diagnosis.sighting import Sighting

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from launcher.diagnosis import analysis_lines, stack_lines, torchrun_table
 from launcher.diagnosis.candidates import time_of, unworded
-from launcher.diagnosis.closing import LastLine
 from launcher.diagnosis.cut_stacks import signs_of_cut_stacks
 from launcher.diagnosis.downloads import Downloads
 from launcher.diagnosis.incident_reader import IncidentReader
 from launcher.diagnosis.job_ranks import JobRanks
+from launcher.diagnosis.last_lines import LastLine
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.matching import best_row, contexts_of, record_of, rows_matching
 from launcher.diagnosis.open_tracebacks import OpenTracebacks, learn

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from launcher.diagnosis.closing import Closing
 from launcher.diagnosis.evidence.stacks import RankStack
+from launcher.diagnosis.last_lines import Closing
 from launcher.diagnosis.notes import Survived
 from launcher.diagnosis.progress import Course
 from launcher.diagnosis.rank_lines import Waiting

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from launcher.diagnosis.candidates import unworded
-from launcher.diagnosis.closing import LastLine
+from launcher.diagnosis.last_lines import LastLine
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.scan import Candidate
 from launcher.diagnosis.sighting import Sighting

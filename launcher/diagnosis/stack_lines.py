@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from launcher.diagnosis.closing import LastLine
 from launcher.diagnosis.evidence.stacks import RankStack, read_stacks
+from launcher.diagnosis.last_lines import LastLine
 from launcher.diagnosis.record import Line, parse
 from launcher.diagnosis.scan import Candidate
 

@@ -12,8 +12,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from launcher.diagnosis.closing import Closing, LastLine, of_those, silent_first
+from launcher.diagnosis.closing import of_those, silent_first
 from launcher.diagnosis.ending import Stop, StopCause
+from launcher.diagnosis.last_lines import Closing, LastLine
 from launcher.diagnosis.ranks import NOT_LATELY, RankState
 from launcher.diagnosis.rendezvous_store import waiting_at_end
 from launcher.text.durations import duration_in_words

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from launcher.documents.document import Document, DocumentError, read_document
 from launcher.documents.validation import validate
@@ -23,7 +23,7 @@ class LoadedJob:
     `substitutions` are the values from variables in it, which what is shown of the job leaves out.
     """
 
-    file: Path
+    file: pathlib.Path
     document: Document | None
     spec: JobSpec | None
     findings: tuple[Finding, ...]
@@ -35,7 +35,7 @@ class LoadedJob:
 
 
 def load_job(
-    file: Path,
+    file: pathlib.Path,
     overrides: Mapping[str, str] | None = None,
     variables: Variables | None = None,
 ) -> LoadedJob:
@@ -48,8 +48,8 @@ def load_job(
     document, unreadable = _read(file)
     if document is None:
         return LoadedJob(file, None, None, unreadable)
-    for dotted, text in (overrides or {}).items():
-        document.override(dotted, text, AS_WRITTEN)
+    for field, text in (overrides or {}).items():
+        document.override(field, text, AS_WRITTEN)
     substitutions, unknown = substitute(document, variables or Variables({}))
     spec, invalid = validate(JobSpec, document)
     left = {found.path for found in unknown}
@@ -60,7 +60,7 @@ def load_job(
 
 
 @finds(Stage.SPEC, job_file.UNREADABLE)
-def _read(file: Path) -> tuple[Document | None, tuple[Finding, ...]]:
+def _read(file: pathlib.Path) -> tuple[Document | None, tuple[Finding, ...]]:
     try:
         return read_document(file, AS_WRITTEN), ()
     except DocumentError as error:

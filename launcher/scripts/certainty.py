@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from launcher.scripts.program import Program
 from launcher.scripts.reaching import arms_of
 from launcher.scripts.scopes import FunctionNode, file_of, parent_of, scope_of
+
+if TYPE_CHECKING:
+    from launcher.scripts.program import Program
 
 _DEEPEST = 6
 """So many calls from the entry's own code; what is deeper is not sure."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from launcher.scripts.index import FileIndex
-from launcher.scripts.program import Program
 from launcher.scripts.scopes import BindingKind, ancestors, last_name, parent_of
 from launcher.scripts.values import Constant, External
+
+if TYPE_CHECKING:
+    from launcher.scripts.program import Program
 
 _ENVIRON = External("os.environ")
 _SETS = frozenset({"setdefault", "update", "__setitem__"})

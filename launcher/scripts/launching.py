@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 from launcher.scripts.arguments import argument
-from launcher.scripts.program import Program
 from launcher.scripts.values import Constant, Several
+
+if TYPE_CHECKING:
+    from launcher.scripts.program import Program
 
 _SPAWNING = (
     "torch.multiprocessing.spawn",

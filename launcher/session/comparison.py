@@ -6,9 +6,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from launcher.aws.clients import Clients
-from launcher.aws.training_job import fetch_request
 from launcher.documents.files import file_mode, read_regular
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load import LoadedJob
@@ -17,6 +16,9 @@ from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import Request, TrainingPlan
 from launcher.session.preparation import prepare
 from launcher.source.tree import SourceTree
+
+if TYPE_CHECKING:
+    from launcher.aws.clients import Clients
 
 _MOST_BYTES = 10_000_000
 """Of a file with a request; what a dry run prints has some ten thousand."""
@@ -28,6 +30,8 @@ def earlier_request(reference: str, clients: Clients, region: str | None) -> Req
     Raises Refusal for a file that holds none, AwsRefusal where AWS knows no such job.
     """
     if not file_mode(Path(reference)):
+        from launcher.aws.training_job import fetch_request
+
         return fetch_request(clients("sagemaker", region), reference)
     try:
         content = json.loads(read_regular(Path(reference), _MOST_BYTES))

@@ -6,12 +6,12 @@ Nothing is imported here that a script without a job does not need: a lint runs 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from signal import SIG_IGN, SIGINT, signal
 from typing import TYPE_CHECKING
 
 from launcher.failure_modes.model import Finding
@@ -253,7 +253,7 @@ def _in_time(program: Program, check: Callable[[], list[Finding]]) -> list[Findi
 
 def _leave_interrupts() -> None:
     """Ctrl-C ends the command; its processes end with it, without a traceback each."""
-    signal(SIGINT, SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _judge(scripts: Sequence[_Script], changed: Mapping[str, bytes]) -> _Judged:

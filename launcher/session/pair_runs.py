@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from launcher.backends.interface import Backend
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.following.follow import Follower
 from launcher.session.following.monitor import Monitor, Screen
-from launcher.session.launching import Submission
 from launcher.session.outcome import Outcome, outcome_of
 from launcher.session.run import Interrupted, pace_of
+
+if TYPE_CHECKING:
+    from launcher.session.launching import Submission
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from launcher.backends.interface import BackendError
-from launcher.backends.local.layout import check_inputs, share_devices
-from launcher.backends.local.machine import Machine
-from launcher.cluster.instances import instance_facts
 from launcher.failure_modes.refusal import Refusal
-from launcher.planning.request_view import RequestView
-from launcher.planning.service_options import on_aws_alone
-from launcher.planning.torch_version import torch_version
-from launcher.planning.training_plan import TrainingPlan
+
+if TYPE_CHECKING:
+    from launcher.backends.local.machine import Machine
+    from launcher.planning.request_view import RequestView
+    from launcher.planning.training_plan import TrainingPlan
 
 MOST_PROCESSES_PER_CORE = 2
 """More than so many for each core are asked about: each waits for the others at every step, and each takes
@@ -65,6 +64,9 @@ def look_before(
     Raises Refusal where the job cannot run here: without torch where it is needed, with a channel that has
     no folder, with processes that its strategy does not start.
     """
+    from launcher.backends.local.layout import check_inputs
+    from launcher.planning.torch_version import torch_version
+
     if plan.view is None or not plan.with_boot or plan.operation != "CreateTrainingJob":
         return Preflight()  # The backend refuses it, and says why.
     if processes is not None and processes != plan.processes_per_host:
@@ -85,6 +87,8 @@ def look_before(
 
 
 def _without_the_service(request: RequestView) -> Iterator[str]:
+    from launcher.planning.service_options import on_aws_alone
+
     missing = on_aws_alone(request)
     if missing:
         named = "; ".join(f"{field}: {what}" for field, what in missing.items())
@@ -132,6 +136,9 @@ def _version(machine: Machine, wanted: tuple[int, int] | None) -> Iterator[str]:
 
 
 def _gpus(plan: TrainingPlan, machine: Machine) -> Iterator[str]:
+    from launcher.backends.local.layout import share_devices
+    from launcher.cluster.instances import instance_facts
+
     view, per_host = plan.view, plan.processes_per_host or 1
     facts = instance_facts(view.instance_type or "") if view else None
     if view is None or facts is None or not facts.has_gpus:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.diagnosis.consequences import ends_in_plumbing
+from launcher.diagnosis.plumbing import ends_in_plumbing
 from launcher.diagnosis.tracebacks import opened
 from tests.diagnosis.stories import raised, root, story, timed_out
 

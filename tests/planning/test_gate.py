@@ -20,7 +20,7 @@ Plan = Callable[..., TrainingPlan]
 
 
 @pytest.fixture
-def plan_of(write_job: Callable[..., Path]) -> Plan:
+def plan_with_gate(write_job: Callable[..., Path]) -> Plan:
     def plan(hosts: int = 2, **fields: Any) -> TrainingPlan:
         resources = {"instance_type": "ml.p4d.24xlarge", "instance_count": hosts}
         file = write_job(**{"resources": resources, "distribution": {"strategy": "torchrun"}, **fields})
@@ -44,14 +44,14 @@ def about_gate(plan: TrainingPlan) -> list[Finding]:
 
 
 @pytest.mark.parametrize(("hosts", "mode"), [(1, "warn"), (2, "on"), (16, "on")])
-def test_several_hosts_are_refused_and_one_is_warned(plan_of: Plan, hosts: int, mode: str) -> None:
-    assert told(plan_of(hosts)) == mode
+def test_several_hosts_are_refused_and_one_is_warned(plan_with_gate: Plan, hosts: int, mode: str) -> None:
+    assert told(plan_with_gate(hosts)) == mode
 
 
 @pytest.mark.parametrize("mode", ["off", "warn", "on"])
 @pytest.mark.parametrize("hosts", [1, 2])
-def test_what_the_job_file_says_stands(plan_of: Plan, hosts: int, mode: str) -> None:
-    assert told(plan_of(hosts, gate=mode)) == mode
+def test_what_the_job_file_says_stands(plan_with_gate: Plan, hosts: int, mode: str) -> None:
+    assert told(plan_with_gate(hosts, gate=mode)) == mode
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_what_the_job_file_says_stands(plan_of: Plan, hosts: int, mode: str) -> 
 )
 @pytest.mark.parametrize("mode", ["on", "warn"])
 def test_a_gate_is_refused_where_the_images_toolkit_starts_the_script(
-    plan_of: Plan, fields: dict[str, Any], mode: str
+    plan_with_gate: Plan, fields: dict[str, Any], mode: str
 ) -> None:
-    (found,) = about_gate(plan_of(gate=mode, **fields))
+    (found,) = about_gate(plan_with_gate(gate=mode, **fields))
     assert (found.code, found.blocks) == ("SPEC003", True)
     assert "nobody would look at them" in found.message
 
 
 @pytest.mark.parametrize("fields", [{}, {"gate": "off"}])
-def test_no_gate_is_fine_there(plan_of: Plan, fields: dict[str, Any]) -> None:
-    assert not about_gate(plan_of(distribution={"strategy": "smddp"}, **fields))
+def test_no_gate_is_fine_there(plan_with_gate: Plan, fields: dict[str, Any]) -> None:
+    assert not about_gate(plan_with_gate(distribution={"strategy": "smddp"}, **fields))

@@ -254,10 +254,10 @@ def test_the_plan_says_where_checkpoints_go_also_without_a_request(
     plan_of: Callable[..., TrainingPlan], job: dict, s3_uri: str | None, lustre: str | None, by_service: bool
 ) -> None:
     unusable = {"strategy": "torchrun", "options": {"unheard": 1}}
-    for plan in (plan_of(**job), plan_of(**job, distribution=unusable)):
-        kept = plan.checkpoints
+    for planned in (plan_of(**job), plan_of(**job, distribution=unusable)):
+        kept = planned.checkpoints
         assert (kept.s3_uri, kept.lustre, kept.by_service) == (s3_uri, lustre, by_service)
-    assert plan.request is None
+    assert planned.request is None
 
 
 def test_a_job_without_a_cluster_keeps_checkpoints_only_where_it_asks_for_them(

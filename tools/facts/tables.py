@@ -29,8 +29,9 @@ COMPARED: Final[dict[str, Callable[[], Iterator[Comparison]]]] = {
     "launcher/planning/image_releases.json": images.software,
     "launcher/planning/images.json": lambda: chain(made_from_packages.images(), images.releases()),
     "launcher/planning/strategies/in_tuning_job.py": versions.torchrun_in_tuning_jobs,
-    "launcher/planning/strategies/smddp.py": versions.data_parallel,
-    "launcher/planning/strategies/torch_xla.py": versions.training_compiler,
+    "launcher/planning/strategies/smddp.py": lambda: chain(
+        versions.data_parallel(), versions.training_compiler()
+    ),
     "launcher/provisioning/create_only.json": made_from_packages.create_only,
 }
 """The rest is of pages that only people can read: there age is all that can be told."""

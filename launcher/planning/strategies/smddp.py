@@ -21,7 +21,8 @@ from launcher.planning.strategies.toolkit import ToolkitStrategy, unsafe_mpi_opt
 PROVENANCE: Final = Provenance(
     date(2026, 11, 22),
     shelf_life_days=365,
-    source="SageMaker developer guide, distributed-data-parallel-support; sagemaker.core.fw_utils",
+    source="SageMaker developer guide, distributed-data-parallel-support; SageMaker SDK, sagemaker.core.fw_utils "
+    "and training_compiler/config.py",
     packages={"sagemaker": "3.27.0"},
 )
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import date
-from typing import Any, Final
+from typing import Any
 
 from launcher.cluster.instances import InstanceFacts
-from launcher.facts.provenance import Provenance
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
@@ -30,12 +28,6 @@ from launcher.planning.strategies.smp_parameters import MP_PARAMETERS, PARAMETER
 from launcher.planning.strategies.strategy import StartParameters, world_size
 from launcher.planning.strategies.support import Support, unsupported
 from launcher.planning.strategies.toolkit import ToolkitStrategy, unsafe_mpi_options, unsafe_parameters
-
-PROVENANCE: Final = Provenance(
-    date(2026, 11, 21),
-    shelf_life_days=365,
-    source="SageMaker developer guide, distributed-model-parallel-support (archived)",
-)
 
 SUPPORT = Support(
     library="SMP version 1",

@@ -33,7 +33,7 @@ FRAMEWORK = "pytorch-smp"
 PROVENANCE: Final = Provenance(
     date(2026, 11, 21),
     shelf_life_days=365,
-    source="SageMaker developer guide, distributed-model-parallel-support-v2 and -v2-reference",
+    source="SageMaker developer guide, distributed-model-parallel-support (archived), -support-v2 and -v2-reference",
 )
 
 SUPPORT = Support(

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import date
-from typing import Final
 
 from launcher.cluster.instances import InstanceFacts
-from launcher.facts.provenance import Provenance
 from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
@@ -20,13 +17,6 @@ from launcher.planning.strategies.support import Support, unsupported
 from launcher.planning.strategies.toolkit import ToolkitStrategy
 
 FRAMEWORK = "pytorch-training-compiler"
-
-PROVENANCE: Final = Provenance(
-    date(2026, 11, 22),
-    shelf_life_days=365,
-    source="SageMaker SDK, training_compiler/config.py",
-    packages={"sagemaker": "3.27.0"},
-)
 
 COMPILER_HYPERPARAMETER = "sagemaker_training_compiler_enabled"
 """What tells the image's toolkit to compile."""
