@@ -51,6 +51,17 @@ _DATETIME = datetime.datetime
 INFORMATIVE = ("boot",)
 """The parts whose differences are shown and no failure."""
 
+_ENVIRONMENT = {
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "COLUMNS": "120",
+    "JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION": "true",
+    "LC_ALL": "C.UTF-8",
+    "NO_COLOR": "1",
+    "PYTHONHASHSEED": "0",
+    "TERM": "dumb",
+    "TZ": "UTC",
+}
+
 AT_ONCE = 25
 """Calls that a process gets together."""
 
@@ -126,19 +137,14 @@ def _lines(answer: Answer) -> list[str]:
 
 def _answers(folder: Path, calls: Sequence[Call]) -> dict[str, Answer]:
     """The answers by the command line, asked in two processes."""
-    settings = {
-        name: value for name, value in os.environ.items() if not name.startswith("AWS_") and name != "CI"
-    }
-    # Into an empty cache jsii unpacks the CDK, for half a minute.
-    caches = Path(settings.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    settings.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(caches / "aws" / "jsii" / "package-cache"))
-    settings |= {"JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION": "true"}
-    settings |= {"PYTHONHASHSEED": "0", "TZ": "UTC", "COLUMNS": "120", "TERM": "dumb", "NO_COLOR": "1"}
-    # node is installed beside Python.
-    path = f"{Path(sys.executable).parent}{os.pathsep}{settings['PATH']}"
-    settings |= {"AWS_EC2_METADATA_DISABLED": "true", "PYTHONPATH": str(ROOT), "PATH": path}
+    # Into an empty cache jsii unpacks the CDK, for half a minute; node is installed beside Python.
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    jsii = os.environ.get("JSII_RUNTIME_PACKAGE_CACHE_ROOT") or f"{caches}/aws/jsii/package-cache"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    # No other variables: jobs may name any, and are told of those with a similar name.
     os.environ.clear()
-    os.environ.update(settings)
+    os.environ.update({**_ENVIRONMENT, "PATH": path, "JSII_RUNTIME_PACKAGE_CACHE_ROOT": jsii})
+    os.environ["PYTHONPATH"] = str(ROOT)
     groups = [calls[start : start + AT_ONCE] for start in range(0, len(calls), AT_ONCE)]
     with ProcessPoolExecutor(2, get_context("spawn"), _set_the_scene, (folder,)) as processes:
         asked = processes.map(_ask_all, [folder] * len(groups), groups)

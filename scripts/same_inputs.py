@@ -92,7 +92,7 @@ ladder examples/ddp/job.yaml --from nowhere
 _AT_A_TIME = 3
 """How many wrong values each field gets."""
 
-_SYNTHESIZED = 16
+_SYNTHESIZED = 10
 """How many of the changed clusters are synthesized."""
 
 _OF_LOGS = 25
