@@ -13,6 +13,7 @@ from launcher.diagnosis.progress import counters_in
 from launcher.diagnosis.reader import LITERALS, LogReader
 from launcher.diagnosis.record import Record, parse
 from tests.logs.cases import LogCase
+from tests.logs.last_words import LAST_WORDS
 
 _FINDER = finder_of(LITERALS)
 
@@ -34,6 +35,14 @@ class Answer:
     message: str | None
     signs: frozenset[Said]
     """The rows that were met, and in a log without a failure what might be taken for one."""
+
+
+def codes_with_last_words(case: LogCase) -> tuple[str | None, ...]:
+    """The root cause of a failure where others print their last words below it, for each who does."""
+    if case.failure_reason or not case.codes:
+        return ()
+    said = [diagnose(_records(f"{case.text}\n{words}")).root_cause for words in LAST_WORDS.values()]
+    return tuple(root and root.finding.code for root in said)
 
 
 def diagnosis_of(case: LogCase) -> Diagnosis:
@@ -65,8 +74,9 @@ def _signs(case: LogCase, *, failed: bool) -> frozenset[Said]:
     reading = LogReader().read(_records(case.text))
     seen = [*reading.sightings, *(each.sign for each in reading.history), *reading.restarts]
     signs: set[Said] = {(each.code, each.role.value) for each in seen}
-    if not failed:
-        for line in case.text.split("\n"):
+    for line in case.text.split("\n"):
+        signs |= {("row", row.code, row.literal) for row, _ in rows_matching(parse(line).text)}
+        if not failed:
             signs |= _what_may_alarm(line)
     return frozenset(signs)
 
@@ -75,7 +85,6 @@ def _what_may_alarm(line: str) -> set[Said]:
     """What in a line of a healthy log a row could take for a failure, and that its counter goes on."""
     text = parse(line).text
     signs: set[Said] = {("literal", number) for _, number in _FINDER.hits(line.encode())}
-    signs |= {("row", row.code, row.literal) for row, _ in rows_matching(text)}
     signs |= {("word", word.lower()) for word in _ALARMING.findall(text)}
     return signs | {("counter", name) for name in counters_in(text)}
 

@@ -6,15 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tests.logs.cases import LogCase
-from tools.reduce_logs.answers import answer_to
+from tools.reduce_logs.answers import answer_to, codes_with_last_words
 
 
 def with_fewest_lines(case: LogCase) -> LogCase:
     """The case without the lines, and the blanks at the ends of lines, that change nothing in the answer."""
-    whole = answer_to(case)
+    whole, with_last_words = answer_to(case), codes_with_last_words(case)
 
     def is_answered_the_same(lines: Sequence[str]) -> bool:
-        return any(lines) and answer_to(_of(case, lines)) == whole
+        shorter = _of(case, lines)
+        return (
+            any(lines) and answer_to(shorter) == whole and codes_with_last_words(shorter) == with_last_words
+        )
 
     lines = fewest(case.text.strip("\n").split("\n"), is_answered_the_same)
     stripped = [line.rstrip() for line in lines]
