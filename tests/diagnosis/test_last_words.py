@@ -6,8 +6,10 @@ import pytest
 
 from launcher.diagnosis.diagnose import diagnose
 from tests.diagnosis.cases import records
-from tests.diagnosis.threads import Thread, threads
+from tests.diagnosis.threads import is_right, threads
 from tests.exhaustive import share_and_all
+from tests.logs.cases import LogCase
+from tests.logs.last_words import LAST_WORDS
 
 ONLY_AT_THE_END = {
     "gensyn-ai-rl-swarm-197": "a warning, which is a failure where nothing comes after it",
@@ -26,10 +28,10 @@ FAILURES = [
 
 @pytest.mark.parametrize("failures", share_and_all(FAILURES, lambda each: each.name))
 @pytest.mark.parametrize("who", LAST_WORDS)
-def test_the_root_cause_is_the_same_with_the_last_words_of_others(who: str, failures: list[Thread]) -> None:
-    assert [each.name for each in failures if not _is_right(each, LAST_WORDS[who])] == []
-
-
-def _is_right(thread: Thread, last_words: str) -> bool:
-    root = diagnose(records(f"{thread.text}\n{last_words}")).root_cause
-    return root is not None and root.finding.code in (*thread.codes, *thread.also)
+def test_the_root_cause_is_the_same_with_the_last_words_of_others(who: str, failures: list[LogCase]) -> None:
+    wrong = [
+        each.name
+        for each in failures
+        if not is_right(each, diagnose(records(f"{each.text}\n{LAST_WORDS[who]}")))
+    ]
+    assert wrong == []

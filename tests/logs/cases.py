@@ -86,6 +86,13 @@ def log_case(name: str) -> LogCase:
     return next(case for case in log_cases() if case.name == name)
 
 
+def write_log(name: str, folder: Path) -> Path:
+    """The log of a case as a file `NAME.log` in a folder."""
+    file = folder / f"{name}.log"
+    file.write_text(log_case(name).text, "utf-8")
+    return file
+
+
 def read_cases(file: Path) -> list[LogCase]:
     """The cases of a file, in their order.
 

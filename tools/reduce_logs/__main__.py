@@ -15,7 +15,9 @@ from tools.reduce_logs.our_names import with_our_names
 def main() -> None:
     """Reduce the cases of a file, and write each into the file of its failure mode."""
     parser = argparse.ArgumentParser(prog="python -m tools.reduce_logs", description=__doc__)
-    parser.add_argument("file", type=Path, help="whole logs with their labels, in the form of tests/logs/cases.py")
+    parser.add_argument(
+        "file", type=Path, help="whole logs with their labels, in the form of tests/logs/cases.py"
+    )
     cases = {case.name: case for case in log_cases()}
     for whole in read_cases(parser.parse_args().file):
         cases[whole.name] = with_our_names(with_fewest_lines(whole))
@@ -37,7 +39,9 @@ def write_cases(cases: list[LogCase], folder: Path = FOLDER) -> None:
 
 def _tell(whole: LogCase, case: LogCase) -> None:
     before, after = (each.text.count("\n") for each in (whole, case))
-    print(f"{case.name}: {before} lines -> {after} in {case.group}.test, answered {answer_to(case).judged[2]}")
+    print(
+        f"{case.name}: {before} lines -> {after} in {case.group}.test, answered {answer_to(case).judged[2]}"
+    )
 
 
 if __name__ == "__main__":

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.literals import finder_of
 from launcher.diagnosis.matching import rows_matching
-from launcher.diagnosis.model import Diagnosis
 from launcher.diagnosis.progress import counters_in
 from launcher.diagnosis.reader import LITERALS, LogReader
-from launcher.diagnosis.record import Record, parse
+from launcher.diagnosis.record import parse
+from tests.diagnosis.cases import records
+from tests.diagnosis.threads import diagnosis_of
 from tests.logs.cases import LogCase
 from tests.logs.last_words import LAST_WORDS
 
@@ -41,15 +42,8 @@ def codes_with_last_words(case: LogCase) -> tuple[str | None, ...]:
     """The root cause of a failure where others print their last words below it, for each who does."""
     if case.failure_reason or not case.codes:
         return ()
-    said = [diagnose(_records(f"{case.text}\n{words}")).root_cause for words in LAST_WORDS.values()]
+    said = [diagnose(records(f"{case.text}\n{words}")).root_cause for words in LAST_WORDS.values()]
     return tuple(root and root.finding.code for root in said)
-
-
-def diagnosis_of(case: LogCase) -> Diagnosis:
-    """What the diagnosis says of a case."""
-    if case.failure_reason:
-        return diagnose([], case.text)
-    return diagnose(_records(case.text))
 
 
 def answer_to(case: LogCase) -> Answer:
@@ -71,7 +65,7 @@ def answer_to(case: LogCase) -> Answer:
 def _signs(case: LogCase, *, failed: bool) -> frozenset[Said]:
     if case.failure_reason:
         return frozenset()
-    reading = LogReader().read(_records(case.text))
+    reading = LogReader().read(records(case.text))
     seen = [*reading.sightings, *(each.sign for each in reading.history), *reading.restarts]
     signs: set[Said] = {(each.code, each.role.value) for each in seen}
     for line in case.text.split("\n"):
@@ -87,7 +81,3 @@ def _what_may_alarm(line: str) -> set[Said]:
     signs: set[Said] = {("literal", number) for _, number in _FINDER.hits(line.encode())}
     signs |= {("word", word.lower()) for word in _ALARMING.findall(text)}
     return signs | {("counter", name) for name in counters_in(text)}
-
-
-def _records(text: str) -> list[Record]:
-    return [Record(None, "", line) for line in text.strip("\n").split("\n")]
