@@ -43,7 +43,7 @@ def codes_with_last_words(case: LogCase) -> tuple[str | None, ...]:
     if case.failure_reason or not case.codes:
         return ()
     said = [diagnose(records(f"{case.text}\n{words}")).root_cause for words in LAST_WORDS.values()]
-    return tuple(root and root.finding.code for root in said)
+    return tuple(root.finding.code if root else None for root in said)
 
 
 def answer_to(case: LogCase) -> Answer:
@@ -59,7 +59,7 @@ def answer_to(case: LogCase) -> Answer:
         tuple(dict.fromkeys((each.code, each.subject) for each in told.consequences)),
         frozenset((each.code, each.severity.value) for each in told.findings),
     )
-    return Answer(judged, root and root.finding.message, _signs(case, failed=root is not None))
+    return Answer(judged, root.finding.message if root else None, _signs(case, failed=root is not None))
 
 
 def _signs(case: LogCase, *, failed: bool) -> frozenset[Said]:

@@ -20,11 +20,11 @@ from slipway.evidence import judge
 from slipway.signatures.judging import root_of, rows_matching
 from slipway.signatures.lines import lines_of
 from slipway.signatures.table import table
-from tests.logs.cases import log_cases
+from tests.diagnosis.cases import cases
 from tools.generate import boot_signatures as generator
 
 ROWS = [pytest.param(row, id=f"{row.code}-{row.literal}") for row in generator.ROWS]
-LOGS = {case.name: case.text for case in log_cases()}
+LOGS = {case.name: case.text for case in cases()}
 WHO = re.compile(r"^(?:rank \d+(?: on [\w.-]+)?: |[\w.-]+: )")
 
 
