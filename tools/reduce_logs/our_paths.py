@@ -31,6 +31,8 @@ _OF_PROGRAMS = re.compile(
     r"|(?:\.{2,3}/)?(?:aten|c10|torch|third_party|tensorflow|tensorpipe|horovod|external|gloo)/"
     r"|(?:include|misc|graph|src|transport)/\w+\.(?:h|cc)$|/opt/dgl/|/\d)"
 )
+"""Where programs and their builds lie on everyone's machine; such paths stay."""
+
 _CACHES = re.compile(r"^.*/\.(?=(?:cache|triton)/)")
 _CODE_FILES = {
     ".json": "config.json",
