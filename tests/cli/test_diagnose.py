@@ -10,19 +10,20 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import RunLaunch
+from tests.logs.cases import log_case, write_log
 
-LOGS = Path(__file__).parents[1] / "logs"
 
-
-def test_the_root_cause_comes_with_remedy_advice_and_where_to_read_on(run_launch: RunLaunch) -> None:
-    code, out, _ = run_launch("diagnose", "--log", LOGS / "027.log")
+def test_the_root_cause_comes_with_remedy_advice_and_where_to_read_on(
+    run_launch: RunLaunch, tmp_path: Path
+) -> None:
+    code, out, _ = run_launch("diagnose", "--log", write_log("027", tmp_path))
     assert code == 1
     for text in ("MEM001", "rank 5", "1.96 GiB", "Halve the batch", "Retry never", "launch explain MEM001"):
         assert text in out
 
 
-def test_a_healthy_log_ends_well(run_launch: RunLaunch) -> None:
-    code, out, _ = run_launch("diagnose", "--log", LOGS / "120.log")
+def test_a_healthy_log_ends_well(run_launch: RunLaunch, tmp_path: Path) -> None:
+    code, out, _ = run_launch("diagnose", "--log", write_log("120", tmp_path))
     assert (code, out) == (0, "No failure found.\n")
 
 
@@ -43,8 +44,8 @@ def test_what_nobody_understood_is_not_called_well(run_launch: RunLaunch, tmp_pa
     )
 
 
-def test_json_has_the_designed_shape_and_stands_alone(run_launch: RunLaunch) -> None:
-    code, out, _ = run_launch("diagnose", "--log", LOGS / "084.log", "--output", "json")
+def test_json_has_the_designed_shape_and_stands_alone(run_launch: RunLaunch, tmp_path: Path) -> None:
+    code, out, _ = run_launch("diagnose", "--log", write_log("084", tmp_path), "--output", "json")
     shape = json.loads(out)
     assert code == 1
     assert list(shape) == [
@@ -62,14 +63,16 @@ def test_json_has_the_designed_shape_and_stands_alone(run_launch: RunLaunch) -> 
     assert (shape["verdict"], shape["root_cause"]["code"], shape["retry"]) == ("failed", "CAP001", "later")
 
 
-def test_several_paths_follow_one_option(run_launch: RunLaunch) -> None:
-    code, out, _ = run_launch("diagnose", "--log", LOGS / "120.log", LOGS / "036.log", "--output", "json")
+def test_several_paths_follow_one_option(run_launch: RunLaunch, tmp_path: Path) -> None:
+    code, out, _ = run_launch(
+        "diagnose", "--log", write_log("120", tmp_path), write_log("036", tmp_path), "--output", "json"
+    )
     assert code == 1
     assert json.loads(out)["root_cause"]["host"] == "036.log"
 
 
 def test_a_dash_is_standard_input(run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = io.TextIOWrapper(io.BytesIO((LOGS / "036.log").read_bytes() + b"\xff\xfe\n"))
+    log = io.TextIOWrapper(io.BytesIO(log_case("036").text.encode() + b"\xff\xfe\n"))
     monkeypatch.setattr(sys, "stdin", log)
     code, out, _ = run_launch("diagnose", "--log", "-", "--output", "json")
     assert (code, json.loads(out)["root_cause"]["code"]) == (1, "MEM002")

@@ -17,11 +17,10 @@ from launcher.diagnosis.reader import LogReader
 from launcher.diagnosis.record import LogStream
 from launcher.diagnosis.signatures.signature import SHORTLY
 from launcher.diagnosis.windows import TAIL
-from tests.diagnosis.cases import cases
-from tests.diagnosis.threads import threads
 from tests.exhaustive import share_and_all
+from tests.logs.cases import log_cases
 
-LOGS = [*(case.text for case in cases()), *(thread.text for thread in threads())]
+LOGS = [case.text for case in log_cases()]
 RAISED = (
     "{p}Traceback (most recent call last):\n"
     '{p}  File "/opt/ml/code/train.py", line 8{n}, in <module>\n'

@@ -24,8 +24,8 @@ from launcher.diagnosis.formats.order import MOST_TURNED
 from launcher.diagnosis.formats.text import as_text
 from launcher.diagnosis.formats.unreadable import Unreadable
 from launcher.session.log_files import logs_in
+from tests.logs.cases import log_case
 
-LOGS = Path(__file__).parents[2] / "logs"
 START = 1_763_719_200
 STREAM = "train-a/algo-2-1763719000"
 
@@ -153,7 +153,7 @@ def test_the_lines_are_read_with_times_and_streams(form: Callable[[Sequence[str]
 def test_a_log_is_diagnosed_the_same_in_every_format(
     form: Callable[[Sequence[str]], str], number: str, tmp_path: Path
 ) -> None:
-    lines = (LOGS / f"{number}.log").read_text("utf-8", errors="replace").splitlines()
+    lines = log_case(number).text.splitlines()
     (tmp_path / "plain.log").write_text("\n".join(lines))
     (tmp_path / "written").write_text(form(lines))
     told = []

@@ -9,9 +9,9 @@ import pytest
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.formats.wrapping import joined, width_of
 from launcher.session.log_files import logs_in
+from tests.diagnosis.cases import cases
 
-LOGS = Path(__file__).parents[2] / "logs"
-FILES = sorted(LOGS.glob("*.log"))
+LOGS = {case.name: case.text for case in cases()}
 
 
 def wrapped(text: str, width: int) -> str:
@@ -23,8 +23,7 @@ def wrapped(text: str, width: int) -> str:
 @pytest.mark.parametrize("width", [80, 100, 118, 120, 160])
 def test_pastes_are_joined_to_what_they_were(width: int) -> None:
     found, candidates = 0, 0
-    for file in FILES:
-        text = file.read_text("utf-8", errors="replace")
+    for text in LOGS.values():
         paste = wrapped(text, width).splitlines()
         if sum(len(line) == width for line in paste) < 4:
             continue
@@ -40,11 +39,7 @@ def test_pastes_are_joined_to_what_they_were(width: int) -> None:
 
 
 def test_no_log_as_it_was_printed_is_called_wrapped() -> None:
-    assert [
-        file.name
-        for file in FILES
-        if width_of(file.read_text("utf-8", errors="replace").splitlines()) is not None
-    ] == []
+    assert [name for name, text in LOGS.items() if width_of(text.splitlines()) is not None] == []
 
 
 @pytest.mark.parametrize(
@@ -70,8 +65,8 @@ def test_lines_of_one_length_by_their_format_are_left_alone(lines: list[str]) ->
 def test_a_wrapped_paste_is_diagnosed_as_the_log(tmp_path: Path) -> None:
     told = []
     for name, text in (
-        ("a.log", (LOGS / "009.log").read_text()),
-        ("b.log", wrapped((LOGS / "009.log").read_text(), 80)),
+        ("a.log", LOGS["009"]),
+        ("b.log", wrapped(LOGS["009"], 80)),
     ):
         (tmp_path / name).write_text(text)
         files = logs_in([tmp_path / name])
