@@ -15,7 +15,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from launcher.diagnosis.ending import Stop
+from launcher.diagnosis.model import Stop
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
 
 if TYPE_CHECKING:
@@ -256,13 +256,13 @@ class Backend(ABC):
         """
         return False
 
-    def release_hosts(self, job_name: str) -> None:  # noqa: B027
+    def release_hosts(self, job_name: str) -> None:
         """End the warm pool that a job left, so that no other job gets its hosts; nothing without one."""
 
-    def renew(self) -> None:  # noqa: B027
+    def renew(self) -> None:
         """Look for credentials again: those in use may have expired. Nothing where none are needed."""
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """End what ends with this process; nothing for jobs that run elsewhere."""
 
     def _unable_to_resume(self, job_name: str) -> BackendError:

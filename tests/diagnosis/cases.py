@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.diagnosis.record import Record
+from launcher.diagnosis.logs.lines import Record
 from tests.logs.cases import LogCase, log_cases
 
 

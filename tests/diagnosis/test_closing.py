@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.diagnosis.closing import silent_first
 from launcher.diagnosis.diagnose import diagnose
-from launcher.diagnosis.ending import End, Ending
-from launcher.diagnosis.evidence.model import FileEvidence
-from launcher.diagnosis.model import Diagnosis, Verdict
-from launcher.diagnosis.ranks import RankState
-from launcher.diagnosis.record import Record
+from launcher.diagnosis.evidence.dumps import FileEvidence
+from launcher.diagnosis.logs.lines import Record
+from launcher.diagnosis.model import Diagnosis, End, Ending, Verdict
+from launcher.diagnosis.signs.ranks import RankState
+from launcher.diagnosis.verdict.stream_ends import describe_first_silent
 from tests.diagnosis.cases import records
 from tests.logs.cases import log_cases
 
@@ -96,10 +95,10 @@ def test_silent_and_empty_streams_beside_one_that_goes_on_say_nothing() -> None:
 
 def test_the_rank_that_fell_silent_long_before_all_others_is_named() -> None:
     rows = [RankState(rank, last_output=1000.0 if rank != 3 else 400.0) for rank in range(8)]
-    assert "rank 3 fell silent first, 10 minutes" in silent_first(rows)
-    assert silent_first([RankState(rank, last_output=1000.0 + rank) for rank in range(8)]) is None
+    assert "rank 3 fell silent first, 10 minutes" in describe_first_silent(rows)
+    assert describe_first_silent([RankState(rank, last_output=1000.0 + rank) for rank in range(8)]) is None
     stepped = [RankState(rank, step=40 if rank != 2 else 12) for rank in range(4)]
-    assert "rank 2 stopped first, at step 12" in silent_first(stepped)
+    assert "rank 2 stopped first, at step 12" in describe_first_silent(stepped)
 
 
 def test_no_log_of_those_without_a_failure_becomes_unknown_unless_it_is_cut_off() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from launcher.diagnosis.diagnose import diagnose
-from launcher.diagnosis.ending import End, Ending
+from launcher.diagnosis.model import End, Ending
 from tests.diagnosis.cases import cases, records
 from tests.diagnosis.threads import diagnosis_of, is_right
 

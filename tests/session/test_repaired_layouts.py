@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.session.linting import Lint, lint
-from launcher.session.repairing import Repair, repair
+from launcher.session.lint_scripts import Lint, Repair, lint, repair
 
 START = """\
 import argparse, glob, os, torch
@@ -133,7 +132,7 @@ def promises_hold(data: bytes) -> Repair:
         done.write()
         after_data, after = file.read_bytes(), lint([file])
         assert file.stat().st_mode & 0o777 == 0o751
-        assert os.listdir(folder) == ["train.py"]  # noqa: PTH208 - names alone
+        assert os.listdir(folder) == ["train.py"]
 
         ast.parse(after_data)
         # Pieces with the same names may lose more than one finding by one fix.

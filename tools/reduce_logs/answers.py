@@ -6,17 +6,17 @@ import re
 from dataclasses import dataclass
 
 from launcher.diagnosis.diagnose import diagnose
-from launcher.diagnosis.literals import finder_of
-from launcher.diagnosis.matching import rows_matching
-from launcher.diagnosis.progress import counters_in
-from launcher.diagnosis.reader import LITERALS, LogReader
-from launcher.diagnosis.record import parse
+from launcher.diagnosis.logs.attempts import counters_in
+from launcher.diagnosis.logs.lines import parse
+from launcher.diagnosis.match.prefilter import finder_of
+from launcher.diagnosis.match.rows import rows_matching
+from launcher.diagnosis.signs.reader import SOUGHT_LITERALS, LogReader
 from tests.diagnosis.cases import records
 from tests.diagnosis.threads import diagnosis_of
 from tests.logs.cases import LogCase
 from tests.logs.last_words import LAST_WORDS
 
-_FINDER = finder_of(LITERALS)
+_FINDER = finder_of(SOUGHT_LITERALS)
 
 _ALARMING = re.compile(
     r"\w*(?:error|exception|fatal|fail|abort|kill|cannot|could not|unable|denied|corrupt|invalid|refused"

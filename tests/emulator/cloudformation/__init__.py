@@ -12,7 +12,7 @@ template's UpdateReplacePolicy, as AWS's documentation does not say which one co
 from __future__ import annotations
 
 from tests.emulator.cloudformation import answers
-from tests.emulator.cloudformation.kinds import (  # noqa: F401  (each registers its kinds)
+from tests.emulator.cloudformation.kinds import (
     access,
     buckets,
     lustre,

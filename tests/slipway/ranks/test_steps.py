@@ -44,10 +44,10 @@ class SGD(Optimizer):
 
 UNTIL_COUNTED = """
 import os
-from slipway.ranks.attendant import current
+from slipway.ranks.attendant import current_heartbeat
 from torch.optim.optimizer import SGD
 
-def steps(heartbeat=current()):
+def steps(heartbeat=current_heartbeat()):
     return heartbeat._steps
 
 optimizer = SGD()
@@ -169,4 +169,4 @@ def test_what_is_not_offered_is_no_attribute() -> None:
 
     assert "progress" in dir(slipway)
     with pytest.raises(AttributeError, match="no attribute 'advance'"):
-        slipway.advance  # noqa: B018
+        slipway.advance
