@@ -256,13 +256,13 @@ class Backend(ABC):
         """
         return False
 
-    def release_hosts(self, job_name: str) -> None:
+    def release_hosts(self, job_name: str) -> None:  # noqa: B027
         """End the warm pool that a job left, so that no other job gets its hosts; nothing without one."""
 
-    def renew(self) -> None:
+    def renew(self) -> None:  # noqa: B027
         """Look for credentials again: those in use may have expired. Nothing where none are needed."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """End what ends with this process; nothing for jobs that run elsewhere."""
 
     def _unable_to_resume(self, job_name: str) -> BackendError:

@@ -317,7 +317,7 @@ def _try_way(host: str, name: str, port: int) -> Mapping[str, Any]:
             if greeting["host"] != host:
                 return {"ended": "stranger", "reason": str(greeting["host"])[:64], "address": where}
             return {"ended": "ok", "offset": _clock_offset(float(greeting["time"]), asked, answered)}
-    except socket.timeout:
+    except socket.timeout:  # noqa: UP041 (a class of its own before Python 3.10)
         reason = "no answer in time"
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__

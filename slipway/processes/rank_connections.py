@@ -259,7 +259,7 @@ def sockets_of(pid: int) -> set[int]:
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for descriptor in os.scandir(f"/proc/{pid}/fd"):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                name = os.readlink(descriptor.path)
+                name = os.readlink(descriptor.path)  # noqa: PTH115  Path has it since Python 3.9
                 if name.startswith("socket:["):
                     inodes.add(int(name[len("socket:[") : -1]))
     return inodes

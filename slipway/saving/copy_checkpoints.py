@@ -394,7 +394,7 @@ def open_for_writing(folder: Path, processes: Path = Path("/proc")) -> set[str]:
         for descriptor in _numbers(processes / process / "fd"):
             try:
                 # Path has no readlink before Python 3.9.
-                target = os.readlink(str(processes / process / "fd" / descriptor))
+                target = os.readlink(str(processes / process / "fd" / descriptor))  # noqa: PTH115
                 if target.startswith(root) and _writes(processes / process / "fdinfo" / descriptor):
                     names.add(target[len(root) :])
             except (OSError, ValueError):

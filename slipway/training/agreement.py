@@ -20,7 +20,7 @@ from typing import Any
 
 from slipway.errors import CheckpointError
 
-Rows = typing.List[typing.List[float]]
+Rows = typing.List[typing.List[float]]  # noqa: UP006 - Python 3.8
 """A row of numbers of each rank, by rank."""
 
 

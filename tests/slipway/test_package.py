@@ -35,7 +35,7 @@ def test_what_is_offered_is_there_under_that_name(name: str) -> None:
 
 def test_what_is_not_offered_is_not_there() -> None:
     with pytest.raises(AttributeError, match="'slipway' has no attribute 'checkpointmanager'"):
-        slipway.checkpointmanager
+        slipway.checkpointmanager  # noqa: B018
 
 
 def test_importing_the_package_imports_no_torch() -> None:

@@ -164,7 +164,7 @@ def test_torch_its_cuda_and_what_is_built_for_it_are_held_and_nothing_else() -> 
 class CodeArtifact:
     """What boto3's client answers."""
 
-    def get_authorization_token(self, *, domain: str, domainOwner: str) -> dict[str, str]:
+    def get_authorization_token(self, *, domain: str, domainOwner: str) -> dict[str, str]:  # noqa: N803
         assert (domain, domainOwner) == ("team", "111122223333")
         return {"authorizationToken": "t0ken"}
 

@@ -5,6 +5,8 @@ python -m tools.attack.told 500 --half odd     # of those the ones with odd numb
 python -m tools.attack.told --show 17 FOLDER   # write the files of one, and say what is right
 """
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import argparse

@@ -29,15 +29,15 @@ sys.path.insert(0, str(ROOT))
 sys.modules["tests"] = types.ModuleType("tests")
 sys.modules["tests"].__path__ = [str(ROOT / "tests")]
 
-from botocore.awsrequest import AWSResponse
-from moto.core.models import botocore_stubber
+from botocore.awsrequest import AWSResponse  # noqa: E402
+from moto.core.models import botocore_stubber  # noqa: E402
 
-from launcher.account.facts import AccountFacts, Unverified
-from launcher.account.questions.gather import gather
-from launcher.aws.clients import BRISK, CallSettings, Clients
-from launcher.planning.request_view import RequestView
-from launcher.session.account_checks import wanted_facts
-from tests.emulator.account import REGION, EmulatedAccount, emulated_account
+from launcher.account.facts import AccountFacts, Unverified  # noqa: E402
+from launcher.account.questions.gather import gather  # noqa: E402
+from launcher.aws.clients import BRISK, CallSettings, Clients  # noqa: E402
+from launcher.planning.request_view import RequestView  # noqa: E402
+from launcher.session.account_checks import wanted_facts  # noqa: E402
+from tests.emulator.account import REGION, EmulatedAccount, emulated_account  # noqa: E402
 
 
 class Replayed(Clients):

@@ -1,5 +1,7 @@
 """A job of which an incident is told: its hosts, their clocks, its version of torch, and who says what when."""
 
+# ruff: noqa: E501 - the lines are those of programs
+
 from __future__ import annotations
 
 import random

@@ -1,5 +1,7 @@
 """What the ranks that did not fail print, and what any job prints that fails of nothing."""
 
+# ruff: noqa: E501 - the lines are those of programs
+
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -1,5 +1,7 @@
 """The kinds of root cause: what the one that fails prints, and what the diagnosis has to say of it."""
 
+# ruff: noqa: E501 - the lines are those of programs
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -426,7 +426,7 @@ def test_a_wrapped_paste_is_diagnosed_as_the_log(tmp_path: Path) -> None:
         files = logs_in([tmp_path / name])
         root = diagnose(files.records, streams=files.streams).root_cause
         told.append(root and (root.finding.code, root.rank))
-    assert told[0] == told[1] != None
+    assert told[0] == told[1] != None  # noqa: E711
 
 
 PLACE = "/opt/ml/code/train.py"

@@ -169,4 +169,4 @@ def test_what_is_not_offered_is_no_attribute() -> None:
 
     assert "progress" in dir(slipway)
     with pytest.raises(AttributeError, match="no attribute 'advance'"):
-        slipway.advance
+        slipway.advance  # noqa: B018

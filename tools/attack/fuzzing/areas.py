@@ -118,8 +118,8 @@ def _cluster_file(chosen: Random, folder: Path) -> None:
     except ClusterFileError as error:
         str(error)
         return
-    spec.addresses
-    spec.queue_instances
+    spec.addresses  # noqa: B018 - a property that computes
+    spec.queue_instances  # noqa: B018 - a property that computes
 
 
 def _manifest(chosen: Random, folder: Path) -> None:
