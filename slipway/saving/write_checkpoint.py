@@ -258,7 +258,7 @@ def is_sharded(model: Any) -> bool:
     if not wrapped and not any(type(parameter).__name__ == "DTensor" for parameter in _tensors(model)):
         return False
     try:
-        from torch.distributed.checkpoint import state_dict
+        from torch.distributed.checkpoint import state_dict  # noqa: F401
     except ImportError:
         raise RuntimeError(
             "this model is sharded, and before torch 2.2 its shards cannot be saved under their names. Take "

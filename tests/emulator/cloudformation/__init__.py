@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from tests.emulator.cloudformation import answers
 from tests.emulator.cloudformation.kinds import (
-    access,
-    buckets,
-    lustre,
-    network,
-    recorded,
-    security_groups,
-    watching,
+    access,  # noqa: F401
+    buckets,  # noqa: F401
+    lustre,  # noqa: F401
+    network,  # noqa: F401
+    recorded,  # noqa: F401
+    security_groups,  # noqa: F401
+    watching,  # noqa: F401
 )
 
 
