@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from launcher.source.folder_walk import SourceError, SourceFile
-from launcher.text.credentials import without_credentials
-from launcher.text.values import nearest
+from launcher.text.values import nearest, without_credentials
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
