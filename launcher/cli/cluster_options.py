@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from launcher.cluster.stack_names import CLUSTER_NAME
-from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.model import Figure
 from launcher.failure_modes.refusal import Refusal
 
 FIGURES = (Figure("32", "characters of a cluster's name, a bound of our own", None),)

@@ -15,7 +15,7 @@ from typing import Final, Literal
 from launcher.cluster.intelligent_tiering import POSSIBLE
 from launcher.facts.provenance import Provenance
 from launcher.failure_modes import sources
-from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.model import Figure
 
 Deployment = Literal["SCRATCH_1", "SCRATCH_2", "PERSISTENT_1", "PERSISTENT_2"]
 """Scratch types keep no replica: a failed server loses its files. Persistent ones do."""

@@ -8,8 +8,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints, field_validator
 
 from launcher.cluster.section import Section, refuse
-from launcher.failure_modes.figures import Figure
-from launcher.failure_modes.sources import Source
+from launcher.failure_modes.model import Figure, Source
 
 LOG_DAYS = (
     *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180),

@@ -37,7 +37,7 @@ from launcher.cluster.section import BucketName, Section, refuse
 from launcher.cluster.stack_names import CLUSTER_NAME
 from launcher.cluster.storage_specification import BucketsSpec, LustreSpec
 from launcher.cluster.zones import check_zones
-from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.model import Figure
 
 FIGURES = (Figure("32", "characters of a cluster's name, a bound of our own", None),)
 

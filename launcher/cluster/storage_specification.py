@@ -23,8 +23,7 @@ from launcher.cluster.lustre import (
 )
 from launcher.cluster.section import BucketName, Section, refuse
 from launcher.cluster.utc_times import TimeOfDay, TimeOfWeek
-from launcher.failure_modes.figures import Figure
-from launcher.failure_modes.model import Path
+from launcher.failure_modes.model import Figure, Path
 from launcher.text.uris import BUCKET_NAME
 
 FIGURES = (*lustre.FIGURES, Figure("14", "days that old versions are kept, a bound of our own", None))

@@ -24,10 +24,10 @@ from launcher.diagnosis.standstill import hangs, silent_before, stands_still
 from launcher.diagnosis.stops import split_by_stop, stopped, unexplained
 from launcher.diagnosis.sureness import judged_sure, runner_up
 from launcher.diagnosis.telling import grouped, root_cause, survived
-from launcher.failure_modes import distribution, hardware, job_runtime
+from launcher.failure_modes import distribution, hardware, interruption, training_script
 from launcher.failure_modes.model import Finding, Retry
 
-_ENDS_BY_SIGNAL = (job_runtime.NATIVE_CRASH, hardware.HOST_OUT_OF_MEMORY)
+_ENDS_BY_SIGNAL = (training_script.NATIVE_CRASH, hardware.HOST_OUT_OF_MEMORY)
 
 
 def judge(
@@ -74,7 +74,7 @@ def judge(
         if still is not None:
             unusual = rare(reading.closing)
             return _unknown(findings, ranks, still, unusual)
-        return Diagnosis(Verdict.STOPPED, stop, followed, findings, job_runtime.STOPPED.retry, ranks=ranks)
+        return Diagnosis(Verdict.STOPPED, stop, followed, findings, interruption.STOPPED.retry, ranks=ranks)
     if not weighty:
         explained_by = [*notes, *reading.restarts, *(each.sign for each in incident.history)]
         findings = (*grouped(notes, warn=True), *history)
@@ -158,7 +158,7 @@ def _telling_how(weighty: Sequence[Sighting]) -> Sequence[Sighting]:
     signal: starters say both, in any order."""
     if not any(sign.mode in _ENDS_BY_SIGNAL for sign in weighty):
         return weighty
-    return [sign for sign in weighty if sign.mode is not job_runtime.SCRIPT_RAISED or not sign.vague]
+    return [sign for sign in weighty if sign.mode is not training_script.SCRIPT_RAISED or not sign.vague]
 
 
 def _weight(sign: Sighting) -> tuple[int, bool]:

@@ -10,11 +10,15 @@ from launcher.diagnosis.matching import rows_matching
 from launcher.diagnosis.record import LogRecord, parse
 from launcher.diagnosis.redaction import shown
 from launcher.diagnosis.sighting import Sighting, sighting_of
-from launcher.diagnosis.signatures.distribution import LOST_WORK, NEVER_MET
+from launcher.diagnosis.signatures.table import SIGNATURES
 from launcher.diagnosis.world_size import LITERALS, WorldSizes
+from launcher.failure_modes import checkpoints, distribution
 from launcher.failure_modes.model import Finding, Severity, Stage
 
-_ROWS = (NEVER_MET, LOST_WORK)
+_SAID = ("slipway: DIST008 ", "slipway: CKPT007 ")
+_ROWS = [row for row in SIGNATURES if row.example.startswith(_SAID)]
+"""What the boot of a job says that completed."""
+
 _LITERALS = re.compile(alternation([*(row.literal for row in _ROWS), *LITERALS]))
 _LONGEST_REMEDY = 1000
 
@@ -38,8 +42,8 @@ class SuccessReader:
     @property
     def warnings(self) -> tuple[Finding, ...]:
         """That the ranks never met (DIST008), and that work was lost (CKPT007); each once."""
-        apart = self._said.get(NEVER_MET.code) or self._worlds.never_met()
-        lost = self._said.get(LOST_WORK.code)
+        apart = self._said.get(distribution.RANKS_NEVER_MET.code) or self._worlds.never_met()
+        lost = self._said.get(checkpoints.PATH_NOT_KEPT.code)
         return tuple(_warning(sign) for sign in (apart, lost) if sign is not None)
 
     def _look_at(self, line: LogRecord, index: int) -> None:

@@ -15,7 +15,7 @@ from launcher.diagnosis.reason import BEFORE_ALL_LINES
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
 from launcher.diagnosis.tracebacks import Traceback
-from launcher.failure_modes import hardware, job_runtime, nccl
+from launcher.failure_modes import hardware, interruption, nccl, training_script
 
 APART = 600.0
 """Seconds by which clocks of hosts may differ and a consequence still seem to come first."""
@@ -120,7 +120,7 @@ def _came_after_another(sign: Sighting, signs: Sequence[Sighting]) -> bool:
         and other.vague
         and other.stream == sign.stream
         and other.index < sign.index
-        and (other.mode is not job_runtime.SCRIPT_RAISED or "what" in other.captured)
+        and (other.mode is not training_script.SCRIPT_RAISED or "what" in other.captured)
         and not other.code.startswith(_FAMILY_OF_NCCL)
         for other in signs
     )
@@ -201,7 +201,7 @@ def _came_of_waiting(sign: Sighting, waited: Sequence[Sighting]) -> bool:
     """
     if sign.role is not LineRole.INITIATOR or sign.mode not in (
         hardware.CUDA_OUT_OF_MEMORY,
-        job_runtime.SCRIPT_RAISED,
+        training_script.SCRIPT_RAISED,
     ):
         return False
     return any(
@@ -255,7 +255,7 @@ def _was_killed_alone(sign: Sighting, signs: Sequence[Sighting]) -> bool:
     if sign.role is not LineRole.CASCADE or "task" not in sign.captured:
         return False
     return not any(
-        other.mode is sign.mode or other.mode is job_runtime.STOPPED for other in signs if other is not sign
+        other.mode is sign.mode or other.mode is interruption.STOPPED for other in signs if other is not sign
     )
 
 

@@ -14,7 +14,7 @@ from launcher.diagnosis.record import Line
 from launcher.diagnosis.scan import Candidate
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
-from launcher.failure_modes import job_runtime
+from launcher.failure_modes import losses
 
 _WATCHED = 1_000
 """Lines after a sign of a failure that are all read, to see whether the job goes on. After that the end of
@@ -121,9 +121,7 @@ class IncidentReader:
         diverged = self.diverged
         return [
             replace(sign, role=LineRole.SYMPTOM)
-            if sign.mode is job_runtime.LOSS_NOT_FINITE
-            and sign.stream in diverged
-            and not sign.role.may_be_root
+            if sign.mode is losses.LOSS_NOT_FINITE and sign.stream in diverged and not sign.role.may_be_root
             else sign
             for sign in self.notes.sightings
         ]

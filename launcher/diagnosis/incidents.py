@@ -13,7 +13,7 @@ from launcher.diagnosis.reading import Reading
 from launcher.diagnosis.reason import BEFORE_ALL_LINES
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
-from launcher.failure_modes import job_runtime
+from launcher.failure_modes import interruption, losses, training_script
 
 ONE_CLOCK_APART = 60.0
 """Seconds between a failure and steps by one clock, on another host or after an error that was caught: so
@@ -65,7 +65,7 @@ def _explains(sign: Sighting) -> bool:
 def _lasts(each: Survived, reading: Reading) -> bool:
     """Whether steps went on and nothing got better by it: the loss is no number to the end."""
     sign = each.sign
-    return sign.mode is job_runtime.LOSS_NOT_FINITE and not each.restarted and sign.stream in reading.diverged
+    return sign.mode is losses.LOSS_NOT_FINITE and not each.restarted and sign.stream in reading.diverged
 
 
 def _was_survived(sign: Sighting, reading: Reading) -> bool:
@@ -125,7 +125,7 @@ def _is_near_the_end(sign: Sighting, reading: Reading) -> bool:
 
 def _was_logged(sign: Sighting, reading: Reading) -> bool:
     """Whether an exception was caught and logged, in a job of which another stream says it ended well."""
-    raised = sign.mode is job_runtime.SCRIPT_RAISED and sign.vague and sign.place is not None
+    raised = sign.mode is training_script.SCRIPT_RAISED and sign.vague and sign.place is not None
     elsewhere = any(stream != sign.stream for stream in reading.ended_well)
     return raised and not sign.fatal and elsewhere and sign.index != BEFORE_ALL_LINES
 
@@ -134,12 +134,12 @@ def _is_end_of(sign: Sighting, other: Sighting) -> bool:
     """Whether a process may have ended with what this echoes. What was caught ends none: there it takes a
     process that is said to have ended by itself."""
     ended = {other.captured[name] for name in ("exit", "exitcode") if name in other.captured}
-    return sign.fatal or bool(ended and other.mode is not job_runtime.STOPPED)
+    return sign.fatal or bool(ended and other.mode is not interruption.STOPPED)
 
 
 def _is_noise(sign: Sighting, reading: Reading) -> bool:
     """Whether a sign only says that another process is gone, in a job that ended well or goes on."""
-    ends = sign.mode is job_runtime.STOPPED or "exit" in sign.captured
+    ends = sign.mode is interruption.STOPPED or "exit" in sign.captured
     if sign.role is not LineRole.CASCADE or sign.index == BEFORE_ALL_LINES or ends:
         return False
     ended = reading.ended_well.get(sign.stream)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from launcher.diagnosis.progress import Moment
 from launcher.diagnosis.sighting import Sighting
-from launcher.failure_modes import job_runtime
+from launcher.failure_modes import interruption
 
 COMES_DOWN = 500
 """Lines of a stream after the end of a process, more than the others print until they end as well, and what
@@ -85,7 +85,7 @@ class Notes:
     def _was_survived(self, sign: Sighting, since: Moment) -> bool:
         if not sign.role.may_be_root or sign.index >= since.index:
             return False
-        if sign.mode is job_runtime.STOPPED:
+        if sign.mode is interruption.STOPPED:
             # Ranks make steps until the signal reaches them, and some until its grace is over.
             return since.index - sign.index > COMES_DOWN
         if not sign.fatal or since.index - sign.index > COMES_DOWN:

@@ -11,18 +11,18 @@ from launcher.diagnosis.scan import Candidate
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
 from launcher.diagnosis.tracebacks import Traceback
-from launcher.failure_modes import checkpoints, job_runtime, nccl
+from launcher.failure_modes import checkpoints, interruption, nccl, training_script
 from launcher.failure_modes.model import Stage
 from launcher.failure_modes.registry import finds
 
 
-@finds(Stage.LOG, job_runtime.SCRIPT_RAISED, nccl.RENDEZVOUS_TIMED_OUT)
+@finds(Stage.LOG, training_script.SCRIPT_RAISED, nccl.RENDEZVOUS_TIMED_OUT)
 def sign_of_exception(traceback: Traceback, candidate: Candidate, line: Line) -> tuple[object, Sighting]:
     """The kind and the sign of an exception that no row knows: the script's own, unless it reports another
     process' failure."""
     if traceback.kind.endswith("KeyboardInterrupt"):
         what = "interrupted with Ctrl-C (SIGINT)"
-        stop = unworded(job_runtime.STOPPED, LineRole.CASCADE, what, candidate, line, vague=False)
+        stop = unworded(interruption.STOPPED, LineRole.CASCADE, what, candidate, line, vague=False)
         return "interrupted", stop
     if ends_in_rendezvous(traceback):
         return "rendezvous", _not_met(traceback.exception, candidate, line, traceback)
@@ -51,7 +51,7 @@ def with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
         what = "the process that was starting it ended before it had told it what to run"
         sighting = replace(
             sighting,
-            mode=job_runtime.SCRIPT_RAISED,
+            mode=training_script.SCRIPT_RAISED,
             role=LineRole.CASCADE,
             what=what,
             remedy=None,
@@ -63,7 +63,7 @@ def with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
         details=traceback.told,
         place=traceback.place,
         fatal=traceback.is_fatal,
-        plumbing=sighting.mode is job_runtime.SCRIPT_RAISED and ends_in_plumbing(traceback),
+        plumbing=sighting.mode is training_script.SCRIPT_RAISED and ends_in_plumbing(traceback),
     )
 
 
@@ -73,5 +73,5 @@ def _not_met(why: str, candidate: Candidate, line: Line, traceback: Traceback) -
 
 
 def _of_script(what: str, role: LineRole, candidate: Candidate, line: Line, traceback: Traceback) -> Sighting:
-    sighting = unworded(job_runtime.SCRIPT_RAISED, role, what, candidate, line, vague=True)
+    sighting = unworded(training_script.SCRIPT_RAISED, role, what, candidate, line, vague=True)
     return with_traceback(sighting, traceback)

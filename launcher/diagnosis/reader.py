@@ -27,7 +27,7 @@ from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.topics import LITERALS_OF, Topic, topics_of
 from launcher.diagnosis.tracebacks import BOX_END, HEADER, Traceback, opened
-from launcher.failure_modes import job_runtime
+from launcher.failure_modes import training_script
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import FailureMode
 
@@ -282,7 +282,7 @@ class LogReader:
                 self._incidents.note("cut", sign_of_cut(traceback, under_way.header, under_way.line))
             return None
         known = rows_matching(record_of(candidate, line, traceback.exception, traceback.uncovered))
-        if not any(row.mode is not job_runtime.SCRIPT_RAISED or not row.vague for row, _ in known):
+        if not any(row.mode is not training_script.SCRIPT_RAISED or not row.vague for row, _ in known):
             torn = self._downloads.sign_of_torn(traceback, candidate, line, self._ranks.told_size)
             said = ("torn", torn) if torn else sign_of_exception(traceback, candidate, line)
             self._incidents.note(*said)

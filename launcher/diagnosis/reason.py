@@ -12,8 +12,8 @@ from launcher.diagnosis.record import Line, parse
 from launcher.diagnosis.sighting import Sighting, filled, sighting_of
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.diagnosis.tracebacks import HEADER, names_exception
+from launcher.failure_modes import training_script
 from launcher.failure_modes.catalogue import CATALOGUE
-from launcher.failure_modes.job_runtime import ENTRY_POINT_MISSING, SCRIPT_RAISED
 from launcher.failure_modes.model import FailureMode, Symptom
 
 BEFORE_ALL_LINES = -1
@@ -53,13 +53,15 @@ def signs_of(failure_reason: str | None, secondary_status: str | None = None) ->
 def known_by_log(said: Sequence[Sighting], seen: Sequence[Sighting]) -> list[Sighting]:
     """The signs of the reason; an exception of the script which the log of its rank knows better, by lines
     that the boot does not read, is what it is there."""
-    return [_known_by_log(sign, seen) if sign.mode is SCRIPT_RAISED else sign for sign in said]
+    return [
+        _known_by_log(sign, seen) if sign.mode is training_script.SCRIPT_RAISED else sign for sign in said
+    ]
 
 
 def _known_by_log(said: Sighting, seen: Sequence[Sighting]) -> Sighting:
     for sign in seen:
         of_it = sign.rank == said.rank and sign.what.startswith(said.what.rstrip("."))
-        if of_it and sign.role is LineRole.INITIATOR and sign.mode is not SCRIPT_RAISED:
+        if of_it and sign.role is LineRole.INITIATOR and sign.mode is not training_script.SCRIPT_RAISED:
             return replace(said, mode=sign.mode, what=sign.what)
     return said
 
@@ -78,7 +80,7 @@ def _of_boot(failure_reason: str | None) -> Iterator[Sighting]:
     known, captured = _known_better(mode, what, details)
     mode = known.mode if known else mode
     remedy = filled(known.remedy, captured) if known and known.remedy else None
-    if mode is SCRIPT_RAISED and _SILENT.fullmatch(what):
+    if mode is training_script.SCRIPT_RAISED and _SILENT.fullmatch(what):
         remedy = _SILENT_REMEDY
     yield Sighting(
         mode=mode,
@@ -92,7 +94,7 @@ def _of_boot(failure_reason: str | None) -> Iterator[Sighting]:
         time=None,
         text=headline,
         # Before a refused command line stands the parser's usage, of which the end tells nothing.
-        details=() if mode is ENTRY_POINT_MISSING else tuple(details.splitlines()[-4:]),
+        details=() if mode is training_script.ENTRY_POINT_MISSING else tuple(details.splitlines()[-4:]),
         place=place["place"] if place else None,
         remedy=remedy,
         retry=known.retry if known else None,
@@ -103,7 +105,7 @@ def _known_better(mode: FailureMode, what: str, details: str) -> tuple[Signature
     """The row that knows the error which the container reported: its own mode in other words, or more than
     that the script raised. Below the headline stand the lines that showed it."""
     for row, captured in rows_matching(what):
-        if _is_definite(row) and (row.mode is mode or mode is SCRIPT_RAISED):
+        if _is_definite(row) and (row.mode is mode or mode is training_script.SCRIPT_RAISED):
             return row, captured
     for line in reversed(details.splitlines()):
         for row, captured in rows_matching(parse(line).text):

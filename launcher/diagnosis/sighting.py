@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from launcher.diagnosis.progress import SMALLEST_SCALE, VANISHING_SCALE
 from launcher.diagnosis.rank_lines import group_and_rank
 from launcher.diagnosis.record import Line
 from launcher.diagnosis.signatures.signature import LineRole, Signature
+from launcher.diagnosis.signatures.table import FRAGMENTS
 from launcher.failure_modes.model import FailureMode, Retry
 from launcher.text.line_origin import printed_time
 
@@ -36,7 +36,7 @@ root cause."""
 GOES_ON = re.compile(
     rf"\b(?:{'|'.join(word + rest for word, rest in _DEALT_WITH.items())})\b"
     # A loss scale that can fall no further deals with nothing.
-    rf"(?!{SMALLEST_SCALE}|{VANISHING_SCALE})",
+    rf"(?!{FRAGMENTS['SMALLEST_SCALE']}|{FRAGMENTS['VANISHING_SCALE']})",
     re.I,
 )
 

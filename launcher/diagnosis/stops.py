@@ -17,7 +17,7 @@ from launcher.diagnosis.reason import BEFORE_ALL_LINES
 from launcher.diagnosis.redaction import shown
 from launcher.diagnosis.sighting import Sighting
 from launcher.diagnosis.signatures.signature import LineRole
-from launcher.failure_modes import job_runtime
+from launcher.failure_modes import interruption, training_script
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.text.durations import exact_duration
@@ -46,8 +46,8 @@ def unexplained(
 
     `lengths` are the lines of each host, `late` how many of them came after the stop that the place tells of.
     """
-    stops = [sign for sign in signs if sign.mode is job_runtime.STOPPED]
-    others = [sign for sign in signs if sign.mode is not job_runtime.STOPPED]
+    stops = [sign for sign in signs if sign.mode is interruption.STOPPED]
+    others = [sign for sign in signs if sign.mode is not interruption.STOPPED]
     stop = ending.stop
     if stop is not None and stop.at is not None:
         longest = max(lengths.values(), default=0)
@@ -67,7 +67,7 @@ def split_by_stop(signs: Iterable[Sighting], ending: Ending) -> tuple[list[Sight
     earlier: list[Sighting] = []
     later: list[Sighting] = []
     for sign in signs:
-        if sign.mode is not job_runtime.STOPPED:
+        if sign.mode is not interruption.STOPPED:
             before = at is not None and sign.clock == "stream" and (sign.time or 0.0) < at
             (earlier if before else later).append(sign)
     return earlier, later
@@ -108,7 +108,7 @@ def _ended_by_itself(sign: Sighting) -> bool:
     """Whether a process is said to have ended with an exit code that no signal to end gives, or, by SLURM, to
     have failed or crashed: the tasks that srun ends itself get SIGTERM and SIGKILL."""
     codes = {sign.captured[name] for name in ("exit", "exitcode") if name in sign.captured}
-    crashed = sign.mode is job_runtime.NATIVE_CRASH and not {"task", "tasks"}.isdisjoint(sign.captured)
+    crashed = sign.mode is training_script.NATIVE_CRASH and not {"task", "tasks"}.isdisjoint(sign.captured)
     return bool(codes - _BY_SIGNAL) or crashed or "failed_task" in sign.captured
 
 
@@ -121,19 +121,19 @@ def _follows(sign: Sighting, stop: Sighting) -> bool:
     return sign.role is not LineRole.INITIATOR and later is not None and 0 <= later <= _COMES_DOWN_SECONDS
 
 
-@finds(Stage.LOG, job_runtime.STOPPED)
+@finds(Stage.LOG, interruption.STOPPED)
 def stopped(signs: Iterable[Sighting], ending: Ending) -> RootCause | None:
     """What ended the job from outside, by its place's word, else by its lines; None where nothing did."""
     if ending.end is End.STOPPED or ending.stop is not None:
         return RootCause(_of_place(ending), None, None, "", ())
     if ending.end in (End.COMPLETED, End.RUNNING):
         return None
-    stops = [sign for sign in signs if sign.mode is job_runtime.STOPPED]
+    stops = [sign for sign in signs if sign.mode is interruption.STOPPED]
     if not stops:
         return None
     first = min(stops, key=lambda sign: (sign.index, sign.host or "", sign.rank or 0))
     what = f"ended from outside: {_named_signal(first)}, and nothing had failed before"
-    finding = job_runtime.STOPPED.finding(
+    finding = interruption.STOPPED.finding(
         Stage.LOG,
         shown(what),
         remedy="Nothing has to be repaired. Go on from the last checkpoint; who sent the signal stands in no "
@@ -167,7 +167,7 @@ def _of_place(ending: Ending) -> Finding:
         "and the run ended with it",
         StopCause.QUEUE: f"taken out of the queue{when}{f': {shown(stop.who)}' if stop.who else ''}",
     }
-    return job_runtime.STOPPED.finding(Stage.LOG, whole[stop.cause], remedy=_remedy(stop, ending))
+    return interruption.STOPPED.finding(Stage.LOG, whole[stop.cause], remedy=_remedy(stop, ending))
 
 
 def _remedy(stop: Stop, ending: Ending) -> str | None:

@@ -17,8 +17,7 @@ from launcher.documents.document import AsWritten, is_null
 from launcher.documents.validation import refusal
 from launcher.failure_modes import sources
 from launcher.failure_modes.catalogue import CATALOGUE
-from launcher.failure_modes.figures import Figure
-from launcher.failure_modes.model import Path
+from launcher.failure_modes.model import Figure, Path
 from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, Checkpoint
 from launcher.jobs.code import Code, Framework
 from launcher.jobs.debug import Debug

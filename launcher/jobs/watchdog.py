@@ -8,7 +8,7 @@ from pydantic import Field, WrapValidator
 
 from launcher.documents.validation import refusal
 from launcher.failure_modes import sources
-from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.model import Figure
 from launcher.jobs.values import Duration, Part
 
 FIGURES = (

@@ -7,7 +7,7 @@ from datetime import date
 
 from launcher.account.images import parse_image_uri
 from launcher.cluster.instances import InstanceFacts
-from launcher.failure_modes import job_runtime
+from launcher.failure_modes import images
 from launcher.failure_modes.model import Finding, Path, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
@@ -18,7 +18,7 @@ from launcher.planning.images import ImageUnavailableError, image_release, image
 from launcher.planning.strategies.strategy import TENSORFLOW, LaunchStrategy
 
 
-@finds(Stage.SPEC, job_runtime.IMAGE_UNAVAILABLE)
+@finds(Stage.SPEC, images.IMAGE_UNAVAILABLE)
 def choose_image(
     job: JobSpec, facts: InstanceFacts | None, strategy: LaunchStrategy, region: str
 ) -> tuple[str | None, list[Finding]]:
@@ -41,9 +41,7 @@ def choose_image(
         )
         return image, [*_unfit(job, image, facts)]
     except ImageUnavailableError as error:
-        no_image = job_runtime.IMAGE_UNAVAILABLE.at(
-            ("framework", "version"), error.message, remedy=error.remedy
-        )
+        no_image = images.IMAGE_UNAVAILABLE.at(("framework", "version"), error.message, remedy=error.remedy)
         return None, [no_image]
 
 
@@ -53,7 +51,7 @@ def image_table_of(job: JobSpec, facts: InstanceFacts | None, strategy: LaunchSt
     return TENSORFLOW if tensorflow else strategy.image(facts)
 
 
-@finds(Stage.SPEC, job_runtime.IMAGE_UNAVAILABLE)
+@finds(Stage.SPEC, images.IMAGE_UNAVAILABLE)
 def no_longer_patched(job: JobSpec, image: str | None, today: date) -> Iterator[Finding]:
     """An image past AWS's end of patches runs as before; who chooses it should know."""
     known = aws_image(image) if image is not None else None
@@ -65,7 +63,7 @@ def no_longer_patched(job: JobSpec, image: str | None, today: date) -> Iterator[
         version for version in image_versions(known.framework) if is_patched(known.framework, version, today)
     ]
     name = "TensorFlow" if known.framework == TENSORFLOW else "PyTorch"
-    yield job_runtime.IMAGE_UNAVAILABLE.at(
+    yield images.IMAGE_UNAVAILABLE.at(
         _named_at(job),
         f"AWS no longer patches the image {known.name}"
         + (f" (since {until})" if until else "")
@@ -78,12 +76,12 @@ def no_longer_patched(job: JobSpec, image: str | None, today: date) -> Iterator[
     )
 
 
-@finds(Stage.SPEC, job_runtime.IMAGE_UNAVAILABLE)
+@finds(Stage.SPEC, images.IMAGE_UNAVAILABLE)
 def _elsewhere(job: JobSpec, region: str) -> Iterator[Finding]:
     """SageMaker pulls from the registries of the job's own region alone."""
     reference = parse_image_uri(job.image or "")
     if reference is not None and reference.region != region:
-        yield job_runtime.IMAGE_UNAVAILABLE.at(
+        yield images.IMAGE_UNAVAILABLE.at(
             ("image",),
             f"the image is in {reference.region} and the job in {region}: CreateTrainingJob refuses images "
             "of other regions",
@@ -91,12 +89,12 @@ def _elsewhere(job: JobSpec, region: str) -> Iterator[Finding]:
         )
 
 
-@finds(Stage.SPEC, job_runtime.DRIVER_MISMATCH)
+@finds(Stage.SPEC, images.DRIVER_MISMATCH)
 def _unfit(job: JobSpec, image: str | None, facts: InstanceFacts | None) -> Iterator[Finding]:
     """The image against the machine, as far as both are known."""
     found = misfit(image, facts) if image is not None else None
     if found is not None:
-        yield job_runtime.DRIVER_MISMATCH.at(_named_at(job), found.message, remedy=found.remedy)
+        yield images.DRIVER_MISMATCH.at(_named_at(job), found.message, remedy=found.remedy)
 
 
 def _named_at(job: JobSpec) -> Path:

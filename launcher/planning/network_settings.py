@@ -19,6 +19,7 @@ from packaging.version import Version
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.failure_modes import sources
+from launcher.failure_modes.model import Source
 from launcher.jobs.specification import JobSpec
 from launcher.planning.image_software import ImageSoftware
 from launcher.planning.setting import Setting
@@ -34,7 +35,7 @@ ABORTS_ON_ERROR: Final = Version("1.13")
 """The plugin from which on OFI_NCCL_ABORT_ON_ERROR is read (include/nccl_ofi_param.h of v1.13.0)."""
 
 
-_PARAMETERS: Final = sources.Source(
+_PARAMETERS: Final = Source(
     "aws-ofi-nccl include/nccl_ofi_param.h, v1.9.2 to v1.21.1", date(2026, 11, 22), "2daf7d30"
 )
 

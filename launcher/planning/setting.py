@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from launcher.failure_modes.sources import Source
+from launcher.failure_modes.model import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from datetime import date
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.failure_modes import sources
+from launcher.failure_modes.model import Source
 from launcher.jobs.checkpoint import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE
 from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH, OUTPUT_DATA
 from launcher.jobs.secrets import SECRETS_VARIABLE
@@ -37,8 +38,8 @@ CODE_DIGEST_VARIABLE = "SLIPWAY_CODE_SHA256"
 """By which the boot knows the code that was submitted (`slipway/source.py`)."""
 
 
-_LIFE_OF_A_JOB = sources.Source("Slipway: the life of a job (docs/life-of-a-job.md)", date(2026, 11, 22))
-_ANOMALY = sources.Source("PyTorch documentation: torch.autograd.set_detect_anomaly", date(2026, 11, 22))
+_LIFE_OF_A_JOB = Source("Slipway: the life of a job (docs/life-of-a-job.md)", date(2026, 11, 22))
+_ANOMALY = Source("PyTorch documentation: torch.autograd.set_detect_anomaly", date(2026, 11, 22))
 
 # On torch that knows both names the newer one wins, so a user's older one would be overwritten.
 _OLDER_NAMES = {

@@ -19,7 +19,7 @@ from launcher.experiments.ladder.rungs import (
     why_not_here,
 )
 from launcher.experiments.ladder.script_words import NOTHING, Words, both_told, few_steps, synthetic_data
-from launcher.failure_modes.distribution import PROCESSES_DIFFER_FROM_ACCELERATORS
+from launcher.failure_modes import distribution
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.ladder import Ladder
 from launcher.jobs.load import LoadedJob
@@ -225,7 +225,7 @@ def _ready(
 ) -> ReadyRung:
     here = rung.place is Where.HERE
     # Processes that are not one for each accelerator are what this machine has room for.
-    ignore = [*wanted.ignore, *([PROCESSES_DIFFER_FROM_ACCELERATORS.code] if here else [])]
+    ignore = [*wanted.ignore, *([distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.code] if here else [])]
     loaded = read_job(replace(wanted.job, overrides=(*wanted.job.overrides, *settings)))
     plan = prepare(loaded, session_region=region, ignore=ignore, source=source, here=here)
     cost = None if here or plan.view is None else estimate_cost(plan.view, plan.region)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.model import Figure
 from launcher.failure_modes.refusal import Refusal
 
 FIGURES = (Figure("128", "characters of a run's id, a bound of our own", None),)

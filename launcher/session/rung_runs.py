@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from launcher.backends.interface import Backend, JobStatus, LogLine, OnProgress
 from launcher.experiments.ladder.results import Climbed, Result
+from launcher.failure_modes import distribution
 from launcher.failure_modes.catalogue import CATALOGUE
-from launcher.failure_modes.distribution import RANKS_NEVER_MET
 from launcher.failure_modes.model import Finding
 from launcher.session.diagnosis import Check
 from launcher.session.following.monitor import LineChoice, Screen
@@ -149,7 +149,9 @@ def climbed_of(ready: ReadyRung, outcome: Outcome, watch: RungWatch) -> Climbed:
 
     A job that completed although its ranks never met has not held: each has trained alone.
     """
-    alone = next((each for each in outcome.warnings or () if each.code == RANKS_NEVER_MET.code), None)
+    alone = next(
+        (each for each in outcome.warnings or () if each.code == distribution.RANKS_NEVER_MET.code), None
+    )
     finding = outcome.failure.finding if outcome.failure is not None else alone
     if outcome.verdict is not None and outcome.verdict.is_bad:
         result, said = Result.BROKE, _mode(finding) if finding else "of something unknown"

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.cli.job_view import JobView, metrics_line, outcome_json, show_outcome
-from launcher.failure_modes.distribution import RANKS_NEVER_MET
+from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Severity, Stage
 from launcher.session.following.progress import TrainingProgress
 from launcher.session.outcome import Outcome
@@ -78,7 +78,7 @@ def ended(**more: object) -> Outcome:
 
 
 def test_what_speaks_against_a_success_stands_below_it_with_what_to_do() -> None:
-    finding = RANKS_NEVER_MET.finding(
+    finding = distribution.RANKS_NEVER_MET.finding(
         Stage.LOG, "none of the 4 ranks met", remedy="Meet.", severity=Severity.WARNING
     )
     stream = io.StringIO()

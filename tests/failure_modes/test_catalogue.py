@@ -13,8 +13,7 @@ import pytest
 from launcher import failure_modes
 from launcher.failure_modes import sources
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
-from launcher.failure_modes.model import FailureMode, Retry
-from launcher.failure_modes.sources import Source
+from launcher.failure_modes.model import FailureMode, Retry, Source
 
 DOCUMENTED = json.loads((Path(__file__).parent / "documented_severities.json").read_text("utf-8"))
 """Code to default severity, in the documented order."""

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from launcher.failure_modes.catalogue import CATALOGUE
-from launcher.failure_modes.figures import FIGURES, Figure
-from launcher.failure_modes.model import FailureMode
+from launcher.failure_modes.model import FailureMode, Figure
 from tests.failure_modes.numbers import figures_in
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.diagnosis.model import Diagnosis, RootCause, Verdict
 from launcher.experiments.ladder.results import Result
 from launcher.experiments.ladder.rungs import Rung, Where
-from launcher.failure_modes import checkpoints, distribution, job_runtime
+from launcher.failure_modes import checkpoints, distribution, training_script
 from launcher.failure_modes.model import Retry, Stage
 from launcher.planning.cost import CostEstimate
 from launcher.session.following.progress import TrainingProgress
@@ -153,13 +153,13 @@ def test_everything_still_reaches_the_screen() -> None:
     [
         (ended(JobState.COMPLETED, warnings=()), Result.HELD, None),
         (
-            ended(JobState.FAILED, verdict=Verdict.FAILED, mode=job_runtime.SCRIPT_RAISED),
+            ended(JobState.FAILED, verdict=Verdict.FAILED, mode=training_script.SCRIPT_RAISED),
             Result.BROKE,
             "CODE001",
         ),
         (ended(JobState.FAILED, verdict=Verdict.UNKNOWN), Result.BROKE, None),
         (
-            ended(JobState.STOPPED, verdict=Verdict.STOPPED, mode=job_runtime.SCRIPT_RAISED),
+            ended(JobState.STOPPED, verdict=Verdict.STOPPED, mode=training_script.SCRIPT_RAISED),
             Result.UNDECIDED,
             "CODE001",
         ),
@@ -187,5 +187,5 @@ def test_how_the_job_ended_says_what_came_of_the_rung(
 def test_a_failure_counts_also_where_the_ladder_stopped_the_job() -> None:
     watched = Watched(reports=1)
     watched.at(1, report=True)
-    outcome = ended(JobState.STOPPED, verdict=Verdict.FAILED, mode=job_runtime.SCRIPT_RAISED)
+    outcome = ended(JobState.STOPPED, verdict=Verdict.FAILED, mode=training_script.SCRIPT_RAISED)
     assert climbed_of(ready(), outcome, watched.watch).result is Result.BROKE

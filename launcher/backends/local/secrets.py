@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from launcher.backends.interface import BackendError
-from launcher.failure_modes.storage import SECRET_UNREADABLE
+from launcher.failure_modes import storage
 from launcher.jobs.variables import Variables, allowed_by
 from launcher.planning.request_view import RequestView
 
@@ -30,15 +30,15 @@ def secrets_here(request: RequestView, variables: Variables | None = None) -> Ma
     if missing:
         exports = " ".join(f"{name}=..." for name in missing)
         raise BackendError(
-            f"{SECRET_UNREADABLE.code} the job's secrets {', '.join(missing)} are not set here: a local run "
-            "takes them from the environment, not from Secrets Manager; nothing was started.",
+            f"{storage.SECRET_UNREADABLE.code} the job's secrets {', '.join(missing)} are not set here: a "
+            "local run takes them from the environment, not from Secrets Manager; nothing was started.",
             f"Set them before the launch: export {exports}",
         )
     forbidden = [name for name in named if given.allowed is not None and name not in given.allowed]
     if forbidden:
         raise BackendError(
-            f"{SECRET_UNREADABLE.code} the job's secrets {', '.join(forbidden)} are not taken from the "
-            "environment: in CI (the variable CI is set), or with --allow-env, a job file has only the "
+            f"{storage.SECRET_UNREADABLE.code} the job's secrets {', '.join(forbidden)} are not taken from "
+            "the environment: in CI (the variable CI is set), or with --allow-env, a job file has only the "
             "variables that it is given; nothing was started.",
             "If the job may have them, add " + " ".join(f"--allow-env {name}" for name in forbidden) + ".",
         )

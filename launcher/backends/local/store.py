@@ -19,7 +19,7 @@ from launcher.backends.local.state_files import UnreadableJob, read_state
 from launcher.backends.local.status import JobRecord, read_record, status_file
 from launcher.diagnosis.ending import Stop, StopCause
 from launcher.failure_modes import sources
-from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.model import Figure
 
 FIGURES = (Figure("63", "characters of a job's name", sources.TRAINING_JOB_API),)
 

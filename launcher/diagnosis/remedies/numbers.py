@@ -9,17 +9,17 @@ from launcher.diagnosis.remedies.gpu_memory import gpu_remedy
 from launcher.diagnosis.remedies.hosts import fewer_workers, larger_disk, process_for_each_device
 from launcher.diagnosis.remedies.limits import larger_quota, timeout
 from launcher.diagnosis.sighting import Sighting
-from launcher.failure_modes import data, distribution, hardware, job_runtime, nccl
+from launcher.failure_modes import capacity, data, disk, distribution, hardware, nccl
 
 _BY_HOST: Mapping[str, Callable[[Sighting, AskedJob], str | None]] = {
     hardware.CUDA_OUT_OF_MEMORY.code: gpu_remedy,
     hardware.HOST_OUT_OF_MEMORY.code: fewer_workers,
     data.LOADER_WORKER_KILLED.code: fewer_workers,
     data.DESCRIPTORS_USED_UP.code: fewer_workers,
-    job_runtime.DISK_FULL.code: larger_disk,
+    disk.DISK_FULL.code: larger_disk,
     distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.code: process_for_each_device,
     distribution.MORE_PROCESSES_THAN_DEVICES.code: process_for_each_device,
-    job_runtime.QUOTA_TOO_SMALL.code: lambda root, _: larger_quota(root),
+    capacity.QUOTA_TOO_SMALL.code: lambda root, _: larger_quota(root),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from launcher.failure_modes import job_runtime
+from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
@@ -22,26 +22,26 @@ _SHELL_REMEDY = (
 )
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def python_alone(job: JobSpec, starter: str, endings: tuple[str, ...] = PYTHON) -> Iterator[Finding]:
     """An entry point that is no Python program, where `starter` starts nothing else."""
     entry_point = job.code.entry_point
     if entry_point is None or PurePosixPath(entry_point).suffix in endings:
         return
     is_shell = entry_point.endswith(SHELL)
-    yield job_runtime.ENTRY_POINT_MISSING.at(
+    yield training_script.ENTRY_POINT_MISSING.at(
         ("code", "entry_point"),
         f"{starter} starts Python programs only: {entry_point} would end in a SyntaxError on every host",
         remedy=_SHELL_REMEDY if is_shell else _by_a_script(entry_point),
     )
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def python_or_shell(job: JobSpec) -> Iterator[Finding]:
     """An entry point that is neither for Python nor for a shell, by its ending."""
     entry_point = job.code.entry_point
     if entry_point is not None and PurePosixPath(entry_point).suffix not in (*PYTHON, SHELL):
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             ("code", "entry_point"),
             f"{entry_point} is neither a Python program nor a shell script (.sh), by its name: Python would "
             "try to run it, and end in a SyntaxError",

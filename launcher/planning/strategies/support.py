@@ -9,10 +9,8 @@ from fnmatch import fnmatchcase
 
 from launcher.cluster.instances import InstanceFacts, instance_facts, training_instance_types
 from launcher.failure_modes import distribution
-from launcher.failure_modes.figures import Figure
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Figure, Finding, Source, Stage
 from launcher.failure_modes.registry import finds
-from launcher.failure_modes.sources import Source
 from launcher.jobs.specification import JobSpec, Strategy
 from launcher.planning.aws_image import aws_image
 from launcher.planning.images import image_release, image_versions

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from launcher.account.images import parse_image_uri
-from launcher.failure_modes import distribution, job_runtime
+from launcher.failure_modes import distribution, images
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.planning.aws_image import aws_image
@@ -34,7 +34,7 @@ def image_has_the_toolkit(subject: JobSubject) -> Iterator[Finding]:
         )
 
 
-@finds(Stage.SPEC, job_runtime.IMAGE_UNAVAILABLE)
+@finds(Stage.SPEC, images.IMAGE_UNAVAILABLE)
 def image_is_in_ecr(subject: JobSubject) -> Iterator[Finding]:
     """Training jobs pull from ECR; from another registry only with TrainingImageConfig, which is not sent.
 
@@ -43,7 +43,7 @@ def image_is_in_ecr(subject: JobSubject) -> Iterator[Finding]:
     uri = subject.job.image
     if uri is None or subject.here or _REGISTRY.match(uri):
         return
-    yield job_runtime.IMAGE_UNAVAILABLE.at(
+    yield images.IMAGE_UNAVAILABLE.at(
         ("image",),
         f"{uri} is not the address of an image in Amazon ECR: CreateTrainingJob would refuse it",
         remedy="Copy it into ECR in the job's region and name it as "
@@ -51,7 +51,7 @@ def image_is_in_ecr(subject: JobSubject) -> Iterator[Finding]:
     )
 
 
-@finds(Stage.SPEC, job_runtime.IMAGE_UNAVAILABLE)
+@finds(Stage.SPEC, images.IMAGE_UNAVAILABLE)
 def image_of_aws_is_known(subject: JobSubject) -> Iterator[Finding]:
     """A warning, as AWS may have built images since the table was made."""
     reference = parse_image_uri(subject.job.image or "")
@@ -73,17 +73,17 @@ def image_of_aws_is_known(subject: JobSubject) -> Iterator[Finding]:
         remedy = "Name the image by `framework: {version: latest}`, which chooses one and says which."
     else:
         return
-    yield job_runtime.IMAGE_UNAVAILABLE.at(("image",), problem, remedy=remedy, severity=Severity.WARNING)
+    yield images.IMAGE_UNAVAILABLE.at(("image",), problem, remedy=remedy, severity=Severity.WARNING)
 
 
-@finds(Stage.SPEC, job_runtime.DRIVER_MISMATCH)
+@finds(Stage.SPEC, images.DRIVER_MISMATCH)
 def image_uses_the_gpus(subject: JobSubject) -> Iterator[Finding]:
     """A warning: an image for CPUs runs on a host with GPUs, and uses none of them."""
     image = aws_image(subject.job.image or "")
     facts = subject.facts
     if image is None or facts is None or subject.here or image.processor != "cpu" or not facts.has_gpus:
         return
-    yield job_runtime.DRIVER_MISMATCH.at(
+    yield images.DRIVER_MISMATCH.at(
         ("image",),
         f"{image.name} is built for CPUs: torch.cuda.is_available() is false in it, and the "
         f"{facts.accelerators} GPUs of {facts.instance_type} stand idle",

@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from launcher.failure_modes import job_runtime
+from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.code import DEFAULT_REQUIREMENTS, NO_REQUIREMENTS
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 _FIELD = ("code", "requirements")
 
 
-@finds(Stage.SPEC, job_runtime.REQUIREMENT_MISSING)
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
 def named_requirements_are_packed(subject: JobSubject) -> Iterator[Finding]:
     """A file that the job names must be on the hosts; where the source is on S3, they look for it."""
     named, source = subject.job.code.requirements, subject.source
     on_s3 = subject.job.code.source_dir.startswith("s3://")
     if named in (None, NO_REQUIREMENTS) or source.requirements is not None or not source.exists or on_s3:
         return
-    yield job_runtime.REQUIREMENT_MISSING.at(
+    yield training_script.REQUIREMENT_MISSING.at(
         _FIELD,
         f"the requirements file {named} is not among the files of {source.folder} that are packed, so "
         "nothing could be installed",
@@ -39,7 +39,7 @@ def named_requirements_are_packed(subject: JobSubject) -> Iterator[Finding]:
     )
 
 
-@finds(Stage.SPEC, job_runtime.REQUIREMENT_MISSING)
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
 def requirements_can_be_read(subject: JobSubject) -> Iterator[Finding]:
     """pip refuses the whole file for one line, on hosts that were waited and paid for."""
     found = subject.source.requirements
@@ -47,7 +47,7 @@ def requirements_can_be_read(subject: JobSubject) -> Iterator[Finding]:
         yield _at(line.place, line.message, line.remedy)
 
 
-@finds(Stage.SPEC, job_runtime.REQUIREMENT_MISSING)
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
 def packages_are_wanted_in_one_version(subject: JobSubject) -> Iterator[Finding]:
     """Of each two lines on a package, no version may fit only one: pip then installs nothing."""
     for name, lines in _by_name(subject).items():
@@ -66,7 +66,7 @@ def packages_are_wanted_in_one_version(subject: JobSubject) -> Iterator[Finding]
             break
 
 
-@finds(Stage.SPEC, job_runtime.REQUIREMENT_MISSING)
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
 def torch_is_that_of_the_image(subject: JobSubject) -> Iterator[Finding]:
     """The boot keeps the image's torch, which the rest of the image is built for; the toolkit replaces it."""
     framework = subject.job.framework
@@ -95,7 +95,7 @@ def torch_is_that_of_the_image(subject: JobSubject) -> Iterator[Finding]:
         )
 
 
-@finds(Stage.SPEC, job_runtime.REQUIREMENT_MISSING)
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
 def toolkit_knows_one_file(subject: JobSubject) -> Iterator[Finding]:
     """The toolkit of AWS's images installs the source folder's requirements.txt, always, and no other."""
     named = subject.job.code.requirements
@@ -111,7 +111,7 @@ def toolkit_knows_one_file(subject: JobSubject) -> Iterator[Finding]:
     )
     strategy = subject.job.distribution.strategy.value
     job = "a tuning job" if subject.job.tuning is not None else f"a job of the strategy {strategy}"
-    yield job_runtime.REQUIREMENT_MISSING.at(
+    yield training_script.REQUIREMENT_MISSING.at(
         _FIELD,
         f"requirements: {named} cannot be followed: {job} starts through the toolkit of the image, which "
         f"{what}",
@@ -123,7 +123,7 @@ def toolkit_knows_one_file(subject: JobSubject) -> Iterator[Finding]:
 
 def _at(place: FileLine, message: str, remedy: str, severity: Severity | None = None) -> Finding:
     """A finding at a line of the requirements file itself."""
-    return job_runtime.REQUIREMENT_MISSING.finding(
+    return training_script.REQUIREMENT_MISSING.finding(
         Stage.SPEC,
         f"{place}: {message}",
         remedy=remedy,

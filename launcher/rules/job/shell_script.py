@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from launcher.failure_modes import job_runtime
+from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.planning.strategies.programs import SHELL
@@ -20,13 +20,13 @@ _PATH = ("code", "entry_point")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "busybox"})
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def shell_script_has_unix_line_ends(subject: SourceSubject) -> Iterator[Finding]:
     """A shell takes the carriage return for a part of each line's last word: `set -e\\r` is no option."""
     text = _text(subject)
     number = next((n for n, line in enumerate(text.split(b"\n"), 1) if line.endswith(b"\r")), None)
     if number is not None:
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _PATH,
             f"{subject.source.entry_point_name} has Windows line ends (line {number}): a shell takes the "
             "carriage return for a part of the line's last word, and would fail on the hosts",
@@ -34,7 +34,7 @@ def shell_script_has_unix_line_ends(subject: SourceSubject) -> Iterator[Finding]
         )
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def shell_script_is_run_by_what_it_names(subject: JobSubject) -> Iterator[Finding]:
     """Without the run bit, bash runs the script, whatever its first line names; the toolkit sets the bit."""
     if not subject.plan.with_boot:
@@ -44,7 +44,7 @@ def shell_script_is_run_by_what_it_names(subject: JobSubject) -> Iterator[Findin
     interpreter = _interpreter(first)
     if interpreter is None or interpreter in _SHELLS or _may_run(subject.source, script):
         return
-    yield job_runtime.ENTRY_POINT_MISSING.at(
+    yield training_script.ENTRY_POINT_MISSING.at(
         _PATH,
         f"{script} begins with {first[:100]!r} and has no run bit: bash would run it instead of "
         f"{interpreter}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from launcher.failure_modes import job_runtime
+from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.job.subject import SourceSubject
@@ -22,12 +22,12 @@ _ENTRY_POINT = ("code", "entry_point")
 _MODULE = ("code", "module")
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def entry_point_is_there(subject: SourceSubject) -> Iterator[Finding]:
     """Without its script a job downloads, starts and fails on every host."""
     source, entry_point = subject.source, subject.code.entry_point
     if not source.exists:
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _SOURCE_DIR,
             f"the source directory {source.folder} does not exist",
             remedy="Correct `code.source_dir`; it is relative to the job file.",
@@ -38,29 +38,29 @@ def entry_point_is_there(subject: SourceSubject) -> Iterator[Finding]:
         near = nearest(entry_point, source.scripts)
         scripts = ", ".join(source.scripts) or "no scripts"
         there = f"Did you mean {near[0]}?" if near else f"There are: {scripts}."
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _ENTRY_POINT,
             f"the entry point {entry_point} is not in {source.place}",
             remedy=f"Correct `code.entry_point`, which is relative to `code.source_dir`. {there}",
         )
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def source_can_be_packed(subject: SourceSubject) -> Iterator[Finding]:
     """A link, a special file or gigabytes of data cannot go to the hosts, and nothing goes without them."""
     if subject.source.exists:
         for problem in subject.source.problems:
-            yield job_runtime.ENTRY_POINT_MISSING.at(
+            yield training_script.ENTRY_POINT_MISSING.at(
                 _SOURCE_DIR, problem.message.rstrip("."), remedy=problem.remedy
             )
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def entry_point_is_packed(subject: SourceSubject) -> Iterator[Finding]:
     """A script that lies on the disk and yet not in the archive is missing on every host; S3 is not asked."""
     source = subject.source
     if source.is_unread:
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _SOURCE_DIR,
             f"the code at {source.place} was not looked at, nor whether it holds {subject.code.program}",
             remedy="A submission reads it, and so does `launch check --live`.",
@@ -71,15 +71,15 @@ def entry_point_is_packed(subject: SourceSubject) -> Iterator[Finding]:
         return  # `module_is_there` judges it.
     elif not source.problems and source.has_entry_point and not source.packs_entry_point:
         message, remedy = _why_not_packed(source)
-        yield job_runtime.ENTRY_POINT_MISSING.at(_ENTRY_POINT, message, remedy=remedy)
+        yield training_script.ENTRY_POINT_MISSING.at(_ENTRY_POINT, message, remedy=remedy)
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def code_is_small(subject: SourceSubject) -> Iterator[Finding]:
     """What is packed is downloaded and unpacked by every host before the script starts."""
     source = subject.source
     if not source.problems and source.size_bytes > LARGE_BYTES:
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _SOURCE_DIR,
             f"the source {source.place} holds {size_in_words(source.size_bytes)} that every "
             f"host downloads, most in {sizes_in_words(largest(source.files))}",
@@ -88,7 +88,7 @@ def code_is_small(subject: SourceSubject) -> Iterator[Finding]:
         )
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def module_is_there(subject: SourceSubject) -> Iterator[Finding]:
     """A module that its package does not hold fails on every host; another package may be installed."""
     source, module = subject.source, subject.code.module
@@ -102,7 +102,7 @@ def module_is_there(subject: SourceSubject) -> Iterator[Finding]:
     meant = f"Did you mean {near[0]}? " if near else ""
     left_out = next(filter(None, map(source.why_ignored, module_files(module))), None)
     if left_out is not None and left_out.ignore_file is not None:
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _MODULE,
             f"the module {module} is left out by {left_out.ignore_file.name} of "
             f"{left_out.ignore_file.parent}: the pattern {left_out.pattern} fits {left_out.name}",
@@ -110,14 +110,14 @@ def module_is_there(subject: SourceSubject) -> Iterator[Finding]:
             f"{source.folder / '.slipwayignore'}.",
         )
     elif {each.partition(".")[0] for each in known} & {module.partition(".")[0]}:
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _MODULE,
             f"the module {module} is not in {source.folder}, which holds its package: there is neither "
             f"{' nor '.join(module_files(module))}",
             remedy=f"Correct `code.module`, as Python imports it from `code.source_dir`. {meant}".rstrip(),
         )
     else:
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _MODULE,
             f"the module {module} is not in {source.folder}: it must be installed, by the image or by the "
             "job's requirements",

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from launcher.account.facts import Quota
-from launcher.failure_modes import job_runtime
+from launcher.failure_modes import capacity
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.rules.live.rule import live_rule
 from launcher.rules.live.subject import LiveSubject, known
 
 
-@live_rule(job_runtime.QUOTA_TOO_SMALL, "quota")
+@live_rule(capacity.QUOTA_TOO_SMALL, "quota")
 def quota_has_room(subject: LiveSubject) -> Iterator[Finding]:
     """What is in use and what is wanted, against the quota of on-demand or spot hosts."""
     yield from _judged(subject, known(subject.account.quota), "the submission would be refused")
 
 
-@live_rule(job_runtime.QUOTA_TOO_SMALL, "warm_pool_quota")
+@live_rule(capacity.QUOTA_TOO_SMALL, "warm_pool_quota")
 def warm_pool_has_room(subject: LiveSubject) -> Iterator[Finding]:
     """Hosts that are kept after the job count against a quota of their own, which begins at 0."""
     yield from _judged(subject, known(subject.account.warm_pool_quota), "its hosts could not be kept")
 
 
-@live_rule(job_runtime.QUOTA_TOO_SMALL, "offered_in", "subnets")
+@live_rule(capacity.QUOTA_TOO_SMALL, "offered_in", "subnets")
 def type_is_in_the_zone(subject: LiveSubject) -> Iterator[Finding]:
     """EC2 says which zones have a type; SageMaker may have it in others, so this is an information."""
     offered = known(subject.account.offered_in)
@@ -31,7 +31,7 @@ def type_is_in_the_zone(subject: LiveSubject) -> Iterator[Finding]:
     if offered is None or not zones or not offered.isdisjoint(zones):
         return
     elsewhere = f"it does in {', '.join(sorted(offered))}" if offered else "nor elsewhere in the region"
-    yield job_runtime.QUOTA_TOO_SMALL.at(
+    yield capacity.QUOTA_TOO_SMALL.at(
         ("resources", "instance_type"),
         f"EC2 does not offer {subject.instance_type.removeprefix('ml.')} in {', '.join(zones)}, the zones of "
         f"the job's subnets ({elsewhere}): the job may wait for capacity that does not come",
@@ -47,7 +47,7 @@ def _judged(subject: LiveSubject, quota: Quota | None, outcome: str) -> Iterator
     if quota is None or quota.in_use + wanted <= quota.limit:
         return
     used = f", of which {quota.in_use} are in use" if quota.in_use else ""
-    yield job_runtime.QUOTA_TOO_SMALL.at(
+    yield capacity.QUOTA_TOO_SMALL.at(
         ("resources", "instance_count"),
         f"the quota '{quota.name}' ({quota.code}) is {quota.limit:g}{used}, and the job wants {wanted}: "
         f"{outcome}",

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from launcher.account.facts import Prefix
 from launcher.account.file_system import DataRepositoryAssociation
 from launcher.failure_modes import storage
-from launcher.failure_modes.figures import Figure
-from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.model import Figure, Finding, Severity, Stage
 from launcher.rules.download import LARGE_DATASET_BYTES, disk_bytes
 from launcher.rules.live.rule import live_rule
 from launcher.rules.live.subject import LiveSubject, S3Location, known

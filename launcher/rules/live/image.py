@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from launcher.failure_modes import job_runtime
+from launcher.failure_modes import images
 from launcher.failure_modes.model import Finding, Stage
 from launcher.rules.live.rule import live_rule
 from launcher.rules.live.subject import LiveSubject, known
 
 
-@live_rule(job_runtime.IMAGE_UNAVAILABLE, "image")
+@live_rule(images.IMAGE_UNAVAILABLE, "image")
 def image_exists(subject: LiveSubject) -> Iterator[Finding]:
     """The registry has the tag or digest, and is in the job's region."""
     image, region = known(subject.account.image), subject.account.region
@@ -23,7 +23,7 @@ def image_exists(subject: LiveSubject) -> Iterator[Finding]:
 
 
 def _finding(subject: LiveSubject, uri: str, problem: str) -> Finding:
-    return job_runtime.IMAGE_UNAVAILABLE.at(
+    return images.IMAGE_UNAVAILABLE.at(
         ("image" if subject.job is None or subject.job.image is not None else "framework",),
         f"{problem}: the job would be refused, or fail after waiting for its hosts",
         stage=Stage.LIVE,

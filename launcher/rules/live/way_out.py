@@ -10,9 +10,7 @@ from launcher.account.network import Endpoint, Subnet
 from launcher.cluster.security_groups import ANY_IPV4, Passage, PortRange, SecurityGroup, passage
 from launcher.cluster.training_network import HTTPS_PORT, S3, SECRETS, SERVICES, SHELL
 from launcher.failure_modes import network
-from launcher.failure_modes.figures import Figure
-from launcher.failure_modes.model import Finding, Severity, Stage
-from launcher.failure_modes.sources import Source
+from launcher.failure_modes.model import Figure, Finding, Severity, Source, Stage
 from launcher.rules.live.acls import ANSWERS, lets_pass
 from launcher.rules.live.rule import could_not_verify, live_rule
 from launcher.rules.live.subject import LiveSubject, known

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.failure_modes import job_runtime
+from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import REGISTRY, finds
 from launcher.rules.script import (
@@ -138,10 +138,10 @@ def _codes(rules: Iterable[Callable[..., object]]) -> frozenset[str]:
     return frozenset(mode.code for each in REGISTRY if each.function in listed for mode in each.modes)
 
 
-@finds(Stage.SCRIPT, job_runtime.SCRIPT_RAISED)
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
 def unfinished_finding(path: Path, seconds: float) -> Finding:
     """A script whose program takes too long to judge, so that nothing is said of it. A warning."""
-    return job_runtime.SCRIPT_RAISED.finding(
+    return training_script.SCRIPT_RAISED.finding(
         Stage.SCRIPT,
         f"not judged: after {seconds:g} s of computing the rules were not done with it",
         remedy="Split it where it is that long. Where it was generated, leave it out (`exclude`).",
@@ -151,7 +151,7 @@ def unfinished_finding(path: Path, seconds: float) -> Finding:
     )
 
 
-@finds(Stage.SCRIPT, job_runtime.SCRIPT_RAISED)
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
 def unread_finding(unread: Unread, *, imported: bool) -> Finding:
     """A file that this Python cannot read: nothing in it was judged.
 
@@ -162,7 +162,7 @@ def unread_finding(unread: Unread, *, imported: bool) -> Finding:
 
     Source: Python's grammar, in the version that runs `launch`.
     """
-    return job_runtime.SCRIPT_RAISED.finding(
+    return training_script.SCRIPT_RAISED.finding(
         Stage.SCRIPT,
         f"not judged: {unread.reason}",
         remedy=(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from launcher.failure_modes import job_runtime, nccl
+from launcher.failure_modes import disk, nccl, training_script
 from launcher.failure_modes.model import FailureMode, Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules import variables
@@ -105,7 +105,7 @@ def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
             yield _finding(nccl.DEBUGGING_ENVIRONMENT, change, f"{value!r} in every run {harm}", severity)
 
 
-@finds(Stage.SCRIPT, job_runtime.ENVIRONMENT_VALUE_NOT_STRING)
+@finds(Stage.SCRIPT, training_script.ENVIRONMENT_VALUE_NOT_STRING)
 def environment_holds_strings(program: Program) -> Iterator[Finding]:
     """A value that is surely no string, put into os.environ in any way: TypeError on every rank.
 
@@ -121,7 +121,7 @@ def environment_holds_strings(program: Program) -> Iterator[Finding]:
             continue
         written = file_of(change.value).source(change.value)
         yield found(
-            job_runtime.ENVIRONMENT_VALUE_NOT_STRING,
+            training_script.ENVIRONMENT_VALUE_NOT_STRING,
             change.node,
             f"{change.name} is set to {written}, which is no string: TypeError (str expected, not "
             f"{kind}) on every rank",
@@ -129,7 +129,7 @@ def environment_holds_strings(program: Program) -> Iterator[Finding]:
         )
 
 
-@finds(Stage.SCRIPT, job_runtime.SHARED_CACHE)
+@finds(Stage.SCRIPT, disk.SHARED_CACHE)
 def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
     """A compiler's or hub's cache on a file system that hosts share.
 
@@ -146,7 +146,7 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
     for change, value in _surely_set(program):
         if change.name in _COMPILERS | _HUBS and _is_shared(value):
             yield _finding(
-                job_runtime.SHARED_CACHE,
+                disk.SHARED_CACHE,
                 change,
                 f"{value!r} is on a file system that the hosts share: their ranks write and delete each "
                 "other's entries",

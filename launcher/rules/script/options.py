@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from launcher.failure_modes import job_runtime
+from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Edit, Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.script.finding import found
@@ -25,7 +25,7 @@ Not configargparse, which hands what stands in a file to argparse as words of th
 _PARSERS = ("argparse.", "configargparse.")
 
 
-@finds(Stage.SCRIPT, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SCRIPT, training_script.ENTRY_POINT_MISSING)
 def switches_can_be_switched_off(program: Program) -> Iterator[Finding]:
     """`type=bool` of an argparse option: `--amp False` is True, as every text but the empty one is.
 
@@ -55,7 +55,7 @@ def switches_can_be_switched_off(program: Program) -> Iterator[Finding]:
             words = [each.value for each in call.args if isinstance(each, ast.Constant)]
             option = next((each for each in words if isinstance(each, str)), "the option")
             yield found(
-                job_runtime.ENTRY_POINT_MISSING,
+                training_script.ENTRY_POINT_MISSING,
                 call,
                 f"{option} has type=bool, for which every text but the empty one is True: `{option} False` "
                 "switches it on",

@@ -18,9 +18,8 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.model import Figure, Source
 from launcher.failure_modes.refusal import Refusal
-from launcher.failure_modes.sources import Source
 from launcher.provisioning.picture import FONT
 
 FIGURES = (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from launcher.backends.interface import JobStatus, LogLine
-from launcher.failure_modes import checkpoints, data, job_runtime, nccl, network, storage
+from launcher.failure_modes import capacity, checkpoints, data, images, nccl, network, storage
 from launcher.failure_modes.model import FailureMode
 from launcher.text.durations import duration_in_words
 from launcher.text.line_length import LONGEST_LINE
@@ -37,11 +37,11 @@ class Situation:
     likely: tuple[FailureMode, ...]
 
 
-WAITING = Situation("waits for its hosts", 1800.0, (job_runtime.NO_CAPACITY, job_runtime.QUOTA_TOO_SMALL))
+WAITING = Situation("waits for its hosts", 1800.0, (capacity.NO_CAPACITY, capacity.QUOTA_TOO_SMALL))
 DOWNLOADING = Situation(
     "downloads its image and data",
     1800.0,
-    (storage.LARGE_DATASET_IN_FILE_MODE, storage.BUCKET_UNUSABLE, job_runtime.IMAGE_UNAVAILABLE),
+    (storage.LARGE_DATASET_IN_FILE_MODE, storage.BUCKET_UNUSABLE, images.IMAGE_UNAVAILABLE),
 )
 BEFORE_FIRST_STEP = Situation(
     "has shown no step yet",

@@ -9,7 +9,7 @@ from launcher.diagnosis.model import RootCause
 from launcher.diagnosis.record import Record
 from launcher.diagnosis.remedies.asked_job import NOTHING_ASKED, AskedJob
 from launcher.diagnosis.remedies.gpu_memory import GpuShortage, shortage_in, smaller_batch
-from launcher.failure_modes.hardware import CUDA_OUT_OF_MEMORY
+from launcher.failure_modes import hardware
 
 GIB = 2**30
 FULL = (
@@ -83,7 +83,7 @@ def test_of_a_job_whose_batch_is_known_a_smaller_one_is_named() -> None:
         "Set per_device_train_batch_size to 24 instead of 32 (at least 1.3 GiB of 39.4 GiB is missing), or "
         "keep 32 with activation checkpointing."
     )
-    assert CUDA_OUT_OF_MEMORY.remedy in said
+    assert hardware.CUDA_OUT_OF_MEMORY.remedy in said
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_of_a_job_whose_batch_is_known_a_smaller_one_is_named() -> None:
     ],
 )
 def test_where_nobody_knows_the_batch_the_old_sentence_stands(job: AskedJob) -> None:
-    assert remedy(FULL, job) == CUDA_OUT_OF_MEMORY.remedy
+    assert remedy(FULL, job) == hardware.CUDA_OUT_OF_MEMORY.remedy
 
 
 def test_the_batch_of_one_process_counts_before_any_other() -> None:
