@@ -54,16 +54,30 @@ def _flags(letters: str) -> int:
     return int(sum(re.RegexFlag[letter.upper()] for letter in letters))
 
 
+def _key_of(known: Content) -> Callable[[str], str]:
+    def read(key: str) -> str:
+        if key not in known:
+            raise ValueError(f"{key!r} is not known in sources.toml")
+        return key
+
+    return read
+
+
+def _modes_citing(cited: Content) -> Shape:
+    """The keys of a mode; what it cites must be there."""
+    figure: Shape = {"number": str, "what": str, "source?": _key_of(cited["sources"])}
+    return {
+        **{"code": str, "title": str, "cause": _prose, "remedy": _prose, "stages": _each(Stage)},
+        **{"severity": Severity, "retry?": Retry, "symptom?": Symptom},
+        "sources": _each(_key_of(cited["sources"])),
+        "notices?": _each(_key_of(cited["notices"])),
+        "figures?": _each(lambda each: _read("a figure", each, figure)),
+    }
+
+
 SOURCES: Mapping[str, Shape] = {
     "sources": {"title": str, "as_of": date.isoformat, "commit?": str},
     "notices": {"text": str, "since?": date.isoformat, "source": str},
-}
-FIGURE: Shape = {"number": str, "what": str, "source?": str}
-MODE: Shape = {
-    **{"code": str, "title": str, "cause": _prose, "remedy": _prose},
-    **{"severity": Severity, "retry?": Retry, "symptom?": Symptom, "stages": _each(Stage)},
-    **{"sources": _each(str), "notices?": _each(str)},
-    "figures?": _each(lambda figure: _read("a figure", figure, FIGURE)),
 }
 _OF_ANY: Shape = {
     **{"mode": str, "pattern": str, "flags?": _flags, "example": str, "near_miss": str},
@@ -97,7 +111,8 @@ def compiled(texts: Mapping[str, str]) -> tuple[Content, Content]:
     """
     files = {name: _tried(f"{name}.toml", tomllib.loads, text) for name, text in texts.items()}
     cited = files.pop("sources")
-    families = dict(sorted(files.items(), key=lambda item: item[1]["order"]))
+    shape_of_modes = _modes_citing(cited)
+    families = dict(sorted(files.items(), key=lambda item: item[1].get("order", 0)))
     fragments = {
         key: _joined(text) for each in families.values() for key, text in each.get("fragments", {}).items()
     }
@@ -118,11 +133,16 @@ def compiled(texts: Mapping[str, str]) -> tuple[Content, Content]:
                     where = f"{name}.toml: {key and key + '.'}{kind}[{number}]"
                     whole = {"mode": of["code"], **row} if key else row
                     filled = _filled(where, whole, family.get("lists", {}), fragments)
-                    table[kind] += [_row(where, each, shape) for each in filled]
+                    for each in filled:
+                        read = _row(where, each, shape)
+                        table[kind].append({**read, "precedence": family["precedence"]})
         for key, mode in modes.items():
-            read = _read(f"{name}.toml: {key}", mode, MODE)
-            catalogue["modes"].append({"family": name, "name": key, **read})
-    table["log"].sort(key=lambda row: row["mode"] == LEAST)
+            if Stage.LOG in mode.get("stages", ()) and "retry" not in mode:
+                raise ValueError(f"{name}.toml: {key}: retry is missing: does it help to run the job again?")
+            whole = _read(f"{name}.toml: {key}", mode, shape_of_modes)
+            catalogue["modes"].append({"family": name, "name": key, **whole})
+    for kind in ROWS:
+        table[kind].sort(key=lambda row: (row["mode"] == LEAST, row.pop("precedence")))
     return catalogue, table
 
 
@@ -166,6 +186,8 @@ def _filled(where: str, row: Content, lists: Content, fragments: Content) -> Ite
 
 def _with(values: Content, text: Any) -> Any:
     while isinstance(text, str) and (name := re.search(r"\{\{(\w+)\}\}", text)):
+        if name[1] not in values:
+            raise ValueError(f"{name[0]} stands for nothing: it is no fragment, and not in `each`")
         text = text.replace(name[0], values[name[1]])
     return text
 

@@ -1,8 +1,8 @@
 """All rows of every family: read from table.json, which `tools/generate/failure_modes.py` makes of the files
 in `launcher/failure_modes/`.
 
-Where several rows match the same line with the same weight, the first one counts: in the order of the
-families and of what stands in them, but for those of CODE001, which come last.
+Where several rows match the same line with the same weight, the first one counts: by the `precedence` of
+their families, then as they stand in their file, but for those of CODE001, which come last.
 """
 
 from __future__ import annotations
