@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tools.generate.failure_modes import compiled
+from tools.generate.failure_modes import FOLDER, compiled
+from tools.generate.generated import ROOT
 from tools.generate.literals import demanded, literal_of
 
 SOURCES = """
@@ -118,3 +119,10 @@ def test_the_literal_is_what_pattern_and_near_miss_have_in_common() -> None:
     )
     with pytest.raises(ValueError, match="take a nearer one"):
         literal_of(re.compile("NCCL WARN"), "nothing of it")
+
+
+def test_the_page_for_developers_shows_a_mode_as_it_stands_there() -> None:
+    page = (ROOT / "docs" / "developing.md").read_text("utf-8")
+    shown = re.findall(r"```toml\n(\[.*?)```", page, re.DOTALL)
+    assert len(shown) == 1
+    assert shown[0] in (FOLDER / "training_script.toml").read_text("utf-8")
