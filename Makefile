@@ -56,10 +56,10 @@ test-exhaustive: setup
 gallery: setup
 	$(BIN)/python -m pytest -m "gallery or not gallery" tests/gallery
 
-# Whether the commands still answer as they did when `python -m scripts.same freeze $(SAME)` asked them.
+# Whether the commands still answer as they did when `python -m tools.checks.same freeze $(SAME)` asked them.
 SAME ?= ../same
 same:
-	$(BIN)/python -m scripts.same compare $(SAME)
+	$(BIN)/python -m tools.checks.same compare $(SAME)
 
 # A deployed cluster is changed and destroyed: every field of the cluster file, and one story with the CDK CLI.
 second-day: setup
@@ -67,14 +67,14 @@ second-day: setup
 
 # 200 interruptions of trainings that save and resume, in saves too, and damaged files: same weights at the end?
 checkpoint-kills: setup
-	$(BIN)/python -W ignore -m attack.checkpoint_kills --kills 200 --steps 300
+	$(BIN)/python -W ignore -m tools.attack.checkpoint_kills --kills 200 --steps 300
 # The boot under Python 3.8 to 3.10 and PyTorch 1.11 and 1.12, where these interpreters are at hand.
 old-versions: setup
-	$(BIN)/python -m scripts.old_versions
+	$(BIN)/python -m tools.checks.old_versions
 
 # Ranks and hosts killed, disks lost, while checkpoints go to an S3 that is slow and busy: same weights at the end?
 upload-kills: setup
-	$(BIN)/python -W ignore -m attack.upload_kills --kills 50 --steps 1500
+	$(BIN)/python -W ignore -m tools.attack.upload_kills --kills 50 --steps 1500
 
 # What the SageMaker SDK's and parallelcluster's own tests ask, asked of us, and where we answer otherwise.
 peers: setup
@@ -90,7 +90,7 @@ lint: setup
 audit: setup build/supply/installed
 	@rm -f build/vulnerabilities.json; build/supply/bin/pip-audit --require-hashes --disable-pip \
 	  -r requirements.lock -f json -o build/vulnerabilities.json >/dev/null 2>&1; \
-	  $(BIN)/python -m scripts.known_vulnerabilities build/vulnerabilities.json
+	  $(BIN)/python -m tools.checks.known_vulnerabilities build/vulnerabilities.json
 	@test -x build/checkov/bin/checkov || { $(PYTHON) -m venv build/checkov && \
 	  build/checkov/bin/python -m pip install --quiet --disable-pip-version-check checkov==3.3.30; }
 	@for file in clusters/*.yaml; do \
@@ -101,15 +101,15 @@ audit: setup build/supply/installed
 bench: setup
 	@test -x build/torchx/bin/torchx || { $(PYTHON) -m venv build/torchx && \
 	  build/torchx/bin/python -m pip install --quiet --disable-pip-version-check torchx==0.7.0 sagemaker==2.257.7; }
-	@missed=0; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || missed=1; done; exit $$missed
+	@missed=0; for file in tools/benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || missed=1; done; exit $$missed
 
 # What the launcher takes for true, against other sources at hand. Exits with 1 where something differs.
 facts: setup
-	$(BIN)/python -m scripts.facts
+	$(BIN)/python -m tools.facts
 
-# About an hour on two cores. `python -m attack -h` tells of parts and shares of it.
+# About an hour on two cores. `python -m tools.attack -h` tells of parts and shares of it.
 attack: setup
-	$(BIN)/python -m attack
+	$(BIN)/python -m tools.attack
 
 # uv, pip-audit and cyclonedx-py, in an environment of their own.
 build/supply/installed: Makefile
@@ -120,19 +120,19 @@ build/supply/installed: Makefile
 
 # Every kind of stall 20 times: the right rank and no other. About two hours on two cores.
 stalls: setup
-	$(BIN)/python -m attack.stalls
+	$(BIN)/python -m tools.attack.stalls
 
 # Every kind of end of the ranks 5 times: started again where they should be, and only there. About an hour.
 restarts: setup
-	$(BIN)/python -m attack.restarts --times 5
+	$(BIN)/python -m tools.attack.restarts --times 5
 
 # NaN, too little memory and uneven batches on one rank, and SIGTERM in 20 saves. About half an hour.
 numbers: setup
-	$(BIN)/python -W ignore -m attack.numbers
+	$(BIN)/python -W ignore -m tools.attack.numbers
 
 # Every kind of fault in a rank 5 times: does the diagnosis name it, and the rank? An hour and a half.
 faults: setup
-	$(BIN)/python -W ignore -m attack.faults --times 5
+	$(BIN)/python -W ignore -m tools.attack.faults --times 5
 
 # Versions stay where the ranges allow them; `make lock UPGRADE=--upgrade` takes the newest.
 lock: build/supply/installed
@@ -167,22 +167,22 @@ wheel-check: setup
 	  $(PYTHON) -m venv build/wheel-check/$$kind && \
 	  build/wheel-check/$$kind/bin/python -m pip install --quiet --disable-pip-version-check \
 	    build/wheel-check/*.whl -r build/wheel-check/$$kind.txt && \
-	  $(BIN)/python -m scripts.check_wheel build/wheel-check/$$kind/bin/launch || exit 1; done
+	  $(BIN)/python -m tools.checks.check_wheel build/wheel-check/$$kind/bin/launch || exit 1; done
 
 docs: setup
-	$(BIN)/python -m scripts.generate_failure_mode_page
-	$(BIN)/python -m scripts.generate_job_file_page
-	$(BIN)/python -m scripts.generate_lint_rules_page
-	$(BIN)/python -m scripts.generate_cluster_file_page
-	$(BIN)/python -m scripts.generate_command_line_page
-	$(BIN)/python -m scripts.generate_costs_page
-	$(BIN)/python -m scripts.generate_lint_findings_page
-	$(BIN)/python -m scripts.generate_image_table
-	$(BIN)/python -m scripts.generate_api_model
-	$(BIN)/python -m scripts.generate_create_only
-	$(BIN)/python -m scripts.generate_boot_signatures
-	$(BIN)/python -m scripts.generate_architecture_diagram
-	$(BIN)/python -m scripts.generate_rooms_diagram
+	$(BIN)/python -m tools.generate.failure_mode_page
+	$(BIN)/python -m tools.generate.job_file_page
+	$(BIN)/python -m tools.generate.lint_rules_page
+	$(BIN)/python -m tools.generate.cluster_file_page
+	$(BIN)/python -m tools.generate.command_line_page
+	$(BIN)/python -m tools.generate.costs_page
+	$(BIN)/python -m tools.generate.lint_findings_page
+	$(BIN)/python -m tools.generate.image_table
+	$(BIN)/python -m tools.generate.api_model
+	$(BIN)/python -m tools.generate.create_only
+	$(BIN)/python -m tools.generate.boot_signatures
+	$(BIN)/python -m tools.generate.architecture_diagram
+	$(BIN)/python -m tools.generate.rooms_diagram
 
 clean:
 	rm -rf .venv node_modules cdk.out build dist *.egg-info

@@ -1,6 +1,6 @@
 """What the API model says about a request: types, required keys, lengths, counts, patterns, enums.
 
-The model `api_model.json` is generated from botocore's (scripts/generate_api_model.py). Patterns must
+The model `api_model.json` is generated from botocore's (tools/generate/api_model.py). Patterns must
 match the whole value, as they do at the service.
 """
 

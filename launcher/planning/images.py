@@ -1,7 +1,7 @@
 """Which AWS deep learning container runs a job: framework, version, Python, region, processor.
 
 The table `images.json` is generated from the SageMaker SDK's data files
-(scripts/generate_image_table.py), and a test compares every entry with the SDK's own answer. Its
+(tools/generate/image_table.py), and a test compares every entry with the SDK's own answer. Its
 frameworks are the SDK's: `pytorch`, with the images on Amazon Linux 2023, `pytorch-smp` (SMP version 2, by
 PyTorch version), `pytorch-training-compiler`, `pytorch-neuron`, with those for Trainium that the SDK does not
 have, and `tensorflow`, the latter from version 2 on.

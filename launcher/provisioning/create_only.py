@@ -14,7 +14,7 @@ _CUSTOM_RESOURCES = ("Custom::", "AWS::CloudFormation::CustomResource")
 def create_only(type_: str) -> tuple[str, ...] | None:
     """The properties of a type whose change replaces the resource; None for a type that is not known.
 
-    A slash leads into a property. `scripts/generate_create_only.py` writes the table.
+    A slash leads into a property. `tools/generate/create_only.py` writes the table.
     """
     if type_.startswith(_CUSTOM_RESOURCES):
         return ("ServiceToken",)

@@ -1,6 +1,6 @@
 """The rows by which an output is judged: the launcher's log signatures, generated into `signatures.json`.
 
-`scripts/generate_boot_signatures.py` writes the file, and a test holds it current: what the diagnosis knows
+`tools/generate/boot_signatures.py` writes the file, and a test holds it current: what the diagnosis knows
 of a failure and what the container reports of it are one knowledge.
 """
 

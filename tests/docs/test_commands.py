@@ -14,8 +14,8 @@ import slipway
 from launcher.cluster.manifest import Cluster
 from launcher.jobs.load import load_job
 from launcher.session.preparation import prepare
-from scripts.generate_command_line_page import LAUNCH, commands, options
 from tests.docs.pages import IDS, PAGES, ROOT, anchors, blocks, catalogue, code, links, spans
+from tools.generate.command_line_page import LAUNCH, commands, options
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=IDS)
 

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from launcher.provisioning.rest_costs import CostLine
-from scripts.generate_costs_page import PAGE, cluster_table
 from tests.stacks import synthesis
+from tools.generate.costs_page import PAGE, cluster_table
 
 
 def section(cluster: str) -> str:

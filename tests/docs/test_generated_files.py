@@ -9,38 +9,38 @@ import pytest
 
 from launcher.cluster.specification import ClusterSpec
 from launcher.jobs.specification import job_schema
-from scripts import (
-    generate_api_model,
-    generate_architecture_diagram,
-    generate_boot_signatures,
-    generate_cluster_file_page,
-    generate_command_line_page,
-    generate_costs_page,
-    generate_create_only,
-    generate_failure_mode_page,
-    generate_image_table,
-    generate_job_file_page,
-    generate_lint_findings_page,
-    generate_lint_rules_page,
-    generate_rooms_diagram,
+from tools.generate import (
+    api_model,
+    architecture_diagram,
+    boot_signatures,
+    cluster_file_page,
+    command_line_page,
+    costs_page,
+    create_only,
+    failure_mode_page,
+    image_table,
+    job_file_page,
+    lint_findings_page,
+    lint_rules_page,
+    rooms_diagram,
 )
-from scripts.generated import ROOT, write_or_check
-from scripts.page_text import filled_in
+from tools.generate.generated import ROOT, write_or_check
+from tools.generate.page_text import filled_in
 
 GENERATORS = (
-    generate_api_model,
-    generate_architecture_diagram,
-    generate_cluster_file_page,
-    generate_command_line_page,
-    generate_costs_page,
-    generate_boot_signatures,
-    generate_create_only,
-    generate_failure_mode_page,
-    generate_image_table,
-    generate_job_file_page,
-    generate_lint_rules_page,
-    generate_lint_findings_page,
-    generate_rooms_diagram,
+    api_model,
+    architecture_diagram,
+    cluster_file_page,
+    command_line_page,
+    costs_page,
+    boot_signatures,
+    create_only,
+    failure_mode_page,
+    image_table,
+    job_file_page,
+    lint_rules_page,
+    lint_findings_page,
+    rooms_diagram,
 )
 
 
@@ -68,7 +68,7 @@ def test_a_stale_file_is_written_and_then_current(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path_factory.mktemp("root")
-    monkeypatch.setattr("scripts.generated.ROOT", folder)
+    monkeypatch.setattr("tools.generate.generated.ROOT", folder)
     file = folder / "page.md"
     assert write_or_check(lambda: {file: "text"}, "python -m page", []) == 0
     assert file.read_text("utf-8") == "text"
@@ -76,8 +76,8 @@ def test_a_stale_file_is_written_and_then_current(
 
 
 SCHEMAS = {
-    generate_job_file_page.PAGE: job_schema(),
-    generate_cluster_file_page.PAGE: ClusterSpec.model_json_schema(),
+    job_file_page.PAGE: job_schema(),
+    cluster_file_page.PAGE: ClusterSpec.model_json_schema(),
 }
 
 
@@ -92,4 +92,4 @@ def test_every_field_of_a_file_is_on_its_page(page: Path) -> None:
 
 def test_a_page_without_a_place_for_what_is_generated_is_refused() -> None:
     with pytest.raises(ValueError, match=r"job-file\.md and what is generated for it differ in: extra"):
-        filled_in(generate_job_file_page.PAGE, "python -m page", "code", {"fields": "", "extra": ""})
+        filled_in(job_file_page.PAGE, "python -m page", "code", {"fields": "", "extra": ""})

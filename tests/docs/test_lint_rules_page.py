@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from launcher.rules.script.descriptions import rule_descriptions
-from scripts.lint_examples import Example, examples, findings_in, is_shown
+from tools.generate.lint_examples import Example, examples, findings_in, is_shown
 
 EXAMPLES = examples()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scripts import generate_rooms_diagram as diagram
-from scripts.generated import ROOT
+from tools.generate import rooms_diagram as diagram
+from tools.generate.generated import ROOT
 
 
 def test_every_room_of_the_launcher_is_in_it() -> None:

@@ -10,7 +10,7 @@ import pytest
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.coverage import IN_WORDS, stages_covered
 from launcher.failure_modes.model import Stage
-from scripts import generate_failure_mode_page as generator
+from tools.generate import failure_mode_page as generator
 
 PLANNED = json.loads((Path(__file__).parent / "planned_stages.json").read_text("utf-8"))
 

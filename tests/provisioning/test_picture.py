@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from launcher.provisioning import picture
-from scripts import generate_architecture_diagram as diagram
+from tools.generate import architecture_diagram as diagram
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from launcher.source.packaging import build_boot
-from scripts.old_versions import interpreter
+from tools.checks.old_versions import interpreter
 
 VERSIONS = ("3.8", "3.9", "3.10", "3.12", "3.13")
 IMPORTS_ALL = """\

@@ -10,7 +10,7 @@ import pytest
 
 from launcher.failure_modes.refusal import Refusal
 from launcher.session.clusters import graphviz
-from scripts.generated import ROOT
+from tools.generate.generated import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"
 DOT = """digraph { node [fontname="Helvetica" fontsize=12 shape=box];

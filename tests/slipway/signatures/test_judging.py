@@ -16,12 +16,12 @@ from launcher.diagnosis.record import Record
 from launcher.diagnosis.redaction import shown
 from launcher.diagnosis.signatures.signature import Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
-from scripts import generate_boot_signatures as generator
 from slipway.evidence import judge
 from slipway.signatures.judging import root_of, rows_matching
 from slipway.signatures.lines import lines_of
 from slipway.signatures.table import table
 from tests.diagnosis.cases import cases
+from tools.generate import boot_signatures as generator
 
 ROWS = [pytest.param(row, id=f"{row.code}-{row.literal}") for row in generator.ROWS]
 LOGS = {case.name: case.text for case in cases()}

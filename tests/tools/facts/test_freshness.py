@@ -1,0 +1,44 @@
+"""A table must be looked at again where it is too old and something newer is there; never for age alone."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from launcher.facts.provenance import Provenance
+from tools.facts.freshness import installed_versions, must_be_looked_at
+
+LOOKED = datetime.date(2026, 1, 1)
+HEAD = Provenance(LOOKED, shelf_life_days=90, source="botocore 1.9.0", packages={"botocore": "1.9.0"})
+FRESH, OLD = LOOKED + datetime.timedelta(days=90), LOOKED + datetime.timedelta(days=91)
+
+
+@pytest.mark.parametrize(
+    ("today", "installed"),
+    [
+        (FRESH, "1.10.0"),  # something newer, but it still keeps
+        (OLD, "1.9.0"),  # too old, but there is nothing newer
+        (OLD, "1.8.9"),
+    ],
+)
+def test_one_of_the_two_is_not_enough(today: datetime.date, installed: str) -> None:
+    assert must_be_looked_at(HEAD, today, {"botocore": installed}) is None
+
+
+def test_too_old_with_something_newer_installed_must_be_looked_at() -> None:
+    reason = must_be_looked_at(HEAD, OLD, {"botocore": "1.10.0"})
+    assert reason == (
+        "was looked at 91 days ago and may be believed for 90; installed is botocore 1.10.0 "
+        "(the table was compared with 1.9.0)"
+    )
+
+
+def test_a_table_of_pages_for_people_waits_for_somebody() -> None:
+    assert must_be_looked_at(Provenance(LOOKED, 90, "a page"), OLD, {}) is None
+
+
+def test_a_package_that_is_not_installed_tells_nothing() -> None:
+    head = Provenance(LOOKED, 90, "a page", packages={"no-such-package-at-all": "1.0"})
+    assert installed_versions(head) == {}
+    assert must_be_looked_at(head, OLD, installed_versions(head)) is None

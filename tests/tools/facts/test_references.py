@@ -1,0 +1,121 @@
+"""Other projects' tables are read as they are written there."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.facts.references import image_releases, karpenter_types, main, plugin_platforms, training_quotas
+
+KARPENTER = """
+## p5 Family
+### `p5.48xlarge`
+#### Labels
+ | Label | Value |
+ |--|--|
+ |karpenter.k8s.aws/instance-cpu|192|
+ |karpenter.k8s.aws/instance-gpu-count|8|
+ |karpenter.k8s.aws/instance-gpu-memory|81920|
+ |karpenter.k8s.aws/instance-local-nvme|30400|
+ |kubernetes.io/arch|amd64|
+#### Resources
+ | Resource | Quantity |
+ |--|--|
+ |vpc.amazonaws.com/efa|32|
+### `a1.large`
+ |karpenter.k8s.aws/instance-cpu|2|
+ |kubernetes.io/arch|arm64|
+"""
+
+PLUGIN = """
+/* platform_data_map is an ordered list. */
+	{
+		.name = "p5/p5e",
+		.regex = "^p5(e?\\\\..*)",
+		.gdr_required = true,
+		.env = {
+			{ "NCCL_BUFFSIZE", "8388608" },
+			{ "NCCL_NETDEVS_POLICY", "max:1" },
+		},
+	},
+	{
+		.name = "p3dn.24xlarge",
+		.regex = NULL,
+		.gdr_required = false,
+		.env = {},
+	},
+"""
+
+
+def test_of_karpenter_the_types_that_train_are_read() -> None:
+    assert karpenter_types(KARPENTER) == {
+        "p5.48xlarge": {
+            "vcpus": 192,
+            "cpu_architecture": "x86_64",
+            "local_nvme_gb": 30400,
+            "efa_interfaces": 32,
+            "accelerators": 8,
+            "accelerator_memory_mib": 81920,
+        }
+    }
+
+
+def test_of_the_plugin_the_map_is_read_in_its_order() -> None:
+    assert plugin_platforms(PLUGIN) == {
+        "p5/p5e": {
+            "regex": "^p5(e?\\..*)",
+            "gdr_required": True,
+            "environment": {"NCCL_BUFFSIZE": "8388608", "NCCL_NETDEVS_POLICY": "max:1"},
+        },
+        "p3dn.24xlarge": {"regex": None, "gdr_required": False, "environment": {}},
+    }
+
+
+def test_a_map_in_another_form_is_not_taken_for_an_empty_one() -> None:
+    with pytest.raises(ValueError, match="p5/p5e"):
+        plugin_platforms(PLUGIN.replace(".gdr_required", ".needs_gdr"))
+
+
+QUOTAS = """
+variable "sagemaker_ml_trn1_32xlarge_for_training_job_usage" {
+  description = "Quota for [sagemaker]: ml.trn1.32xlarge for training job usage (L-79A1FE57)"
+  type        = number
+}
+variable "sagemaker_ml_trn1_32xlarge_for_training_warm_pool_usage" {
+  description = "Quota for [sagemaker]: ml.trn1.32xlarge for training warm pool usage (L-36F422F7)"
+}
+variable "sagemaker_ml_trn1_32xlarge_for_endpoint_usage" {
+  description = "Quota for [sagemaker]: ml.trn1.32xlarge for endpoint usage (L-11111111)"
+}
+variable "sagemaker_ml_t9_large_for_training_job_usage" {
+  description = "Quota for [sagemaker]: ml.t9.large for training job usage (L-22222222)"
+}
+variable "braket_ml_p3_2xlarge_for_training_job_usage" {
+  description = "Quota for [braket]: ml.p3.2xlarge for training job usage (L-33333333)"
+}
+"""
+
+
+def test_of_the_quotas_those_of_training_hosts_are_read() -> None:
+    assert training_quotas(QUOTAS) == {
+        "training job": {"ml.trn1.32xlarge": "L-79A1FE57"},
+        "training warm pool": {"ml.trn1.32xlarge": "L-36F422F7"},
+    }
+
+
+def test_what_cannot_be_quoted_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["some/other", "folder"]) == 2
+    assert "aws/karpenter-provider-aws" in capsys.readouterr().err
+
+
+def test_of_aws_images_those_for_training_on_sagemaker_are_read() -> None:
+    described = (
+        "version: '2.11'\npython: py312\ncuda: cu130\neop: '2027-04-30'\nplatform: {}\ntags: [{}, b]\n"
+    )
+    files = {
+        "docs/src/data/pytorch/2.11-cuda-sagemaker.yml": described.format("sagemaker", "2.11.0-cu130"),
+        "docs/src/data/pytorch/2.11-cuda-ec2.yml": described.format("ec2", "2.11.0-cu130-ec2"),
+        "docs/src/data/vllm/1.yml": described.format("sagemaker", "1"),
+    }
+    assert image_releases(files) == {
+        "pytorch:2.11.0-cu130": {"python": "py312", "cuda": "cu130", "eop": "2027-04-30"}
+    }

@@ -1,0 +1,266 @@
+"""Hosts and ranks killed while checkpoints go to S3, disks lost: does training end with the same bits?
+
+`python -m tools.attack.upload_kills --kills 20` starts the real boots of two hosts with disks of their own
+against an S3 on loopback that is slow and answers 503 to a fifth of what it is asked, kills one rank or a
+whole host (SIGKILL) or stops the job (SIGTERM) at random instants, loses disks in between, resumes, and
+compares the weights at the end with those of a run that nobody interrupted. After each kill whatever has a
+manifest on S3 must be whole there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import boto3
+import psutil
+
+from launcher.backends.local.layout import two_free_ports
+from launcher.source.packaging import build_boot, build_source
+from launcher.source.tree import read_source
+from slipway.checkpoints.manifest import parse_manifest
+from tests.emulator.faults import SLOW_DOWN
+from tests.emulator.faulty_server import FaultyServer, faulty_server
+
+TRAINING = Path(__file__).parents[2] / "tests" / "slipway" / "checkpoints" / "training.py"
+HOSTS = ("algo-1", "algo-2")
+BUCKET = "checkpoints"
+BUSY, SLOW_SECONDS = 0.2, 0.01
+PATIENCE_SECONDS = 240.0
+_FAULTS = 50_000
+_OPERATIONS = ("PutObject", "GetObject", "ListObjectsV2", "UploadPart")
+
+
+class Interrupted:
+    """One job that is started again and again: its disks, its prefix, and what became of it."""
+
+    def __init__(self, folder: Path, server: FaultyServer, steps: int, prefix: str) -> None:
+        self._folder, self._url, self._steps, self.prefix = folder, server.url, steps, prefix
+        self._starts = 0
+        self.disks = [folder / prefix / f"disk-{host}" for host in HOSTS]
+        source = folder / prefix / "src"
+        source.mkdir(parents=True)
+        shutil.copy(TRAINING, source / "training.py")
+        build_source(read_source(source, "training.py"), folder / prefix / "source.tar.gz")
+        build_boot(folder / prefix / "slipway.pyz")
+        self._boots: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        """Start the boots of all hosts."""
+        self._starts += 1
+        port = two_free_ports()
+        self._boots = []
+        for host, disk in zip(HOSTS, self.disks, strict=True):
+            root = self._root(host)
+            config, code = root / "input" / "config", root / "input" / "data" / "code"
+            config.mkdir(parents=True)
+            code.mkdir(parents=True)
+            disk.mkdir(exist_ok=True)
+            for name in ("source.tar.gz", "slipway.pyz"):
+                shutil.copy(self._folder / self.prefix / name, code / name)
+            resources = {"current_host": host, "hosts": HOSTS, "network_interface_name": "lo"}
+            (config / "resourceconfig.json").write_text(json.dumps(resources))
+            words = ["--strategy", "torchrun", "--processes-per-host", "1", "--entry-point", "training.py"]
+            words += ["--checkpoint-sync", "slipway", "--", "--steps", str(self._steps), "--every", "5"]
+            with (root / "log").open("wb") as log:
+                boot = subprocess.Popen(
+                    [sys.executable, str(code / "slipway.pyz"), *words],
+                    env={**os.environ, **self._environment(disk, root, port)},
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                )
+            self._boots.append(boot)
+
+    def printed(self) -> str:
+        """What all hosts have printed since the last start."""
+        return "".join((self._root(host) / "log").read_text(errors="replace") for host in HOSTS)
+
+    def running(self) -> bool:
+        """Whether a boot lives still."""
+        return any(boot.poll() is None for boot in self._boots)
+
+    def kill(self, kind: str, random: Random) -> None:
+        """Kill a rank, a host with all that runs on it, or ask all hosts to end."""
+        boot = random.choice(self._boots)
+        if kind == "stop":
+            for each in self._boots:
+                each.send_signal(signal.SIGTERM)
+            return
+        below = psutil.Process(boot.pid).children(recursive=True) if boot.poll() is None else []
+        ranks = [each for each in below if "training.py" in " ".join(_words(each))]
+        victims = ranks[-1:] if kind == "rank" else [psutil.Process(boot.pid), *below]
+        for victim in victims:
+            try:
+                victim.kill()
+            except psutil.Error:
+                continue
+
+    def ended(self) -> list[int]:
+        """The exit codes, once all hosts have ended."""
+        return [boot.wait(PATIENCE_SECONDS) for boot in self._boots]
+
+    def end(self) -> None:
+        """Leave no process behind."""
+        for boot in self._boots:
+            if boot.poll() is None:
+                for each in psutil.Process(boot.pid).children(recursive=True):
+                    each.kill()
+                boot.kill()
+
+    def _root(self, host: str) -> Path:
+        return self._folder / self.prefix / f"start-{self._starts}" / host
+
+    def _environment(self, disk: Path, root: Path, port: int) -> dict[str, str]:
+        return {
+            "SLIPWAY_ROOT": str(root),
+            "SLIPWAY_RENDEZVOUS": f"127.0.0.1:{port}",
+            "SLIPWAY_CHECKPOINT_DIR": str(disk),
+            "SLIPWAY_CHECKPOINT_URI": f"s3://{BUCKET}/{self.prefix}",
+            "AWS_ENDPOINT_URL_S3": self._url,
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_REGION": "us-east-1",
+            "OMP_NUM_THREADS": "1",
+        }
+
+
+def attack(kills: int, seed: int, folder: Path, steps: int) -> list[str]:
+    """So many interruptions of one job; what was wrong. Prints what was done."""
+    random, counts, wrong = Random(seed), Counter[str](), list[str]()
+    with faulty_server() as server:
+        s3 = boto3.client(
+            "s3", endpoint_url=server.url, region_name="us-east-1",
+            aws_access_key_id="testing", aws_secret_access_key="testing",
+        )  # fmt: skip
+        s3.create_bucket(Bucket=BUCKET)
+        unbroken = _to_the_end(Interrupted(folder, server, steps, "unbroken"))
+        server.on_call = lambda operation, key: time.sleep(SLOW_SECONDS)
+        for operation in _OPERATIONS:
+            faults = [SLOW_DOWN if random.random() < BUSY else None for _ in range(_FAULTS)]
+            server.rule(operation, *faults)
+        job = Interrupted(folder, server, steps, "broken")
+        while counts["interruptions"] < kills:
+            job.start()
+            if _saved(job, random.randint(1, 4)):
+                time.sleep(random.random() * 0.5)
+                kind = random.choice(("rank", "host", "host", "stop"))
+                job.kill(kind, random)
+                counts["interruptions"] += 1
+                counts[f"of kind {kind}"] += 1
+            try:
+                job.ended()
+            except subprocess.TimeoutExpired:
+                wrong.append(f"start {job._starts}: a host did not end")
+                job.end()
+            found = re.findall(r"^.*rank 0 resumed (\d+)", job.printed(), re.MULTILINE)
+            counts["resumes"] += len(found)
+            counts["whole checkpoints on S3 looked at"] += _check_prefix(s3, job.prefix, wrong)
+            if "final" in job.printed():
+                break
+            if random.random() < 0.6:
+                lost = random.choice((job.disks, job.disks[:1], job.disks[1:]))
+                for disk in lost:
+                    shutil.rmtree(disk)
+                    counts["disks lost"] += 1
+        final = _final(job.printed()) or _to_the_end(job)
+        counts["calls of S3"] = len(server.calls)
+        if final != unbroken:
+            wrong.append(f"the weights are {final}, unbroken {unbroken}")
+    for what, number in sorted(counts.items()):
+        print(number, what)
+    return wrong
+
+
+def _to_the_end(job: Interrupted) -> str | None:
+    job.start()
+    codes = job.ended()
+    if any(codes):
+        print(job.printed()[-3000:])
+    return _final(job.printed())
+
+
+def _saved(job: Interrupted, times: int) -> bool:
+    """Whether the job has saved so often before it ended."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while job.running() and time.monotonic() < deadline:
+        if len(re.findall(r"saved \d+", job.printed())) >= times:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def _check_prefix(s3: Any, prefix: str, wrong: list[str]) -> int:
+    """Each manifest on S3 has all its files, with their sizes; how many there are."""
+    listed = {
+        one["Key"].removeprefix(f"{prefix}/"): one["Size"]
+        for page in _patiently(
+            lambda: list(s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{prefix}/"))
+        )
+        for one in page.get("Contents", ())
+    }
+    manifests = [name for name in listed if name.endswith("/manifest.json")]
+    for name in manifests:
+        text = _patiently(
+            lambda name=name: s3.get_object(Bucket=BUCKET, Key=f"{prefix}/{name}")["Body"].read()
+        )
+        folder = name.split("/")[0]
+        for entry in parse_manifest(text).files:
+            if listed.get(f"{folder}/{entry.name}") != entry.bytes:
+                wrong.append(f"{folder} has a manifest and not its {entry.name}")
+    return len(manifests)
+
+
+def _patiently(ask: Any) -> Any:
+    """The server is as busy with whoever checks."""
+    for _ in range(20):
+        try:
+            return ask()
+        except Exception as error:
+            last = error
+    raise last
+
+
+def _final(printed: str) -> str | None:
+    found = re.search(r"final \d+ (\w{64})", printed)
+    return found[1] if found else None
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
+
+
+def main() -> int:
+    """Run it, print the figures; 1 where anything was wrong."""
+    parser = argparse.ArgumentParser(description="Kills hosts and ranks while checkpoints go to S3.")
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=400)
+    options = parser.parse_args()
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="uploads-") as folder:
+        wrong = attack(options.kills, options.seed, Path(folder), options.steps)
+    for each in wrong:
+        print("WRONG:", each)
+    print(f"{len(wrong)} wrong, {time.monotonic() - began:.0f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""Defects of loaders and samplers."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tools.benchmarks.seeding.collective_kinds import made, moved
+from tools.benchmarks.seeding.site import FunctionNode, Mutant, Site
+from tools.benchmarks.seeding.whole import WRAPPERS, Whole
+
+_SAMPLER = ("torch.utils.data.DistributedSampler", "torch.utils.data.distributed.DistributedSampler")
+_LOADER = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+_NOT_FOR_TRAINING = re.compile(r"val|test|eval", re.IGNORECASE)
+
+
+def _placed(whole: Whole, names: tuple[str, ...]) -> Iterator[tuple[Site, ast.Call]]:
+    for site in whole.sites:
+        for call in site.calls_of(*names):
+            function = site.function(call)
+            if (function is None or function in whole.reached) and not site.under_rank(call):
+                yield site, call
+
+
+def _for_training(whole: Whole) -> Iterator[tuple[Site, ast.Call, ast.Call]]:
+    """The loaders of a training with the DistributedSampler that they get, in one function."""
+    if not WRAPPERS.search(whole.text):
+        return
+    for site, loader in _placed(whole, _LOADER):
+        given = site.keyword(loader, "sampler")
+        statement = site.statement(loader)
+        if _NOT_FOR_TRAINING.search(site.source(statement)) or given is None or site.is_open(loader):
+            continue
+        if isinstance(given, ast.Name):
+            samplers = [
+                call
+                for call in site.calls_of(*_SAMPLER)
+                if isinstance(parent := site.parents[call], ast.Assign)
+                and any(isinstance(each, ast.Name) and each.id == given.id for each in parent.targets)
+                and site.function(call) is site.function(loader)
+            ]
+        else:
+            samplers = [call for call in site.calls_of(*_SAMPLER) if call is given]
+        if len(samplers) == 1:
+            yield site, loader, samplers[0]
+
+
+def epoch_never_set(whole: Whole) -> Iterator[Mutant]:
+    """set_epoch of the training's sampler removed."""
+    calls = [
+        (site, call)
+        for site in whole.sites
+        for call in site.calls
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "set_epoch"
+    ]
+    if not WRAPPERS.search(whole.text) or not any(_shuffles(*each) for each in _for_training(whole)):
+        return
+    for site, call in calls:
+        assert isinstance(call.func, ast.Attribute)
+        receiver = site.source(call.func.value)
+        statement = site.parents[call]
+        function = site.function(call)
+        if not isinstance(statement, ast.Expr) or _NOT_FOR_TRAINING.search(receiver) or receiver == "loader":
+            continue
+        if function is not None and function not in whole.reached:
+            continue
+        others = [each for where, each in calls if each is not call]
+        same = [each for each in others if not _NOT_FOR_TRAINING.search(ast.unparse(each.func))]
+        loop = next((each for each in site.around(call) if isinstance(each, ast.For | ast.While)), None)
+        if same or (loop is None and function is None):
+            continue
+        lines = set(_loop_lines(whole, site, loop, function))
+        lines |= {
+            line
+            for where, each in calls
+            if each is not call and where is site
+            for line in site.lines_of(each)
+        }
+        yield from made(
+            "set_epoch removed", site, site.replaced([(site.span(statement), "pass")]), lines, "DATA004"
+        )
+
+
+def _shuffles(site: Site, _: ast.Call, sampler: ast.Call) -> bool:
+    """Whether a sampler surely shuffles: without that its epochs are alike, and need no number."""
+    shuffle = site.keyword(sampler, "shuffle")
+    return shuffle is None or (isinstance(shuffle, ast.Constant) and shuffle.value is True)
+
+
+def _loop_lines(
+    whole: Whole, site: Site, loop: ast.For | ast.While | None, function: FunctionNode | None
+) -> Iterator[int]:
+    """The head of the loop over the epochs: around the call, or around the call of its function."""
+    if loop is not None:
+        yield from range(loop.lineno, loop.body[0].lineno)
+    elif function is not None:
+        for call in site.calls:
+            if site.source(call.func).rpartition(".")[2] == function.name:
+                for outer in site.around(call):
+                    if isinstance(outer, ast.For | ast.While):
+                        yield from range(outer.lineno, outer.body[0].lineno)
+                        break
+
+
+def sampler_dropped(whole: Whole) -> Iterator[Mutant]:
+    """The sampler no longer given to the training's loader."""
+    if _draws_its_data(whole):
+        return
+    for site, loader, sampler in _for_training(whole):
+        text = site.with_argument(loader, "sampler", None)
+        if text is None:
+            continue
+        by = text.count("\n") - site.text.count("\n")
+        lines = {line + min(by, 0) for line in site.lines_of(loader)} | set(site.lines_of(loader))
+        yield from made("sampler dropped", site, text, lines | set(site.lines_of(sampler)), "DATA003")
+
+
+def _draws_its_data(whole: Whole) -> bool:
+    """Whether a data set of the program is made up of random numbers: each rank has its own all the same."""
+    return any(
+        isinstance(node, ast.ClassDef)
+        and any("Dataset" in ast.unparse(base) for base in node.bases)
+        and re.search(r"\b(rand|randn|randint)\(", site.source(node))
+        for site in whole.sites
+        for node in ast.walk(site.tree)
+    )
+
+
+def shuffled_beside_sampler(whole: Whole) -> Iterator[Mutant]:
+    """shuffle=True beside the sampler."""
+    for site, loader, _ in _for_training(whole):
+        text = site.with_argument(loader, "shuffle", "True")
+        yield from made("shuffle beside a sampler", site, text, site.lines_of(loader), "DATA003")
+
+
+def workerless_prefetch(whole: Whole) -> Iterator[Mutant]:
+    """prefetch_factor, and no workers."""
+    for site, loader in _placed(whole, _LOADER):
+        given = next((each for each in loader.keywords if each.arg == "num_workers"), None)
+        if site.is_open(loader) or given is None or site.keyword(loader, "prefetch_factor") is not None:
+            continue
+        if site.keyword(loader, "persistent_workers") is not None:
+            continue
+        text = site.replaced([(site.span(given), "num_workers=0, prefetch_factor=2")])
+        yield from made("prefetch_factor without workers", site, text, site.lines_of(loader), "DATA005")
+
+
+def seed_by_rank(whole: Whole) -> Iterator[Mutant]:
+    """A sampler whose seed is another on each rank."""
+    for site, sampler in _placed(whole, _SAMPLER):
+        dist = site.alias("torch.distributed")
+        shuffle = site.keyword(sampler, "shuffle")
+        new = f"{dist}.get_rank()" if dist else 'int(os.environ["RANK"])'
+        if (dist is None and site.alias("os") != "os") or (
+            isinstance(shuffle, ast.Constant) and not shuffle.value
+        ):
+            continue
+        text = site.with_argument(sampler, "seed", new)
+        yield from made("sampler's seed by rank", site, text, site.lines_of(sampler), "DATA008")
+
+
+def sampler_by_local_rank(whole: Whole) -> Iterator[Mutant]:
+    """A sampler that takes the rank on its host for the rank of all."""
+    if re.search(r"\bspawn\(|submitit", whole.text):
+        return
+    for site, sampler in _placed(whole, _SAMPLER):
+        if len(sampler.args) > 2 or site.alias("os") != "os":
+            continue
+        text = site.with_argument(sampler, "rank", 'int(os.environ["LOCAL_RANK"])')
+        yield from made("sampler by LOCAL_RANK", site, text, site.lines_of(sampler), "DATA003", "DIST007")
+
+
+def unseeded_split(whole: Whole) -> Iterator[Mutant]:
+    """The dataset of a sampler split by chance, with no seed in the program."""
+    if re.search("seed", whole.text, re.IGNORECASE):
+        return
+    for site, loader, sampler in _for_training(whole):
+        dataset = sampler.args[0] if sampler.args else site.keyword(sampler, "dataset")
+        if isinstance(dataset, ast.Name) and site.alias("torch"):
+            statement = site.statement(sampler)
+            call = f"{site.alias('torch')}.utils.data.random_split({dataset.id}, [0.9, 0.1])"
+            where = statement if statement.lineno < loader.lineno else site.statement(loader)
+            text = site.with_before(where, [f"{dataset.id}, held_out = {call}"])
+            yield from made(
+                "split without a seed", site, text, moved(range(where.lineno, where.lineno + 1), 0), "DATA003"
+            )
+
+
+def downloaded_by_all(whole: Whole) -> Iterator[Mutant]:
+    """A data set of torchvision that every rank downloads."""
+    if "init_process_group" not in whole.text:
+        return
+    for site in whole.sites:
+        for call in site.calls:
+            if not site.dotted(call.func).startswith("torchvision.datasets.") or site.is_open(call):
+                continue
+            given = site.keyword(call, "download")
+            if isinstance(given, ast.Constant) and given.value is True:
+                continue
+            if not re.search(r"MNIST|CIFAR|SVHN|STL10|Food101", site.dotted(call.func)):
+                continue
+            if whole.on_every_rank(site, call):
+                text = site.with_argument(call, "download", "True")
+                yield from made("download on every rank", site, text, site.lines_of(call), "DATA009")
+
+
+KINDS = (
+    epoch_never_set,
+    sampler_dropped,
+    shuffled_beside_sampler,
+    workerless_prefetch,
+    seed_by_rank,
+    sampler_by_local_rank,
+    unseeded_split,
+    downloaded_by_all,
+)

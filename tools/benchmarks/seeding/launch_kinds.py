@@ -1,0 +1,215 @@
+"""Defects of the start: who the ranks are and where they meet, devices, the environment, options, saves."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterator
+
+from tools.benchmarks.seeding.collective_kinds import made, moved
+from tools.benchmarks.seeding.site import MENTIONS_RANK, TESTS_RANK_0, Mutant, Site
+from tools.benchmarks.seeding.switches import is_switched_off
+from tools.benchmarks.seeding.whole import Whole
+
+_INIT = "torch.distributed.init_process_group"
+_SPAWNS = re.compile(r"\bspawn\(|start_processes\(|submitit|mp\.Process\(")
+
+
+def _starts(whole: Whole) -> Iterator[tuple[Site, ast.Call, ast.stmt]]:
+    for site in whole.sites:
+        for call in site.calls_of(_INIT):
+            function = site.function(call)
+            if function is None or function in whole.reached:
+                yield site, call, site.statement(call)
+
+
+def _set_before(whole: Whole, kind: str, name: str, value: str, code: str) -> Iterator[Mutant]:
+    for site, call, statement in _starts(whole):
+        method = site.keyword(call, "init_method")
+        if method is not None and site.source(method).strip("\"'") != "env://":
+            continue
+        if name in whole.text or not whole.on_every_rank(site, call) or site.alias("os") != "os":
+            continue
+        text = site.with_before(statement, [f'os.environ["{name}"] = {value}'])
+        yield from made(kind, site, text, {statement.lineno}, code)
+
+
+def fixed_port(whole: Whole) -> Iterator[Mutant]:
+    """A port of the script's own."""
+    yield from _set_before(whole, "fixed port", "MASTER_PORT", '"29500"', "NCCL009")
+
+
+def fixed_address(whole: Whole) -> Iterator[Mutant]:
+    """An address of the script's own, in the environment or as init_method."""
+    yield from _set_before(whole, "fixed address", "MASTER_ADDR", '"10.0.0.12"', "DIST006")
+    for site, call, _ in _starts(whole):
+        if site.keyword(call, "init_method") is not None and not _SPAWNS.search(whole.text):
+            text = site.with_argument(call, "init_method", '"tcp://10.0.0.12:23456"')
+            yield from made("fixed address", site, text, site.lines_of(call), "DIST006")
+
+
+def fixed_world_size(whole: Whole) -> Iterator[Mutant]:
+    """A number of processes written into the script."""
+    if not _SPAWNS.search(whole.text):
+        for site, call, _ in _starts(whole):
+            text = site.with_argument(call, "world_size", "8")
+            yield from made("fixed world size", site, text, site.lines_of(call), "DIST006")
+
+
+def local_rank_as_rank(whole: Whole) -> Iterator[Mutant]:
+    """LOCAL_RANK as the rank of the process group."""
+    if not _SPAWNS.search(whole.text):
+        for site, call, _ in _starts(whole):
+            if site.alias("os") == "os":
+                text = site.with_argument(call, "rank", 'int(os.environ["LOCAL_RANK"])')
+                yield from made("LOCAL_RANK as rank", site, text, site.lines_of(call), "DIST007")
+
+
+def global_rank_as_device(whole: Whole) -> Iterator[Mutant]:
+    """The rank among all processes as the index of a device."""
+    if _SPAWNS.search(whole.text):
+        return
+    for site in whole.sites:
+        for call in site.calls_of("torch.cuda.set_device", "torch.nn.parallel.DistributedDataParallel"):
+            dist = site.alias("torch.distributed")
+            function = site.function(call)
+            # Before the group is made, get_rank() raises an error, which is another defect.
+            late = all(
+                site.function(init) is not function or init.lineno < call.lineno
+                for init in site.calls_of(_INIT)
+            )
+            new = f"{dist}.get_rank()" if dist and late and call.lineno % 2 else 'int(os.environ["RANK"])'
+            if (new.startswith("int") and site.alias("os") != "os") or (
+                function and function not in whole.reached
+            ):
+                continue
+            if re.search(r"(?<![a-z_])(global_)?rank\b", site.source(call)):
+                continue  # It may be the global rank already.
+            if site.dotted(call.func) == "torch.cuda.set_device":
+                if len(call.args) != 1 or re.search(r"%|device_count", site.source(call)):
+                    continue
+                text = site.replaced([(site.span(call.args[0]), new)])
+            else:
+                if site.keyword(call, "device_ids") is None:
+                    continue
+                text = site.with_argument(call, "device_ids", f"[{new}]") or site.text
+            yield from made("device from the global rank", site, text, site.lines_of(call), "DIST006")
+
+
+def integer_in_environment(whole: Whole) -> Iterator[Mutant]:
+    """A number put into os.environ."""
+    for site, _, statement in _starts(whole):
+        if site.alias("os") == "os":
+            text = site.with_before(statement, ['os.environ["OMP_NUM_THREADS"] = 4'])
+            yield from made("number in os.environ", site, text, {statement.lineno}, "CODE003")
+
+
+def interface_chosen(whole: Whole) -> Iterator[Mutant]:
+    """NCCL's interface chosen by the script."""
+    for site, call, statement in _starts(whole):
+        if site.alias("os") == "os" and "NCCL_" not in whole.text and not site.under_rank(call):
+            if any(isinstance(each, ast.If) for each in site.around(statement)):
+                continue  # Under a condition it may be meant.
+            text = site.with_before(statement, ['os.environ["NCCL_SOCKET_IFNAME"] = "eth0"'])
+            yield from made("network interface chosen", site, text, {statement.lineno}, "NCCL001")
+
+
+def bool_as_type(whole: Whole) -> Iterator[Mutant]:
+    """A switch made an option with type=bool."""
+    for site in whole.sites:
+        if "argparse" not in site.imported and "ArgumentParser" not in site.imported:
+            continue
+        for call in site.calls:
+            action = site.keyword(call, "action")
+            if not (isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument" and action):
+                continue
+            if not (isinstance(action, ast.Constant) and action.value == "store_true"):
+                continue
+            function = site.function(call)
+            if function is not None and function not in whole.reached:
+                continue
+            if site is not whole.sites[0] and site.under_main_guard(call):
+                continue  # Nobody starts this file.
+            given = next(each for each in call.keywords if each.arg == "action")
+            text = site.replaced([(site.span(given), "type=bool")])
+            yield from made("type=bool", site, text, site.lines_of(call), "CODE002")
+
+
+def save_without_guard(whole: Whole) -> Iterator[Mutant]:
+    """The test for rank 0 around a save removed; not where the program as it is written never saves."""
+    if _INIT.rpartition(".")[2] not in whole.text:
+        return
+    for site in whole.sites:
+        for node in ast.walk(site.tree):
+            if not isinstance(node, ast.If) or node.orelse or not whole.on_every_rank(site, node):
+                continue
+            saves = [each for each in site.calls_of("torch.save") if node in site.around(each)]
+            if len(saves) != 1 or MENTIONS_RANK.search(site.source(saves[0])) or len(saves[0].args) < 2:
+                continue
+            inner = [
+                each
+                for each in site.around(saves[0])
+                if isinstance(each, ast.If) and node in site.around(each)
+            ]
+            if any(MENTIONS_RANK.search(site.source(each.test)) for each in inner):
+                continue
+            if is_switched_off(whole, site, saves[0]):
+                continue
+            if _lacks_names(site, node):
+                continue  # The other ranks would stop with a NameError, which is another defect.
+            text, by = _unguarded(site, node)
+            yield from made("save without a guard", site, text, moved(site.lines_of(saves[0]), by), "CKPT008")
+
+
+def _lacks_names(site: Site, node: ast.If) -> bool:
+    """Whether what stands in a block uses a variable that only ranks under another test have set."""
+    function = site.function(node)
+    if function is None:
+        return False
+    inside = set(ast.walk(node))
+    for used in inside:
+        if isinstance(used, ast.Name) and isinstance(used.ctx, ast.Load):
+            stores = [
+                each
+                for each in ast.walk(function)
+                if isinstance(each, ast.Name) and each.id == used.id and isinstance(each.ctx, ast.Store)
+            ]
+            if stores and not any(each in inside or not site.under_rank(each) for each in stores):
+                return True
+    return False
+
+
+def _unguarded(site: Site, node: ast.If) -> tuple[str | None, int]:
+    """The text without the test of the rank, and by how many lines its body moves."""
+    if TESTS_RANK_0.fullmatch(site.source(node.test)):
+        lines = site.text.splitlines(keepends=True)
+        indent, last = site.indent(node), node.body[-1].end_lineno
+        if indent is None or last is None:
+            return None, 0
+        body = textwrap.indent(textwrap.dedent("".join(lines[node.body[0].lineno - 1 : last])), indent)
+        start = node.body[0].lineno - 1
+        return "".join([*lines[: node.lineno - 1], body, *lines[last:]]), node.lineno - 1 - start
+    test = node.test
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        kept = [each for each in test.values if not TESTS_RANK_0.fullmatch(site.source(each))]
+        if len(kept) == len(test.values) - 1 and not any(
+            MENTIONS_RANK.search(site.source(each)) for each in kept
+        ):
+            new = " and ".join(site.source(each) for each in kept)
+            if "\n" not in site.source(test):
+                return site.replaced([(site.span(test), new)]), 0
+    return None, 0
+
+
+KINDS = (
+    fixed_port,
+    fixed_address,
+    fixed_world_size,
+    local_rank_as_rank,
+    global_rank_as_device,
+    integer_in_environment,
+    interface_chosen,
+    bool_as_type,
+    save_without_guard,
+)

@@ -1,0 +1,77 @@
+"""Write docs/costs.md from the table of prices and the synthesized clusters.
+
+    python -m tools.generate.costs_page           write the page
+    python -m tools.generate.costs_page --check   exit 1 when it is not current
+
+The prices are those of launcher/provisioning/resting_prices.json, everything else comes from
+tools/generate/pages/costs.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from launcher.provisioning.rest_costs import CostLine, prices, rest_costs, total
+from tools.generate.generated import ROOT, write_or_check
+from tools.generate.page_text import filled_in
+from tools.generate.synthesis import synthesize
+
+PAGE = ROOT / "docs" / "costs.md"
+COMMAND = "python -m tools.generate.costs_page"
+
+CLUSTERS = ("dev", "p4d", "p5-large", "isolated")
+"""The shipped clusters, in the order in which the page tells them."""
+
+REGION = "us-west-2"
+"""Of all shipped clusters."""
+
+
+def generated() -> dict[Path, str]:
+    """What the page should hold now."""
+    tables = {
+        name: cluster_table(name, rest_costs(synthesize(name).templates.values(), REGION))
+        for name in CLUSTERS
+    }
+    origin = "launcher/provisioning/resting_prices.json"
+    return {PAGE: filled_in(PAGE, COMMAND, origin, {"prices": price_table(), **tables})}
+
+
+def price_table() -> str:
+    """Every price with its source."""
+    return "".join(
+        ["| what | price | source and its date | looked up |\n| --- | --- | --- | --- |\n", *_prices()]
+    )
+
+
+def cluster_table(name: str, lines: tuple[CostLine, ...]) -> str:
+    """What one cluster costs, line by line."""
+    return "".join([f"## {name}\n\n| what | a month |\n| --- | --- |\n", *_lines(lines)])
+
+
+def _prices() -> Iterator[str]:
+    for each in prices():
+        source = each.source if each.verified else f"**not verified**: {each.source}"
+        yield f"| {each.what} | {_usd(each.usd)} per {each.per} | {source} | {each.looked_up} |\n"
+
+
+def _lines(lines: tuple[CostLine, ...]) -> Iterator[str]:
+    for line in lines:
+        what = f"{line.what} ({line.reservation})" if line.reservation else line.what
+        if line.usd_a_month is None:
+            yield f"| {what} | not known |\n"
+            continue
+        *counts, usd = line.factors
+        product = " x ".join([*(f"{count:g}" for count in counts), _usd(usd)])
+        yield f"| {what} | {product} = {line.usd_a_month:.2f} |\n"
+    yield f"| **together** | **{total(lines):.2f}** |\n"
+
+
+def _usd(price: float) -> str:
+    """Two digits after the point, or the three that some prices have."""
+    return f"{price:.2f}" if round(price, 2) == price else f"{price:.3f}"
+
+
+if __name__ == "__main__":
+    sys.exit(write_or_check(generated, COMMAND))

@@ -1,0 +1,120 @@
+"""Write docs/lint-findings.md from the labels of findings in public programs.
+
+    python -m tools.generate.lint_findings_page           write the page
+    python -m tools.generate.lint_findings_page --check   exit 1 when it is not current
+
+The labels are in tools/benchmarks/real_programs/, everything else comes from
+tools/generate/pages/lint-findings.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from tools.checks.real_programs import EARLIER, HALVES, NEW, Label, figures, labels, of_half, packages
+from tools.generate.generated import ROOT, write_or_check
+from tools.generate.page_text import filled_in
+
+PAGE = ROOT / "docs" / "lint-findings.md"
+COMMAND = "python -m tools.generate.lint_findings_page"
+TYPE_BOOL = "CODE002"
+"""`type=bool`, which copies of one script repeat: told apart."""
+
+_NAMES = {
+    "A": "Half A: the rules were corrected by it",
+    "B": "Half B: only measured, then corrected by, too",
+    "C": "Half C: fetched when the rules had been corrected by B; then corrected by it",
+    "D": "Half D: fetched when they had been corrected by C, and only measured, then corrected by it",
+    "E": "Half E: fetched when they had been corrected by D, and only measured",
+    "F": "Half F: fetched when severities had been set by the evidence of A to E; then corrected by it",
+    "G": "Half G: fetched when they had been corrected by F, and only measured",
+    "H": "Half H: chosen by name, with I, when the rules had gone on since G; then corrected by it",
+    "I": "Half I: chosen with H; then corrected by it, too",
+    "J": "Half J: chosen by name when they had been corrected by H and I; then corrected by it",
+    "K": "Half K: chosen by name when they had been corrected by J, and only measured",
+    EARLIER: "Earlier: the rules were corrected by it, too",
+}
+
+
+def generated() -> dict[Path, str]:
+    """What the page should hold now."""
+    every = labels()
+    parts = {
+        "sizes": "".join(_sizes()),
+        "figures": "".join(_figures(every)),
+        "codes": "".join(_codes([each for half in NEW for each in of_half(half, every)])),
+        "false": _table(each for each in every if each.now and not each.true and not each.later),
+        "later": _table(each for each in every if each.later),
+        "since": _table(each for each in every if each.since),
+        "corrected": _table(each for each in every if not each.now and not each.since),
+        "true": _table(each for each in every if each.now and each.true),
+        "packages": "".join(_packages()),
+    }
+    return {PAGE: filled_in(PAGE, COMMAND, "tools/benchmarks/real_programs/", parts)}
+
+
+def _sizes() -> Iterator[str]:
+    yield "| | Packages | Programs |\n| --- | ---: | ---: |\n"
+    for half in HALVES:
+        chosen = [each for each in packages() if each.half == half]
+        yield f"| {_NAMES[half]} | {len(chosen)} | {sum(each.programs for each in chosen)} |\n"
+
+
+def _figures(every: Sequence[Label]) -> Iterator[str]:
+    yield "| | True | Of | Precision | At least, with 95 % confidence |\n"
+    yield "| --- | ---: | ---: | ---: | ---: |\n"
+    for half in HALVES:
+        mine = of_half(half, every)
+        for when, chosen in (
+            ("before", [each for each in mine if each.before]),
+            ("now", [each for each in mine if each.now]),
+        ):
+            yield _line(f"{half}, {when}", chosen)
+            yield _line(
+                f"{half}, {when}, without {TYPE_BOOL}", [each for each in chosen if each.code != TYPE_BOOL]
+            )
+
+
+def _codes(new: Sequence[Label]) -> Iterator[str]:
+    yield "| Code | True | Of | Precision | At least, with 95 % confidence |\n"
+    yield "| --- | ---: | ---: | ---: | ---: |\n"
+    now = [each for each in new if each.now]
+    for code in sorted({each.code for each in now}):
+        yield _line(code, [each for each in now if each.code == code])
+
+
+def _line(name: str, chosen: Iterable[Label]) -> str:
+    counted = figures(chosen)
+    precision = f"{counted.precision:.0%} | {counted.bound:.0%}" if counted.found else "- | -"
+    return f"| {name} | {counted.true} | {counted.found} | {precision.replace('%', ' %')} |\n"
+
+
+def _table(chosen: Iterable[Label]) -> str:
+    rows = ["| Half | Package | Version | File | Lines | Code | | Why |\n"]
+    rows.append("| --- | --- | --- | --- | --- | --- | --- | --- |\n")
+    halves = {(each.name, each.version): (each.half, each.short) for each in packages()}
+    for each in sorted(chosen, key=lambda label: HALVES.index(halves[label.package, label.version][0])):
+        half, version = halves[each.package, each.version]
+        lines = ", ".join(map(str, each.lines))
+        truth = "true" if each.true else "false"
+        rows.append(
+            f"| {half} | {each.package} | {version} | {each.file} | {lines} | {each.code} | {truth} "
+            f"| {each.why} |\n"
+        )
+    return "".join(rows)
+
+
+def _packages() -> Iterator[str]:
+    yield "| Half | Package | Version | What of it | Programs | Files |\n"
+    yield "| --- | --- | --- | --- | ---: | ---: |\n"
+    for half in HALVES:
+        for each in packages():
+            if each.half == half:
+                what = f"{each.name} | {each.short} | {each.part}"
+                yield f"| {half} | {what} | {each.programs} | {each.files} |\n"
+
+
+if __name__ == "__main__":
+    sys.exit(write_or_check(generated, COMMAND))
