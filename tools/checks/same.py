@@ -2,7 +2,7 @@
 
     python -m tools.checks.same freeze ../same                before: copy inputs, write the answers to them
     python -m tools.checks.same compare ../same               after: list what is answered otherwise
-    python -m tools.checks.same compare ../same --only jobs   of a part: logs, lint, jobs, clusters, texts, ...
+    python -m tools.checks.same compare ../same --only jobs   a part: logs, lint, jobs, clusters, texts, ...
 
 The folder lies outside the repository and stays where it is, as answers name it. Each command runs in process
 by `launcher.cli.app:main`, with the folder's inputs as its working folder, without AWS, at one point in time
