@@ -1,4 +1,4 @@
-"""What the AWS account really holds for one job: plain data, gathered before anything judges it."""
+"""A fact that could not be had."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
-from launcher.account.buckets import Bucket, BucketEncryption
-from launcher.account.file_system import DataRepositoryAssociation, FileSystem
-from launcher.account.images import Image
-from launcher.account.network import Endpoint, RouteTable, Subnet
-from launcher.account.network_acls import NetworkAcl
-from launcher.account.permissions import Permissions
-from launcher.account.prefixes import Prefix
-from launcher.account.quotas import Quota
-from launcher.account.role import Role
-from launcher.account.running_jobs import RunningJob
-from launcher.account.unverified import Unverified
-from launcher.cluster.security_groups import SecurityGroup
+from launcher.account.capacity import Image, Quota, RunningJob
+from launcher.account.identities import Permissions, Role
+from launcher.account.network import Endpoint, NetworkAcl, RouteTable, Subnet
+from launcher.account.storage import Bucket, BucketEncryption, DataRepositoryAssociation, FileSystem, Prefix
+from launcher.cluster.traffic import SecurityGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Unverified:
+    """A fact that could not be had.
+
+    `what` names it for a person (`the subnets`), `permission` the IAM action that it needs
+    (`ec2:DescribeSubnets`), `reason` what came instead: AWS's refusal, or no answer in time.
+    """
+
+    what: str
+    permission: str
+    reason: str
+
 
 __all__ = [
     "AccountFacts",

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from launcher.diagnosis.diagnose import diagnose
-from launcher.diagnosis.matching import ROLES, rows_matching
-from launcher.diagnosis.record import Record
+from launcher.diagnosis.logs.lines import Record
+from launcher.diagnosis.match.rows import ROLES, rows_matching
 from launcher.diagnosis.signatures.signature import Signature
 from launcher.diagnosis.signatures.table import SIGNATURES
 from launcher.failure_modes.catalogue import CATALOGUE

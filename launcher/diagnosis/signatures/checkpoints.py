@@ -63,7 +63,7 @@ SIGNATURES = (
         mode=checkpoints.LARGE_UPLOAD_FAILS,
         role=LineRole.INITIATOR,
         literal="slipway: ckpt004 ",
-        # What slipway/uploads/causes.py says of causes that do not pass.
+        # What slipway/saving/upload_places.py says of causes that do not pass.
         pattern=re.compile(
             r"^slipway: CKPT004 (?P<what>.{1,500}?: (?:S3 denies it \(|there is no such bucket|S3 was not "
             r"reached \().{0,400})",

@@ -1,6 +1,6 @@
 """What the boot says of a job that ended well and is none: the ranks never met, the work is not kept.
 
-Texts: slipway/joined.py and slipway/left_behind.py.
+Texts: slipway/processes/rank_connections.py and slipway/left_behind.py.
 """
 
 from __future__ import annotations

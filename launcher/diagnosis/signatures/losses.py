@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from launcher.diagnosis.progress import NOTHING_LEARNED, SMALLEST_SCALE, VANISHING_SCALE
+from launcher.diagnosis.logs.attempts import NOTHING_LEARNED, SMALLEST_SCALE, VANISHING_SCALE
 from launcher.diagnosis.signatures.signature import LineRole, Signature
 from launcher.failure_modes import job_runtime
 

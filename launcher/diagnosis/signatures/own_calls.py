@@ -1,6 +1,6 @@
 """What a script's calls into slipway raise: CheckpointManager, even_batches, sorted_inputs and guard.
 
-Texts: slipway/checkpoints, slipway/batches, slipway/health. Each names its code itself, and most of them the
+Texts: slipway/saving, slipway/training. Each names its code itself, and most of them the
 rank that it is about, which need not be the one that raises it; where a rank ends only because another one
 could not go on, that is NCCL006.
 """

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from launcher.diagnosis.diagnose import diagnose
-from launcher.diagnosis.matching import ROLES, rows_matching
-from launcher.diagnosis.record import Record
+from launcher.diagnosis.logs.lines import Record
+from launcher.diagnosis.match.rows import ROLES, rows_matching
 from launcher.diagnosis.signatures.signature import Context, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.failure_modes.catalogue import CATALOGUE
