@@ -14,7 +14,7 @@ from html import escape
 from types import TracebackType
 from typing import Any
 
-from launcher.account.storage import FileSystem
+from launcher.account.facts import FileSystem
 from launcher.aws.session import LOOK_SECONDS, bounded
 from launcher.backends.interface import Backend, JobState, JobStatus, LogLine, Progress
 from launcher.diagnosis.logs.lines import redacted

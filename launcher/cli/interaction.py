@@ -22,7 +22,7 @@ from launcher.failure_modes.refusal import Refusal
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from launcher.account.storage import FileSystem
+    from launcher.account.facts import FileSystem
     from launcher.aws.clients import Clients
     from launcher.backends.interface import Backend
     from launcher.jobs.load_job import LoadedJob

@@ -30,8 +30,7 @@ from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Locati
 from launcher.failure_modes.refusal import Refusal
 from launcher.program.program import MOST_BYTES
 from launcher.rules.script.check import descriptions_of
-from launcher.text.credentials import without_credentials
-from launcher.text.values import without_controls
+from launcher.text.values import without_controls, without_credentials
 from launcher.version import __version__
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from launcher.cli.interaction import (
 from launcher.cli.output import OutputFormat, console, message, print_json
 from launcher.failure_modes.model import Finding, Location, Severity, Stage
 from launcher.failure_modes.refusal import Refusal
-from launcher.text.credentials import without_credentials
+from launcher.text.values import without_credentials
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,7 +14,7 @@ from datetime import date
 
 from packaging.version import Version
 
-from launcher.account.capacity import parse_image_uri
+from launcher.account.facts import parse_image_uri
 from launcher.cluster.instances import InstanceFacts, instance_facts
 from launcher.failure_modes import job_runtime
 from launcher.failure_modes.model import Finding, Path, Severity, Stage, dotted

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from packaging.version import InvalidVersion, Version
 
-from launcher.account.capacity import parse_image_uri
+from launcher.account.facts import parse_image_uri
 from launcher.cluster.instances import InstanceFacts
 from launcher.facts import read_data_file
 from launcher.jobs.specification import JobSpec

@@ -23,7 +23,7 @@ from launcher.planning.request_view import RequestView, S3Channel
 from launcher.planning.strategies.toolkit import COMPILER_HYPERPARAMETER
 from launcher.planning.training_plan import Request, TrainingPlan
 from launcher.source.tree import SourceTree
-from launcher.text.credentials import HIDDEN, MASK, credential_in, without_credentials
+from launcher.text.values import HIDDEN, MASK, credential_in, without_credentials
 
 Shown = Callable[[Any, Path], Any]
 """From a value and its place to the value as it is shown."""

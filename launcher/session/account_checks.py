@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from launcher.account.facts import FileSystem, parse_file_system
 from launcher.account.questions.ask import BOUND_SECONDS, OnAnswer, Wanted
 from launcher.account.questions.ask_network import authorize
 from launcher.account.questions.ask_storage import describe_file_system
 from launcher.account.questions.gather import gather, gather_network
-from launcher.account.storage import FileSystem, parse_file_system
 from launcher.aws.clients import BRISK, Clients
 from launcher.aws.session import bounded
 from launcher.backends.interface import JobStatus

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from launcher.account.facts import FileSystem
 from launcher.account.questions.ask import BOUND_SECONDS
-from launcher.account.storage import FileSystem
 from launcher.aws.clients import BRISK, Clients
 from launcher.aws.lookups import fetch_manifest
 from launcher.aws.session import bounded

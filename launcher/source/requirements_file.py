@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from launcher.source.folder_walk import SourceError, SourceFile
-from launcher.text.credentials import without_credentials
-from launcher.text.values import nearest
+from launcher.text.values import nearest, without_credentials
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -64,13 +63,13 @@ def read_requirements(
     first = posixpath.normpath(name)
     if first not in packed:
         return None
-    reading = _Reading(RequirementsFile(first), packed, read)
+    reading = _RequirementsReader(RequirementsFile(first), packed, read)
     reading.take(first, constraints=False)
     return reading.found
 
 
 @dataclass(slots=True)
-class _Reading:
+class _RequirementsReader:
     """A file under way, with those that it names."""
 
     found: RequirementsFile

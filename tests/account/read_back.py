@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from launcher.account.facts import FileSystem, parse_file_system
 from launcher.account.network import NetworkState, serving, within
 from launcher.account.questions.ask_network import (
     fetch_endpoints,
@@ -19,7 +20,6 @@ from launcher.account.questions.ask_network import (
     fetch_subnets,
 )
 from launcher.account.questions.ask_storage import describe_file_system, fetch_interfaces
-from launcher.account.storage import FileSystem, parse_file_system
 
 
 def read_network(ec2: Any, subnet_ids: Iterable[str], group_ids: Iterable[str]) -> NetworkState:

@@ -12,7 +12,7 @@ import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from launcher.account.capacity import (
+from launcher.account.facts import (
     Image,
     RunningJob,
     Use,

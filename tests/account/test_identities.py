@@ -11,7 +11,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from launcher.account.identities import Role, parse_evaluation, parse_role, permissions_of, principal_of
+from launcher.account.facts import Role, parse_evaluation, parse_role, permissions_of, principal_of
 from launcher.account.questions.ask_identities import fetch_role
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.emulator.faults import DENIED_S3, inject

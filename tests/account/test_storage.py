@@ -10,6 +10,7 @@ import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
+from launcher.account.facts import Bucket, BucketEncryption, DataRepositoryAssociation, parse_file_system
 from launcher.account.questions.ask_storage import (
     fetch_associations,
     fetch_bucket,
@@ -17,7 +18,6 @@ from launcher.account.questions.ask_storage import (
     fetch_interfaces,
     fetch_prefix,
 )
-from launcher.account.storage import Bucket, BucketEncryption, DataRepositoryAssociation, parse_file_system
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.account.read_back import read_file_system
 from tests.emulator.buckets import emulated_buckets

@@ -11,8 +11,8 @@ from typing import Any
 import boto3
 import pytest
 
+from launcher.account.facts import FileSystem
 from launcher.account.questions.ask_network import fetch_security_groups
-from launcher.account.storage import FileSystem
 from launcher.aws.clients import Clients
 from launcher.cluster.traffic import Passage, efa_passage
 from launcher.failure_modes.refusal import AwsRefusal, Refusal

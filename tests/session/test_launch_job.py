@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.account.storage import FileSystem
+from launcher.account.facts import FileSystem
 from launcher.aws.clients import BRISK, PATIENT, CallSettings, Clients
 from launcher.backends.interface import Backend, JobState, JobStatus, Polling
 from launcher.cluster.manifest import Cluster, cache_manifest, cached_manifest

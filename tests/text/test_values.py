@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launcher.diagnosis.logs.lines import redacted
 from launcher.jobs.values import parse_duration
 from launcher.text.values import (
+    CREDENTIAL_FORMS,
+    HIDDEN,
     LONGEST_WORD,
+    credential_in,
     duration_in_words,
     elapsed_time,
     exact_duration,
@@ -21,6 +26,7 @@ from launcher.text.values import (
     size_in_words,
     split_uri,
     without_controls,
+    without_secrets,
 )
 from slipway.watchdog import judge_stall
 
@@ -178,3 +184,43 @@ def test_a_word_too_long_for_a_slip_is_not_compared() -> None:
     near = "x" * LONGEST_WORD
     assert nearest(near, [near]) == [near]
     assert nearest(f"{near}x", [near]) == []
+
+
+LETTERS = "abcdefghijklmnopqrst"
+
+CREDENTIALS = {
+    "an AWS access key id": "AKIA" + "IOSFODNN7EXAMPLE",
+    "a private key": "-----BEGIN OPENSSH PRIVATE KEY-----" + LETTERS,
+    "a GitHub token": "ghp_" + LETTERS,
+    "a GitLab token": "glpat-" + LETTERS,
+    "a Hugging Face token": "hf_" + LETTERS,
+    "a Slack token": "xoxe-" + LETTERS,
+    "an API key": "nvapi-" + LETTERS,
+    "a JSON web token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc",
+    "a password in a URL": "postgres://me:" + LETTERS + "@db/x",
+    "an AWS secret": "aws_secret_access_key: wJalrXUtnFEMI" + LETTERS,
+}
+
+
+def test_every_form_has_an_example_here() -> None:
+    assert [what for what, _ in CREDENTIAL_FORMS] == list(CREDENTIALS)
+
+
+@pytest.mark.parametrize("what", CREDENTIALS)
+def test_a_credential_is_known_by_its_form_and_hidden(what: str) -> None:
+    text = f"value {CREDENTIALS[what]}"
+    assert credential_in(text) == what
+    (form,) = (form for name, form in CREDENTIAL_FORMS if name == what)
+    found = form.search(text)
+    assert found is not None
+    assert found["value"] not in redacted(text)
+    assert HIDDEN in redacted(text)
+
+
+def test_what_only_begins_like_a_credential_is_none() -> None:
+    for text in ("hf_hub_download", "sk-learn", "ghp_", "AKIA", "https://host:8080/x", "eyJ.a.b"):
+        assert credential_in(text) is None
+
+
+def test_what_stands_around_a_secret_stays() -> None:
+    assert without_secrets("a b=c d", re.compile("b=(?P<value>c)")) == f"a b={HIDDEN} d"

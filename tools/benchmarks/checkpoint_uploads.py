@@ -19,7 +19,6 @@ import boto3
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tools.attack  # noqa: F401  (where the folder `tests` gets its name)
-
 from slipway.saving.upload_places import S3Place
 from tests.emulator.faulty_server import faulty_server
 

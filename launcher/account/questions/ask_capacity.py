@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from launcher.account.capacity import (
+from launcher.account.facts import (
+    Fact,
     Image,
     ImageReference,
     Quota,
     RunningJob,
     ServiceQuota,
+    Unverified,
     Use,
     hosts_in_use,
     known_code,
@@ -21,7 +23,6 @@ from launcher.account.capacity import (
     parse_running_job,
     quota_name,
 )
-from launcher.account.facts import Fact, Unverified
 from launcher.account.questions.ask import Answers, Question, Service, Wanted
 from launcher.aws.errors import aws_errors
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from launcher.account.capacity import parse_image_uri
-from launcher.account.facts import Fact, Unverified
-from launcher.account.identities import (
+from launcher.account.facts import (
     Check,
     Decision,
+    Fact,
     Permissions,
     Role,
+    Unverified,
     parse_evaluation,
+    parse_image_uri,
     parse_role,
     permissions_of,
     principal_of,

@@ -7,21 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from launcher.account.facts import Fact, Unverified
-from launcher.account.network import Subnet
-from launcher.account.questions.ask import Answers, Question, Service, Wanted, described
-from launcher.account.questions.ask_network import NetworkQuestions, fetch_subnets
-from launcher.account.storage import (
+from launcher.account.facts import (
     MOST_LISTED,
     Bucket,
     BucketEncryption,
     DataRepositoryAssociation,
+    Fact,
     FileSystem,
     Prefix,
+    Unverified,
     parse_association,
     parse_bucket_encryption,
     parse_file_system,
 )
+from launcher.account.network import Subnet
+from launcher.account.questions.ask import Answers, Question, Service, Wanted, described
+from launcher.account.questions.ask_network import NetworkQuestions, fetch_subnets
 from launcher.aws.buckets import naming_owners
 from launcher.aws.errors import aws_errors
 from launcher.cluster.traffic import SecurityGroup

@@ -16,9 +16,8 @@ from functools import lru_cache
 from itertools import chain
 from typing import Final, Protocol
 
-from launcher.text.credentials import CREDENTIAL_FORMS, HIDDEN, without_secrets
 from launcher.text.log_lines import LONGEST_LINE, origin_of
-from launcher.text.values import without_controls
+from launcher.text.values import CREDENTIAL_FORMS, HIDDEN, without_controls, without_secrets
 
 BLOCK: Final = 1 << 18
 """Bytes that are read, or unpacked, at once."""

@@ -17,7 +17,7 @@ from launcher.failure_modes import isolation, job_file, storage
 from launcher.failure_modes.model import Finding, Path, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.job.subject import JobSubject
-from launcher.text.credentials import credential_in
+from launcher.text.values import credential_in
 
 # Credentials where everyone who may describe the job can read them. Their values are never shown.
 #

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from launcher.account.capacity import parse_image_uri
+from launcher.account.facts import parse_image_uri
 from launcher.cluster.instances import instance_facts, nearest_instance_types
 from launcher.failure_modes import (
     data,

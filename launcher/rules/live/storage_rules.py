@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from launcher.account.facts import Prefix, Unverified
-from launcher.account.storage import DataRepositoryAssociation, FileSystem
+from launcher.account.facts import DataRepositoryAssociation, FileSystem, Prefix, Unverified
 from launcher.cluster.traffic import (
     Direction,
     Passage,

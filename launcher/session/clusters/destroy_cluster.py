@@ -12,9 +12,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
+from launcher.account.facts import parse_file_system
 from launcher.account.questions.ask_network import fetch_subnets
 from launcher.account.questions.ask_storage import describe_file_system
-from launcher.account.storage import parse_file_system
 from launcher.aws.buckets import (
     BucketContents,
     OnCount,

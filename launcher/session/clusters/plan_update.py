@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launcher.account.capacity import RunningJob
+from launcher.account.facts import RunningJob
 from launcher.account.questions.ask_capacity import fetch_running_jobs
 from launcher.account.questions.gather import gather_network
 from launcher.aws.clients import Clients

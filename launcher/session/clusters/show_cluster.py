@@ -21,12 +21,11 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-from launcher.account.facts import Unverified
+from launcher.account.facts import Unverified, parse_file_system
 from launcher.account.questions.ask import Answers, OnAnswer, Question, Service, ask_all
 from launcher.account.questions.ask_identities import fetch_role
 from launcher.account.questions.ask_network import fetch_security_groups, fetch_subnets
 from launcher.account.questions.ask_storage import describe_file_system, fetch_bucket
-from launcher.account.storage import parse_file_system
 from launcher.aws.clients import Clients
 from launcher.aws.lookups import fetch_key_state, fetch_manifest, fetch_queue_state, fetch_subscribers
 from launcher.aws.stacks import DeployedStack, fetch_stack

@@ -31,8 +31,8 @@ from launcher.session.find_jobs import FoundJob, find_job
 from launcher.session.runs.diagnose_job import Outcome, outcome_of
 from launcher.session.runs.follow_job import Follower, Interrupted, Monitor, Screen, pace_of
 from launcher.session.runs.read_job_lines import RankMetrics
-from launcher.text.credentials import HIDDEN, credential_in
 from launcher.text.log_lines import plain_name
+from launcher.text.values import HIDDEN, credential_in
 
 if TYPE_CHECKING:
     from launcher.session.launch_job import Submission

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from launcher.account.identities import Check
+from launcher.account.facts import Check
 from launcher.account.questions.ask_identities import caller_checks, role_checks
 from launcher.planning.request_view import RequestView
 from launcher.session.account_checks import wanted_facts

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from launcher.account.facts import AccountFacts, Image, Permissions, Prefix, Quota
-from launcher.account.identities import Role
+from launcher.account.facts import AccountFacts, Bucket, FileSystem, Image, Permissions, Prefix, Quota, Role
 from launcher.account.network import Endpoint, NetworkAcl, NetworkAclEntry, Route, RouteTable, Subnet
-from launcher.account.storage import Bucket, FileSystem
 from launcher.cluster.instances import instance_facts
 from launcher.cluster.traffic import LUSTRE_TCP_PORTS, Direction, SecurityGroup, SecurityGroupRule
 from launcher.failure_modes.model import Finding

@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
-from launcher.account.facts import Image, Permissions, Prefix, RunningJob, Unverified
+from launcher.account.facts import (
+    Bucket,
+    DataRepositoryAssociation,
+    Image,
+    Permissions,
+    Prefix,
+    RunningJob,
+    Unverified,
+)
 from launcher.account.network import Route
-from launcher.account.storage import Bucket, DataRepositoryAssociation
 from launcher.cluster.traffic import LUSTRE_TCP_PORTS
 from launcher.failure_modes.model import Finding
 from tests.rules.live.states import (
