@@ -225,7 +225,7 @@ def _launch(words: Sequence[str]) -> Answer:
 def _settled(value: Any, places: Mapping[str, str]) -> Any:
     """A text, or its lines, as lines without what may differ."""
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
-        value = "\n".join(value)
+        value = "".join(f"{line}\n" for line in value)
     if not isinstance(value, str):
         return value
     for place, name in places.items():
