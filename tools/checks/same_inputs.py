@@ -35,7 +35,7 @@ COPIED = ("tests/logs", "tests/diagnosis/evidence/recorded", "tests/docs/seeds",
 PROGRAMS = "tests/rules/script/programs"
 """Where the programs that the rules on scripts are tested with are written, each in a folder."""
 
-CORPUS = ("launcher", "slipway", "attack", "benchmarks", "tests/emulator", "tests/slipway", "tests/examples")
+CORPUS = ("launcher", "slipway", "tools", "tests/emulator", "tests/slipway", "tests/examples")
 """Programs of the repository itself, which are linted as they were when they were copied."""
 
 WRONG: tuple[Any, ...] = (None, "", -1, 0, "${NAME}", "wrong value", [1, "two"], {"unknown": True}, True)
@@ -111,7 +111,7 @@ def copy_inputs(inputs: Path) -> dict[str, list[Call]]:
                 file = inputs / PROGRAMS / topic / case.name.replace(" ", "_").replace("/", "_") / name
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text, "utf-8")
-    shutil.copy(ROOT / "attack" / "fuzzing" / "manifest.yaml", inputs / "manifest.yaml")
+    shutil.copy(ROOT / "tools" / "attack" / "fuzzing" / "manifest.yaml", inputs / "manifest.yaml")
     programs, logs, jobs = _texts_of_tests()
     return {
         "logs": list(_about_logs(inputs, logs)),
@@ -191,7 +191,7 @@ def _about_jobs(inputs: Path, texts: list[str]) -> Iterator[Call]:
 def _valid_jobs() -> Iterator[dict[str, Any]]:
     """Those of the golden requests, of the fuzzing and of our peers' tests, with the source `src`."""
     golden = [json.loads(file.read_text("utf-8"))["job"] for file in sorted(ROOT.glob("tests/golden/*.json"))]
-    fuzzed = yaml.safe_load_all((ROOT / "attack" / "fuzzing" / "jobs.yaml").read_text("utf-8"))
+    fuzzed = yaml.safe_load_all((ROOT / "tools" / "attack" / "fuzzing" / "jobs.yaml").read_text("utf-8"))
     for job in (*golden, *fuzzed):
         yield {**job, "code": {**job["code"], "source_dir": "src"}}
     for case in all_cases():

@@ -182,12 +182,14 @@ def _planned(job: Path, program: Program) -> ScriptSubject:
 
 def rules_by_name() -> dict[str, Callable[[Any], Any]]:
     """All rules on scripts."""
-    return {rule.__name__: rule for rule in (*RULES, *JOB_RULES)}
+    rules: list[Callable[[Any], Any]] = [*RULES, *JOB_RULES]
+    return {rule.__name__: rule for rule in rules}
 
 
-def codes_of(rule: Callable[..., object]) -> tuple[str, ...]:
+def codes_of(rule: str) -> tuple[str, ...]:
     """The codes that a rule registers."""
-    return tuple(mode.code for each in REGISTRY if each.function is rule for mode in each.modes)
+    function = rules_by_name()[rule]
+    return tuple(mode.code for each in REGISTRY if each.function is function for mode in each.modes)
 
 
 def _without_job(part: Part) -> tuple[dict[str, Any] | None, list[str]]:
