@@ -142,12 +142,13 @@ def _about_programs(inputs: Path, texts: list[str]) -> Iterator[Call]:
     for folder in (*COPIED[2:4], PROGRAMS, "corpus"):
         for file in sorted((inputs / folder).rglob("*.py")):
             yield ("lint", _name(file, inputs), "--output", "json")
-            if folder != "corpus":
+            if folder not in ("corpus", PROGRAMS):
                 yield ("lint", _name(file, inputs), "--verbose", "--diff", "--unsafe-fixes")
     for folder in ("examples", *(f"corpus/{name}" for name in CORPUS)):
         yield ("lint", folder, "--output", "json")
     for output in ("text", "sarif", "github"):
         yield ("lint", "tests/docs/seeds/scripts", PROGRAMS, "--output", output)
+    yield ("lint", PROGRAMS, "--verbose", "--diff", "--unsafe-fixes")
     for text in texts:
         yield ("lint", _write(inputs / "programs", ".py", text, inputs), "--output", "json")
     for number, example in enumerate(examples()):

@@ -77,7 +77,7 @@ class Mark:
     def fits(self, finding: Finding) -> bool:
         """Whether a finding is the one that is marked."""
         place = finding.location
-        if place is None or (Path(place.file).name, place.line) != (Path(self.file).name, self.line):
+        if place is None or (Path(place.file).name, place.line) != (self.file, self.line):
             return False
         if (finding.code, finding.severity.value) != (self.code, self.severity):
             return False
