@@ -91,6 +91,13 @@ def test_a_text_may_stand_in_several_lines() -> None:
         ('"toaster {{WHERE}} "', '"toaster ("', "toasters.toml: BURNS.log[1].pattern: missing )"),
         ("INFO no toaster is too {{heat}}", "a jar", "toasters.toml: BURNS.log[1].near_miss: the near miss"),
         ("order = 1", "order = ", "toasters.toml: Invalid value"),
+        ("precedence = 1", "precedent = 1", "toasters.toml.precedent: there is no such key"),
+        ('heading = "Toasters"', "", "toasters.toml: 'heading'"),
+        (
+            'role = "initiator"',
+            'role = "cascade"\nmode = "TOAST2"',
+            "BURNS.log[1]: {'TOAST2'} is no mode's code",
+        ),
     ],
 )
 def test_an_error_names_the_file_and_the_key(old: str, new: str, said: str) -> None:
